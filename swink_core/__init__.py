@@ -1,17 +1,18 @@
 """One Python interface to every language-model provider's streaming API.
 
-The packages, in the order in which an answer's bytes pass through them; each imports only from
-those above it:
+The packages are listed from the lowest layer to the highest; each imports only from those above it:
 
     framing/      bytes to frames
-    vocabulary/   what everything may name: messages, events, options, models
-    failures/     what went wrong, what it means, and what to say
+    vocabulary/   the shared types: messages, events, options, models
+    failures/     exceptions, kinds of failure, and the advice shown to people
     plugins/      the four hooks, and the host that finds, loads and binds plugins
-    providers/    what a provider is made of; plugin authors import from here
-    streaming/    one call under way: attempts, limits, retries, events in order
-    client.py     what callers hold; arguments.py and conversation.py check what they pass
+    providers/    the building blocks of providers; plugin authors import from here
+    streaming/    runs a call: attempts, time limits, retries, the order of events
+    client.py     the class that applications use; arguments.py and conversation.py
+                  check its arguments
 
-Import from `swink_core` and `swink_core.providers` alone: modules inside the packages are private.
+Import from `swink_core` and `swink_core.providers` only. The modules inside the packages are
+private.
 """
 
 import logging

@@ -29,7 +29,7 @@ _FIELDS = StreamOptions.names()
 
 
 def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by swink's names, with what a shorthand stands for in its place.
+    """Return the options under swink's names, with shorthands replaced by the full options.
 
     Raises InvalidOption.
     """
@@ -57,10 +57,10 @@ _RECORDS = frozenset({Timeouts, RetryPolicy, CacheStrategy})
 
 
 def frozen(value: Any, depth: int = 2) -> Hashable:
-    """Return something hashable that is equal for equal options of the same types.
+    """Return a hashable value that is equal for equal options of the same types.
 
-    Raises TypeError for data deeper than `depth` levels, which two calls must not share: a plugin
-    could change it.
+    Raises TypeError for data nested deeper than `depth` levels. Such data cannot be cached, because
+    a plugin could change it.
     """
     kind = type(value)
     if kind is str:
@@ -81,7 +81,7 @@ def frozen(value: Any, depth: int = 2) -> Hashable:
 
 
 def options_of(values: Mapping[str, Any]) -> StreamOptions:
-    """Return options that no shorthand is in. Raises InvalidOption, with a hint."""
+    """Return the options of a call as `StreamOptions`. Raises InvalidOption, with a hint."""
     for name in values:
         if name not in _FIELDS:
             from difflib import get_close_matches
@@ -109,10 +109,10 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
 
 
 def address_of(url: str | None) -> tuple[str, ...]:
-    """Normalize an address, so that different spellings compare equal. Raises ValueError."""
+    """Normalize a URL, so that different spellings of it compare equal. Raises ValueError."""
     try:
         parts = urlsplit(url or "")
-    except ValueError:  # which may quote a secret
+    except ValueError:  # the exception's own message may quote a secret
         raise ValueError(f"invalid base_url: {address_fault(url or '')}") from None
     host = parts.netloc.rpartition("@")[2].lower()
     port = ":443" if parts.scheme == "https" else ":80"
@@ -122,9 +122,10 @@ def address_of(url: str | None) -> tuple[str, ...]:
 def check_credentials(
     provider: str, home: str, all_given: StreamOptions, sent: StreamOptions
 ) -> None:
-    """Refuse a call whose credentials are all the client's, for another address than the call's.
+    """Refuse to send the client's credentials to an address that only the call gave.
 
-    The environment's are for those who gave none. Raises InvalidOption.
+    Credentials from the environment are used only if neither client nor call has any. Raises
+    InvalidOption.
     """
     had, has = (credentials_in({"key": o.api_key or "", **o.headers}) for o in (all_given, sent))
     if had and not has:
@@ -135,13 +136,13 @@ def check_credentials(
 
 
 def check_options(options: StreamOptions) -> None:
-    """Refuse options that no provider could send. Raises InvalidOption."""
+    """Raise InvalidOption for options that no provider could accept."""
     for name in ("extra", "settings", "response_format"):
         check_json(getattr(options, name), name, InvalidOption)
 
 
 def check_choice(options: StreamOptions, context: Context) -> None:
-    """Refuse a choice of a tool that the conversation does not have. Raises InvalidOption."""
+    """Raise InvalidOption if `tool_choice` names a tool that the conversation does not have."""
     choice = options.tool_choice
     if choice in (None, "auto", "none") or "tools" in options.extra:
         return
@@ -159,9 +160,9 @@ def check_choice(options: StreamOptions, context: Context) -> None:
 
 
 def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[str, Any]) -> None:
-    """Refuse settings that a provider does not declare, or declares otherwise.
+    """Raise InvalidOption for settings that the provider does not declare, or of another type.
 
-    Raises InvalidOption, which names those that it has.
+    The error lists the settings that the provider has.
     """
     declared = info.settings if info else {}
     for name, value in settings.items():
@@ -192,7 +193,7 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
 def expect(
     value: object, kind: Any, what: str, resolution: str, fault: type[UsageError] = InvalidContext
 ) -> None:
-    """Refuse what is not of a kind. Raises `fault`."""
+    """Raise `fault` if a value is not an instance of `kind`."""
     if not isinstance(value, kind):
         raise fault(f"{what} of type {type(value).__name__}", resolution=resolution)
 
@@ -203,7 +204,7 @@ def check_json(value: Any, where: str, fault: type[UsageError]) -> None:
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:
-        pass  # half a character, which is repaired on the way
+        pass  # half of a surrogate pair, which is repaired before sending
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise fault(
             f"{where} cannot be converted to JSON: {error}",

@@ -1,4 +1,4 @@
-"""`Client`: what callers hold. Owns the plugins and the connections."""
+"""The `Client` class, which owns the plugins and the HTTP connections."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ OneModel: TypeAlias = str | Model | Target
 ModelChoice: TypeAlias = OneModel | tuple[OneModel, TargetOptions]
 
 ModelChain: TypeAlias = ModelChoice | Sequence[ModelChoice]
-"""A model, optionally with its own options, or a fallback chain of models."""
+"""A model, optionally with options for it alone, or a fallback chain of such models."""
 
 
 class Client:
-    """Streams from any installed provider. One client serves any number of calls at a time.
+    """Streams from any installed provider. One client can run any number of calls at the same time.
 
         async with swink.Client() as client:
             async with client.stream("acme/large", "Why is the sky blue?") as stream:
@@ -64,15 +64,16 @@ class Client:
 
     `plugins` are added to the installed plugins. `host`, `http` and `clock` replace the plugin
     host, the HTTP client and the clock. `default` is the model of calls without a model (`None`:
-    the environment variable `SWINK_MODEL`). `gates` admit each attempt, in order, after the circuit
-    breaker, which `breaker=False` removes. `providers` contains options of single providers by
-    name, such as credentials and address, or the class of a provider that is not installed:
-    `{"acme": Acme}`. `count_tokens` counts the tokens of prompts instead of the estimate; it is a
-    function of a `Model` and a `Context`, may be async, and is replaced by the estimate if it
-    raises. `limits` apply to all calls together. Keyword options are the defaults of every call.
-    Raises UsageError for an unknown option, or for a credential that would apply to every provider.
+    the environment variable `SWINK_MODEL`). `gates` are called in order before each attempt, after
+    the circuit breaker, which `breaker=False` removes. `providers` maps the name of a provider to
+    options for it alone, such as credentials and address, or to the class of a provider that is not
+    installed: `{"acme": Acme}`. `count_tokens` is a function of a `Model` and a `Context` that
+    returns the number of tokens of a prompt, in place of swink's estimate. It may be async; if it
+    raises, the estimate is used. `limits` apply to all calls together. Other keyword arguments are
+    the default options of every call. Raises UsageError for an unknown option, or for a credential
+    that would apply to every provider.
 
-    `catalog` contains the data about providers and models, see `Catalog`.
+    The attribute `catalog` contains the data about providers and models, see `Catalog`.
     """
 
     @takes_options(ClientOptions)
@@ -130,7 +131,7 @@ class Client:
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
         self._tasks = ClientTasks()
-        self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
+        self._on_close: Callable[[], Awaitable[None]] | None = None  # passed to each stream
         self._remembered: dict[Hashable, tuple[Any, list[Target]]] = {}
         options_of(self._defaults)
         for name, given in (providers or {}).items():
@@ -144,20 +145,21 @@ class Client:
 
     @property
     def usage(self) -> Usage | None:
-        """The token usage of all attempts of all calls so far; `None` if it is unknown."""
+        """The token usage of all attempts of all calls so far; `None` if no usage is known."""
         return self._totals.usage
 
     @property
     def cost(self) -> Cost | None:
         """The known cost of all attempts of all calls so far.
 
-        It contains the estimates for attempts without final usage, and is then `estimated`.
+        It includes estimates for attempts that ended without a usage report; its field `estimated`
+        is then true.
         """
         return self._totals.cost
 
     @property
     def charge(self) -> Charge:
-        """The charge for all attempts that have ended, in tokens and US dollars."""
+        """The charge for all attempts that have ended: tokens, and US dollars."""
         return self._totals.charge
 
     @property
@@ -174,15 +176,15 @@ class Client:
         limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> EventStream:
-        """Return the stream of a call; nothing is sent before it is read.
+        """Return the stream of a call. The request is sent when the stream is first read.
 
-        `model` is `provider/id`, or an id that one provider lists, or a chain of them to fall back
-        through, each perhaps a pair of a name and its own options; `None` is the default.
-        `context` is a conversation, a list of messages or a string; `system_prompt` and `tools`
-        complete it. `limits` are those of this call, within the client's; calls may share a
-        `LimitGate`. `OPTIONS` says what the other options mean. Credentials, address, headers,
-        settings and `extra` given here are for the first target's provider only. Raises
-        `UsageError` for a call that cannot be made.
+        `model` is `provider/id`, or an id that only one provider lists, or a fallback chain: a list
+        of these, each optionally paired with its own options. `None` selects the client's default
+        model. `context` is a conversation, a list of messages or a string; `system_prompt` and
+        `tools` are added to it. `limits` apply to this call, in addition to the client's limits;
+        several calls may share a `LimitGate`. The other options are described in `OPTIONS`.
+        Credentials, address, headers, settings and `extra` given here are used only for the
+        provider of the first model. Raises `UsageError` for invalid arguments.
         """
         if TYPE_CHECKING:
             call_options(**options)
@@ -214,11 +216,11 @@ class Client:
 
     @takes_options(TargetOptions)
     def target(self, model: ModelChoice | None, **options: Unpack[TargetOptions]) -> Target:
-        """Return the target that a call of a model with these options asks first. Sends nothing.
+        """Return the target that a call with these arguments tries first. Sends nothing.
 
-        It contains the merged options, the address and the catalogue entry of the model. If it is
-        passed to `stream` instead of a model, its options are defaults of the call: options of the
-        call, including `extra`, override them. Raises `UsageError` like `stream`.
+        The target contains the merged options, the address and the catalogue entry of the model. If
+        it is passed to `stream` instead of a model, its options become defaults of the call:
+        options of the call, including `extra`, override them. Raises `UsageError` like `stream`.
         """
         if TYPE_CHECKING:
             target_options(**options)
@@ -240,8 +242,8 @@ class Client:
     async def aclose(self) -> None:
         """Close all connections, and the shared plugins that were loaded for this client.
 
-        A plugin's own `aclose()` is awaited for a few seconds at most. A closed client makes no
-        more calls; closing it again does nothing.
+        The `aclose()` method of each plugin is awaited for a few seconds at most. A closed client
+        accepts no more calls. Closing it again does nothing.
         """
         if not self._closed:
             self._closed = True
@@ -277,7 +279,8 @@ class Client:
             options = _copied(options)
             if len(self._remembered) >= MOST_REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
-            # the chain is kept too, since the key has the identities of what stands in its models
+            # The chain is stored too: the key contains the `id()` of objects in it, which must stay
+            # alive.
             found = (chain, self._resolved(chain, options))
             self._remembered[key] = found
         return [target.again() for target in found[1]]
@@ -294,7 +297,7 @@ class Client:
         if type(choice) is tuple and len(choice) == 2:
             return self._key_of(choice[0]), frozen(choice[1])
         if type(choice) is str and choice.partition("/")[0] not in self._installed:
-            choice = self.catalog.resolve(choice)  # a bare id: which provider has a key decides
+            choice = self.catalog.resolve(choice)  # may depend on the keys that are set
         if type(choice) is Model:
             return str(choice), id(choice.info), id(choice.rules)
         return frozen(choice)
@@ -312,7 +315,8 @@ class Client:
                 given = {**self._defaults, **self._providers.get(model.provider, {})}
             asked: Mapping[str, Any] = options
             if targets and (model.provider != targets[0].model.provider or "base_url" in own):
-                # options of the first target's provider or address are not passed on
+                # Credentials and settings given for the first target are not passed on to other
+                # targets.
                 asked = {name: value for name, value in asked.items() if name not in _PERSONAL}
             asked = {**asked, **own}
             targets.append(self._target(model, given, asked, len(targets) == len(chain) - 1))
@@ -321,7 +325,10 @@ class Client:
     def _target(
         self, model: Model, given: dict[str, Any], asked: Mapping[str, Any], is_last: bool
     ) -> Target:
-        """Return the target of a model: `asked` are a call's options, over those `given` before."""
+        """Return the target for a model.
+
+        The options `asked` are those of the call; they override the options `given` earlier.
+        """
         merged = _merged(given, asked)
         options = options_of(merged)
         home = given.get("base_url")
@@ -351,10 +358,13 @@ class Client:
 _LIMITS = "Pass Limits(cost=…)."
 
 MOST_REMEMBERED = 256
-"""Chains of models with options whose targets a client remembers."""
+"""The number of chains of models with options whose targets a client caches."""
 
 MODEL_ENV = "SWINK_MODEL"
-"""Names the model of calls that name none; several, separated by spaces, are a chain."""
+"""The environment variable with the model of calls that name none.
+
+Several names separated by spaces form a fallback chain.
+"""
 
 _CREDENTIALS = frozenset({"api_key", "headers"})
 
@@ -365,7 +375,10 @@ _STEERING = _PERSONAL | {"transport", "rules", "retired"}
 
 
 def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return a client's options for all providers. Raises UsageError for what is one provider's."""
+    """Return the options that a client sets for all providers.
+
+    Raises UsageError for options that belong to a single provider, such as an API key.
+    """
     if personal := ", ".join(sorted(_PERSONAL & defaults.keys())):
         raise UsageError(
             f"{personal} would be sent to every provider that the client uses",
@@ -375,7 +388,7 @@ def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_provider(name: str, given: Any) -> dict[str, Any]:
-    """Return the options of a client for one provider; unknown names are settings."""
+    """Return a client's options for one provider; unknown names are settings of the provider."""
     if not isinstance(given, Mapping):
         raise InvalidOption(
             f"the options of provider {name!r} are of type {type(given).__name__}",
@@ -387,7 +400,7 @@ def _of_provider(name: str, given: Any) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """Return data with copies of all that can be changed in it."""
+    """Return a copy of data in which every mutable value is copied as well."""
     if isinstance(value, dict):
         return {name: _copied(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -396,7 +409,10 @@ def _copied(value: Any) -> Any:
 
 
 def _merged(given: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay options over others: headers, settings and fields of the body one by one."""
+    """Merge two sets of options: `asked` overrides `given`.
+
+    Headers, settings and fields of `extra` are merged one by one.
+    """
     values = {**given, **asked}
     for name in ("settings", "extra"):
         if given.get(name) and isinstance(asked.get(name), Mapping):
@@ -420,7 +436,7 @@ def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:
 
 
 def _is_chain(models: Any) -> bool:
-    """Tell a chain from a tuple of a name and a mapping, which is one target with its options."""
+    """Return True for a chain, and False for one target, which may be a (name, options) pair."""
     return isinstance(models, tuple) and not (len(models) == 2 and isinstance(models[1], Mapping))
 
 
@@ -432,7 +448,7 @@ def stream(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> EventStream:
-    """Stream one call with a temporary client, which closes with the stream."""
+    """Stream one call with a temporary client, which is closed together with the stream."""
     client = Client()
     client._on_close = client.aclose
     return client.stream(model, context, limits=limits, **options)

@@ -1,10 +1,11 @@
 """Validation of a call's conversation, before anything is sent.
 
-Compiled code does it: msgspec takes the conversation apart and reads it again, by the annotations
-of the classes. (It returns an existing object of the expected class without a look inside, hence
-the detour.) `_has_classes` checks classes first, which taking apart would hide; files, media and
-the order of messages are checked after. A conversation that does not pass is read once more, field
-by field, for an error message with the place and the reason.
+The fast path uses the compiled code of msgspec: it converts the conversation to plain data and
+back, by the annotations of the classes. (The detour is needed because msgspec returns an existing
+object of the expected class without checking its fields.) `_has_classes` checks the classes first,
+since the conversion would hide wrong ones. Files, media and the order of messages are checked
+afterwards. If a conversation fails, it is checked again field by field, to report the place and the
+reason.
 """
 
 from __future__ import annotations
@@ -72,14 +73,14 @@ _PIECES = (
 )
 
 _PART = TextBlock | MediaBlock | ExtensionBlock
-"""Blocks of a user message."""
+"""The types of blocks in a user message."""
 
 _INSTRUCTION = TextBlock | ExtensionBlock
-"""Blocks of a system message."""
+"""The types of blocks in a system message."""
 
 
 def context_of(prompt: Prompt, system_prompt: Any, tools: Any) -> Context:
-    """Return the conversation that a call is given. Raises InvalidContext."""
+    """Return the `Context` for the prompt and options of a call. Raises InvalidContext."""
     context = Context.of(_prompt_of(prompt))
     if system_prompt is not None:
         if isinstance(system_prompt, list | tuple):
@@ -97,7 +98,7 @@ def context_of(prompt: Prompt, system_prompt: Any, tools: Any) -> Context:
 
 
 def _prompt_of(prompt: Any) -> Any:
-    """Return a prompt with objects for its mappings. Raises InvalidContext."""
+    """Return a prompt in which mappings are converted to message objects. Raises InvalidContext."""
     if isinstance(prompt, list | tuple):
         if _PARTS_OF.keys() >= {*map(type, prompt)}:
             return prompt
@@ -141,16 +142,19 @@ def _loaded(kind: Any, given: Mapping[str, Any], where: str) -> Any:
 
 
 def tools_of(given: Sequence[Any]) -> list[Any]:
-    """Return tools, read from other APIs' dictionaries where they are such. Raises
-    InvalidContext."""
+    """Return tools as `Tool` objects, converting dictionaries in another API's format.
+
+    Raises InvalidContext.
+    """
     return [_tool_of(each) if isinstance(each, Mapping) else each for each in given]
 
 
 def _tool_of(given: Mapping[str, Any]) -> Tool:
-    """Read a tool in swink's JSON form, or as Chat Completions, Responses or Messages write it.
+    """Convert a dictionary to a tool: in swink's form, or as in OpenAI's or Anthropic's API.
 
-    Sources: the API references of `tools`. In each form the fields mean the same: a name, a
-    description, a JSON schema of the arguments.
+    The accepted forms are those of Chat Completions, Responses and Messages (see `tools` in their
+    API references). In each, the fields mean the same: a name, a description, and a JSON schema of
+    the arguments.
     """
     function = given.get("function", given) if given.get("type", "function") == "function" else {}
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
@@ -165,19 +169,19 @@ def _tool_of(given: Mapping[str, Any]) -> Tool:
 
 
 def check_context(context: Context, continued: bool = False) -> None:
-    """Refuse a conversation that no provider accepts.
+    """Raise InvalidContext for a conversation that no provider accepts.
 
-    `continued`: the provider keeps what comes first, which may be all, and may hold calls that are
-    answered. Large
-    media are checked later, in a thread, see `read_media`. Raises InvalidContext, which names the
-    message and the fault, or MediaError for a file.
+    `continued` means that the provider stores the earlier part of the conversation. The messages
+    given here may then be empty, or contain results of tool calls that only the provider has. Large
+    media are checked later, in a thread, see `read_media`. InvalidContext names the message and the
+    fault. Raises MediaError for a file that cannot be read.
     """
     expect(context.messages, list | tuple, "the messages are", "Pass a list of messages.")
     expect(context.tools, list | tuple, "the tools are", "Pass a list of Tool.")
     is_sound = _is_sound(context)
     calls: set[str] = set()
     files_left = MOST_CALL_BYTES
-    characters_left = MOST_CHECKED_AT_ONCE  # of media: the rest is checked in a thread
+    characters_left = MOST_CHECKED_AT_ONCE  # of media; the rest is checked in a thread
     for number, message in enumerate(context.messages):
         if not is_sound:
             _check_message(number, message)
@@ -218,7 +222,7 @@ def check_context(context: Context, continued: bool = False) -> None:
 
 
 _PLAIN = frozenset({TextBlock, ThinkingBlock})
-"""Blocks that name nothing outside the message."""
+"""Types of blocks that refer to nothing outside the message."""
 
 
 def _check_system_prompt(prompt: Any) -> None:
@@ -236,10 +240,10 @@ def _check_system_prompt(prompt: Any) -> None:
             )
 
 
-# -- what compiled code checks -------------------------------------------------------------------
+# -- the fast check, by compiled code ------------------------------------------------------------
 
 _OTHERS = (bytes, bytearray, memoryview, date, time, timedelta, datetime, Decimal, UUID)
-"""Values that msgspec would write as text, which they are not."""
+"""Types that msgspec would accept as text."""
 
 _MEDIA = frozenset({ImageBlock, DocumentBlock, AudioBlock})
 _PARTS_OF: dict[type, frozenset[type]] = {
@@ -248,24 +252,25 @@ _PARTS_OF: dict[type, frozenset[type]] = {
     ToolResultMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
     AssistantMessage: frozenset({TextBlock, ThinkingBlock, ToolCallBlock, ExtensionBlock}) | _MEDIA,
 }
-"""Messages by their class, and the blocks in them that compiled code reads."""
+"""For each message class, the classes of blocks that compiled code checks."""
 
 _TEXT_OR_NONE = frozenset({str, NoneType})
 
 _SOURCES = frozenset({Base64Source, UrlSource, FileSource, FileIdSource})
 
 _OBJECT = frozenset({dict, NoneType})
-"""Classes of a field that is a JSON object: msgspec would take structs and dataclasses too."""
+"""The types allowed for a JSON object: msgspec would also accept structs and dataclasses."""
 
 _facts = attrgetter("usage", "cost", "total_usage", "total_cost", "metadata")
 _FACTS = frozenset(product(*[(Usage, NoneType), (Cost, NoneType)] * 2, (dict, NoneType)))
-"""The classes that the facts of an answer may have together."""
+"""The allowed combinations of types of an answer's usage and cost fields."""
 
 
 def _is_sound(context: Context) -> bool:
-    """Tell whether a conversation is of the classes and values that it should be.
+    """Return True if the classes and values of a conversation are all valid.
 
-    `False` may also be due to a subclass, for example: whoever asks looks more closely.
+    `False` is not proof of a fault: a subclass also gives `False`, for example. The caller then
+    checks field by field.
     """
     try:
         is_text = True
@@ -283,13 +288,13 @@ def _is_sound(context: Context) -> bool:
             return False
         plain = msgspec.to_builtins(context, builtin_types=_OTHERS, str_keys=True)
         msgspec.convert(plain, Context)
-    except Exception:  # of whatever objects are in it, too
+    except Exception:  # objects in the conversation can raise anything
         return False
     return True
 
 
 def _has_classes(message: Message) -> bool:
-    """Tell whether a message and what is in it are of the classes that compiled code looks into."""
+    """Return True if a message and its parts have exactly the classes that compiled code checks."""
     kind = type(message)
     parts = _PARTS_OF.get(kind)
     if parts is None or (kind is AssistantMessage and (*map(type, _facts(message)),) not in _FACTS):
@@ -323,7 +328,7 @@ def _is_tool(tool: Tool) -> bool:
     return type(tool) is Tool and type(tool.parameters) is dict and type(tool.metadata) in _OBJECT
 
 
-# -- what says what is wrong ---------------------------------------------------------------------
+# -- the slow check, which describes the fault ---------------------------------------------------
 
 
 def _check_message(number: int, message: Message) -> None:
@@ -335,7 +340,7 @@ def _check_message(number: int, message: Message) -> None:
 
 
 def _says_something(message: Message) -> bool:
-    if isinstance(message, SystemMessage):  # an instruction needs no answer
+    if isinstance(message, SystemMessage):  # a system message needs no answer
         return False
     if isinstance(message, ToolResultMessage):
         return True
@@ -373,14 +378,14 @@ _HOLDS: dict[type, Any] = {
     UserMessage: _PART,
     ToolResultMessage: _PART,
 }
-"""Blocks that a message may hold; an answer holds any."""
+"""The types of blocks allowed in each class of message; an assistant message may have any."""
 
 
 def _check_fields(where: str, value: Any) -> None:
     """Check the fields of a message, block, source or tool against their annotations."""
     kind: Any = type(value)
     for name, annotation in annotations_of(kind).items():
-        if name != "content":  # which has messages of its own
+        if name != "content":  # the content has its own error messages
             try:
                 held_to(annotation, held := getattr(value, name))
             except ValueError as error:

@@ -15,38 +15,38 @@ from swink_cli.main import cli
 CODES = (
     (
         0,
-        "the answer is complete, or calls tools that were only offered",
-        "every row has an answer, of this run or an earlier one",
+        "the answer is complete, or it calls tools that were only described",
+        "every row has an answer, from this run or an earlier one",
     ),
     (
         exits.EXIT_FAILURE,
-        "the call failed, of a key, a header or an address that cannot be sent, too; or the answer "
-        "could not be written or copied",
-        "a row failed, in this run or an earlier one, or a file cannot be used",
+        "the call failed, also because of an invalid key, header or URL; or the answer could not "
+        "be written or copied",
+        "a row failed, in this run or an earlier one, or a file is not usable",
     ),
     (
         exits.EXIT_USAGE,
-        "the call could not be made: an unknown provider, an option, a file",
-        "the run could not begin: the same, another job's journal, or the first row",
+        "the call is invalid: for example, an unknown provider, a wrong option, a missing file",
+        "the run could not begin: an invalid call, the journal of another job, or an invalid first "
+        "row",
     ),
     (
         exits.EXIT_INCOMPLETE,
-        "the answer ended early: at the token limit, by a filter, paused, or calling tools after "
-        "--max-turns turns; "
-        "or it is not the JSON that was asked for",
-        "the run ended before the last row: a limit is reached, or nothing but failures came",
+        "the answer is incomplete: token limit, content filter, pause, or still calling tools "
+        "after --max-turns turns; or it does not match the requested JSON",
+        "the run ended before the last row: a limit was reached, or every call failed",
     ),
     (
         exits.EXIT_INTERRUPTED,
         "stopped by Ctrl-C, which closes the connection",
-        "stopped by Ctrl-C; the next run goes on where this one was",
+        "stopped by Ctrl-C; the next run continues where this one stopped",
     ),
-    (exits.EXIT_BROKEN_PIPE, "the reader of standard output left", ""),
+    (exits.EXIT_BROKEN_PIPE, "the reader of standard output closed the pipe", ""),
 )
 
 
 COMPLETION = """```bash
-swink completion --install        # of the shell in the variable SHELL
+swink completion --install        # for the shell in the variable SHELL
 swink completion zsh --install    # or bash, or fish
 ```"""
 
@@ -57,14 +57,15 @@ def page() -> str:
     return joined(
         "# The command line",
         MARK,
-        "`swink COMMAND --help` says the same in a terminal. Other distributions of this\n"
-        "repository bring some of the commands; [any may](../how-to/add-a-command.md).",
+        "This page contains the help of all commands; `swink COMMAND --help` shows it in a\n"
+        "terminal. Some commands come from other distributions of this repository. Your own\n"
+        "packages can [add commands](../how-to/add-a-command.md) too.",
         "Shell completion covers commands, options, models, tools, files and stored names:",
         COMPLETION,
         *_command(cli, context, "##"),
         "## Exit codes",
         table(
-            ("code", "what it means", "of `swink batch`"),
+            ("code", "meaning", "meaning for `swink batch`"),
             [(str(number), *texts) for number, *texts in CODES],
         ),
     )

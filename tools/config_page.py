@@ -22,45 +22,49 @@ from swink_gateway.policy.config.schema import (
 from swink_gateway.policy.limits import Store
 
 ABOUT = """\
-What `swink gateway --config FILE` reads, and `--check FILE` looks at. Every table and every key may
-be left out unless it says *required*. A key that is not here is a fault, told with its line and the
-nearest one that is; so is a value of another type. A list of one may be written as its one value.
+This page lists the tables and keys of the file that `swink gateway --config FILE` reads and
+`--check FILE` validates. Every table and every key is optional unless it is marked *required*. An
+unknown key is an error; the message contains its line and the most similar known key. A value of
+the wrong type is an error too. Instead of a list with one value, you can write the value itself.
 
-`${NAME}` in a text is the environment's variable NAME, and `$${` is `${` itself. A variable that is
-not set is a fault, and so is an empty one in `[keys]` and as an `api_key`. What it holds is in no
-message.
+In a text, `${NAME}` is replaced by the environment variable NAME, and `$${` by `${`. A variable
+that is not set is an error, and so is an empty variable in `[keys]` or in an `api_key`. Messages
+never contain the values of variables.
 
-A table of options has the names of [`StreamOptions`](options.md), but `timeouts`, which are a
-route's `time_limits`, where `false` is none.
+A table of options has the names of [`StreamOptions`](options.md), except `timeouts`. To set
+timeouts, use the table `time_limits` of a route, in which `false` disables a limit.
 
-[A gateway for a team](../how-to/run-a-teams-gateway.md) has an example of all this."""
+[A gateway for a team](../how-to/run-a-teams-gateway.md) contains examples."""
 
 PATTERNS = """\
 ## Patterns
 
-A pattern of a model's name has `*` for anything. One with a slash is for `provider/model`, one
-without for other names: `claude-*` fits `claude-haiku-4-5` and not `claude_code/opus`, and `groq/*`
-fits all of Groq's. A name fits as the client says it, as what it is an alias of, and in full."""
+In a pattern of model names, `*` stands for any text. A pattern with a slash is compared with
+`provider/model`, and a pattern without a slash with other names: `claude-*` matches
+`claude-haiku-4-5` but not `claude_code/opus`, and `groq/*` matches all models of Groq. A pattern
+matches if it fits the name that the client requested, the name that this is an alias of, or the
+full name of the model."""
 
 RELOADING = """\
 ## Reading it again
 
-A file is read again on SIGHUP, and when it has changed and two looks, a second apart, see the same
-time and size of it. What is under way goes on as it began; the next request is answered as the file
-says then. A file with a fault changes nothing: it is told on standard error and in the log, and
-`swink_gateway_config_is_current` is 0 until it is mended. So is a file that would let a gateway
-beyond this machine answer without a key, and one without `[keys]` where keys were wanted: that
-takes a start. `[store]`, and what the command line says, hold until the gateway is started again,
-too.
+The gateway reloads the file on SIGHUP, and when the file has changed: it checks the time and size
+of the file every second, and reloads when two checks in a row see the same values. Running requests
+continue with the old configuration, and the next request uses the new one.
 
-A program that writes the file for longer, with a pause of seconds, may have its beginning used,
-with the keys and limits that are in it. Have it write another file and rename that one: that is one
-step.
+If the file has an error, the gateway keeps its configuration. It reports the error on standard
+error and in the log, and `swink_gateway_config_is_current` is 0 until the file is corrected. The
+gateway also rejects a file without `[keys]` if the current configuration has keys, or if other
+machines can connect. To run without keys, restart the gateway. Changes of `[store]` and of
+command-line options also need a restart.
 
-`swink gateway --check FILE` exits with 0 for a file that can be used, after printing what it says
-and which patterns of keys fit no name that is known, and with 2 for one that cannot, after printing
-all of its faults. The environment has to hold the variables, and the providers have to be
-installed, as where it is to run."""
+If a program writes the file slowly, with pauses of seconds, the gateway may load an incomplete
+file, with only the keys and limits written so far. To prevent this, write another file and rename
+it, which is one step.
+
+If the file is valid, `swink gateway --check FILE` prints a summary and the key patterns that match
+no known name, and exits with 0. Otherwise it prints all errors and exits with 2. Run it where the
+same environment variables are set and the same providers are installed as for the gateway."""
 
 SECTIONS: tuple[tuple[str, type], ...] = (
     ("The file", Config),
@@ -103,9 +107,9 @@ TYPES = {
     "tuple[Rule, ...]": "tables",
     "tuple[Tag, ...]": "texts",
     "tuple[str, ...]": "texts",
-    "tuple[tuple[Upstream, ...], ...]": "models, or lists of them",
+    "tuple[tuple[Upstream, ...], ...]": "models, or lists of models",
 }
-"""Types as who writes TOML knows them."""
+"""Types in the words of TOML."""
 
 
 def page() -> str:

@@ -14,7 +14,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 PICTURE = DOCS / "pictures" / "cut-stream.svg"
 SCOREBOARD = DOCS / "reference" / "fault-scoreboard.md"
 
-FAULT = "ends in the middle, cleanly"
+FAULT = "the stream ends in the middle, cleanly"
 DELIVERED = "The sky is blue because air"
 OUTCOMES = {
     "NetworkError": ("NetworkError", "the connection broke; the partial text is kept"),
@@ -33,7 +33,7 @@ def results() -> dict[str, str]:
     """Return the result of each library, from the row of the fault in the scoreboard."""
     lines = SCOREBOARD.read_text("utf-8").splitlines()
     rows = [[cell.strip(" *`✓✗") for cell in line.strip("|").split("|")] for line in lines]
-    headings = next(row for row in rows if row[0] == "the server")
+    headings = next(row for row in rows if row[0] == "server behaviour")
     fault = next(row for row in rows if row[0] == FAULT)
     (_, _, *columns), (_, _, *cells) = headings, fault
     found = [cell.partition(",")[0] for cell in cells]

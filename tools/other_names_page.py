@@ -8,10 +8,10 @@ from swink.mistakes import ELSEWHERE
 from swink_core.vocabulary.habits import CONTEXT_WORDS, HABITS, READ_AS
 
 _TOOLS = (
-    "Tools may be written as Chat Completions, Responses or Messages have them:\n"
+    "You can pass tools in the format of Chat Completions, Responses or Messages:\n"
     '`{"type": "function", "function": {"name": …, "parameters": {…}}}`,\n'
     '`{"type": "function", "name": …, "parameters": {…}}`, `{"name": …, "input_schema": {…}}`.\n'
-    "So may `response_format`, `tool_choice` and `thinking`."
+    "`response_format`, `tool_choice` and `thinking` accept the formats of these APIs too."
 )
 
 
@@ -28,15 +28,16 @@ def page() -> str:
     return joined(
         "# Names in other libraries",
         MARK,
-        "Options of other libraries that mean the same are understood. For every other name here,\n"
-        "the error says what to write.",
+        "swink accepts the names of other libraries for options with the same meaning. For every\n"
+        "other name on this page, the error message states what to write instead.",
         "## Options that mean the same",
-        "`n` is understood as 1, and the numbers of retries as 0; other values are answered.",
+        "`n` is accepted with the value 1, and the numbers of retries with 0. Other values are\n"
+        "errors.",
         table(("name", "option of swink"), same),
         _TOOLS,
-        "## Options that are answered",
-        f"For {words}, the error names `context`, the second argument of a call.",
-        table(("name", "answer"), instead),
+        "## Options with another name or place in swink",
+        f"For {words}, the error refers to `context`, the second argument of a call.",
+        table(("name", "advice in the error"), instead),
         "## Attributes",
-        table(("name", "answer"), parts),
+        table(("name", "advice in the error"), parts),
     )

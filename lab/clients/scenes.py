@@ -37,8 +37,10 @@ class Scene:
 
 ANSWERS = {
     "answer": Scene("an answer", "answer"),
-    "tool": Scene("a thought and two calls of the shell tool, then an answer", "tool"),
-    "pause": Scene("an answer with long pauses, in which the gateway sends signs of life", "pause"),
+    "tool": Scene("reasoning and two calls of the shell tool, then an answer", "tool"),
+    "pause": Scene(
+        "an answer with long pauses, in which the gateway sends keep-alive messages", "pause"
+    ),
 }
 
 FAILURES = {
@@ -50,29 +52,33 @@ FAILURES = {
         "503 with `Retry-After: 1`", fault=Fault("status", status=503, retry_after=1, times=ALWAYS)
     ),
     "overflow": Scene(
-        "a refusal: the context window is exceeded", fault=Fault("overflow", times=ALWAYS)
+        "an error: the context window is exceeded", fault=Fault("overflow", times=ALWAYS)
     ),
-    "key": Scene("a refusal of the client's key", knows_key=False),
-    "filter": Scene("a refusal by the content filter", fault=Fault("filter", times=ALWAYS)),
+    "key": Scene("an error: the client's API key is rejected", knows_key=False),
+    "filter": Scene(
+        "an error: the content filter rejects the prompt", fault=Fault("filter", times=ALWAYS)
+    ),
     "retired": Scene(
         "404: the model is retired",
         fault=Fault("status", status=404, code="model_not_found", times=ALWAYS),
     ),
     "cut-before": Scene(
-        "the head of an answer, then the connection breaks", fault=Fault("cut", 0, times=ALWAYS)
+        "the response headers, then the connection breaks", fault=Fault("cut", 0, times=ALWAYS)
     ),
-    "cut": Scene("words, then the connection breaks", fault=Fault("cut", 3, times=ALWAYS)),
-    "error": Scene("words, then the API's own error", fault=Fault("server", 3, times=ALWAYS)),
-    "empty": Scene("a complete answer without words", has_words=False),
+    "cut": Scene("some words, then the connection breaks", fault=Fault("cut", 3, times=ALWAYS)),
+    "error": Scene(
+        "some words, then an error event of the API", fault=Fault("server", 3, times=ALWAYS)
+    ),
+    "empty": Scene("a complete answer without text", has_words=False),
 }
 
 SCENES = {**ANSWERS, **FAILURES}
 """The scenes of agents, in the order of the table."""
 
 SDK_SCENES = {
-    "overloaded": Scene("the API's own error for overload", fault=Fault("overload", times=ALWAYS)),
+    "overloaded": Scene("the API's error for overload", fault=Fault("overload", times=ALWAYS)),
     "silence": Scene(
-        "nothing at all, against a time limit of 2 s", fault=Fault("silence", times=ALWAYS)
+        "nothing; the client has a time limit of 2 s", fault=Fault("silence", times=ALWAYS)
     ),
 }
 """The scenes that SDKs play beside `FAILURES`: agents wait longer than anybody does here."""

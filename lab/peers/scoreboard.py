@@ -114,40 +114,57 @@ OTHER_WORDS = ["The", " answer", " to", " somebody", " else."]
 NOT_ASKED_FOR = b"".join(_frames(OTHER_WORDS))
 
 ROWS = [
-    Row("nothing wrong", [Fault()], "whole"),
+    Row("correct answer", [Fault()], "whole"),
     Row("no `[DONE]`", [_says(b"".join(FRAMES[:-1]))], "whole"),
-    Row("last frame without its blank line", [_says(GOOD.body[:-2])], "whole"),
+    Row("the last frame has no blank line after it", [_says(GOOD.body[:-2])], "whole"),
     Row("CRLF line ends", [_says(GOOD.body.replace(b"\n", b"\r\n"))], "whole"),
-    Row("cut anywhere by the network (7 bytes a write)", [Drip(7, 0.0005)], "whole"),
+    Row("the answer arrives in pieces of 7 bytes", [Drip(7, 0.0005)], "whole"),
     Row("comments between frames", [Insert(b": PROCESSING\n\n", (0, 3, 8))], "whole"),
     Row("`retry:` and `id:` without data", [Insert(META_ONLY, (0, 5))], "whole"),
-    Row("compressed", [Gzip()], "whole"),
-    Row("closed after the finish reason", [Cut(FINISHED)], "whole"),
-    Row("503, then good", [Instead(503), Fault()], "whole"),
-    Row("429 with `Retry-After: 0`, then good", [_limited("0"), Fault()], "whole"),
-    Row("closed before an answer, then good", [Cut(), Fault()], "whole"),
-    Row("429 with 8,000 digits to wait, then good", [_limited("1" * 8000), Fault()], "either"),
-    Row("noise between frames (`data: ping`)", [Insert(b"data: ping\n\n", (6,))], "whole"),
+    Row("compressed answer", [Gzip()], "whole"),
+    Row("the connection closes after the finish reason", [Cut(FINISHED)], "whole"),
+    Row("503, then a correct answer", [Instead(503), Fault()], "whole"),
+    Row("429 with `Retry-After: 0`, then a correct answer", [_limited("0"), Fault()], "whole"),
+    Row("the connection closes before an answer, then a correct answer", [Cut(), Fault()], "whole"),
+    Row(
+        "429 with a `Retry-After` of 8,000 digits, then a correct answer",
+        [_limited("1" * 8000), Fault()],
+        "either",
+    ),
+    Row("frames that are not JSON (`data: ping`)", [Insert(b"data: ping\n\n", (6,))], "whole"),
     Row("frames after `[DONE]`", [_says(GOOD.body + b"".join(FRAMES[1:4]))], "whole"),
-    Row("a late answer without a request, then a call", [Late(NOT_ASKED_FOR)], "whole", 2),
+    Row(
+        "an unrequested answer on an idle connection, then a call",
+        [Late(NOT_ASKED_FOR)],
+        "whole",
+        2,
+    ),
     Row("a content frame with a control character", [_with(6, CONTROL)], "error"),
-    Row("a content frame that lost its last brace", [_with(6, BRACE)], "error"),
-    Row("`[DONE]` alone", [_says(DONE)], "error"),
-    Row("`[DONE]` in the middle, no finish reason", [_says(GOOD.body[:HALF] + DONE)], "error"),
-    Row("ends in the middle, cleanly", [_says(GOOD.body[:HALF])], "error"),
-    Row("closed in the middle", [Cut(HALF)], "error"),
-    Row("reset in the middle", [Cut(HALF, reset=True)], "error"),
-    Row("less than its `Content-Length`", [Length(-(len(GOOD.body) - HALF))], "error"),
-    Row("compressed, and cut", [Gzip(0.6)], "error"),
-    Row("claims to be compressed", [Claim("gzip")], "error"),
+    Row("a content frame without its last brace", [_with(6, BRACE)], "error"),
+    Row("only `[DONE]`", [_says(DONE)], "error"),
+    Row(
+        "`[DONE]` in the middle, without a finish reason", [_says(GOOD.body[:HALF] + DONE)], "error"
+    ),
+    Row("the stream ends in the middle, cleanly", [_says(GOOD.body[:HALF])], "error"),
+    Row("the connection closes in the middle", [Cut(HALF)], "error"),
+    Row("the connection is reset in the middle", [Cut(HALF, reset=True)], "error"),
+    Row(
+        "the body is shorter than its `Content-Length`", [Length(-(len(GOOD.body) - HALF))], "error"
+    ),
+    Row("a compressed answer is truncated", [Gzip(0.6)], "error"),
+    Row("an uncompressed answer is marked as compressed", [Claim("gzip")], "error"),
     Row("an error object at the start", [Says(ERROR)], "error"),
     Row("an error object in the middle", [Says(ERROR, 6)], "error"),
-    Row("silent from the start", [Stall(0)], "error"),
-    Row("silent in the middle", [Stall(HALF)], "error"),
-    Row("keep-alive comments forever", [Drip(every=0.05, comments=True)], "error"),
-    Row("an empty 200", [_says(b"")], "error"),
-    Row("comments and `retry:` alone", [_says(META_ONLY)], "error"),
-    Row("a proxy's HTML page with a 200", [Instead(200, PAGE, "text/html")], "error"),
+    Row("the server sends nothing", [Stall(0)], "error"),
+    Row("the server sends nothing more after the middle", [Stall(HALF)], "error"),
+    Row(
+        "the server sends only keep-alive comments, forever",
+        [Drip(every=0.05, comments=True)],
+        "error",
+    ),
+    Row("status 200 with an empty body", [_says(b"")], "error"),
+    Row("only comments and `retry:`", [_says(META_ONLY)], "error"),
+    Row("status 200 with the HTML page of a proxy", [Instead(200, PAGE, "text/html")], "error"),
     Row("a redirect to itself", [Redirect()], "error"),
     Row("a frame of 100 MB", [Huge(100 * 1024 * 1024, at=3)], "error"),
 ]
@@ -204,7 +221,7 @@ def verdict(row: Row, outcome: dict[str, Any]) -> tuple[bool, str]:
 def page(columns: list[Column]) -> str:
     """Write the page."""
     head = " | ".join(f"{column.library} {column.version}" for column in columns)
-    lines = [f"| the server | right is | {head} |", "|---" * (len(columns) + 2) + "|"]
+    lines = [f"| server behaviour | correct result | {head} |", "|---" * (len(columns) + 2) + "|"]
     right = [0] * len(columns)
     for number, row in enumerate(ROWS):
         cells = []
@@ -220,15 +237,21 @@ def page(columns: list[Column]) -> str:
 
 <!-- Generated by `make scoreboard` (lab/peers/scoreboard.py). -->
 
-What the user of a library sees when a server that speaks OpenAI's dialect misbehaves. Every library
-is asked to stream, as its manual shows, with its own defaults and a time limit of
-{LIMIT_SECONDS:g} s; Python {sys.version_info.major}.{sys.version_info.minor}, loopback.
+This table shows what the user of a library sees if a server with OpenAI's API misbehaves. Every
+library streams an answer as its documentation shows, with its default settings and a time limit of
+{LIMIT_SECONDS:g} s, on Python {sys.version_info.major}.{sys.version_info.minor} and the loopback
+interface. These are the results:
 
-*whole* is the whole answer; a name is the exception that was raised; *silent* is an answer that
-lacks something, or everything, and ends like a success; *lost* is less than the server sent;
-*another's* is an answer to nobody's question; *hangs* is nothing within ten times the limit. Where
-*either* is right, so is the whole answer or an error, but never a part of the answer as if it were
-all.
+* *whole*: the complete answer.
+* The name of a class: this exception was raised.
+* *silent*: the answer is incomplete or empty, but no error is raised. The percentage is the share
+  of the text that arrived.
+* *lost*: the server sent the complete answer, but a part of it is missing.
+* *another's*: the answer belongs to a different request.
+* *hangs*: the call has not ended after ten times the time limit.
+
+If *either* is correct, the library may return the complete answer or raise an error, but must not
+return a part of the answer as if it were complete.
 
 {chr(10).join(lines)}
 """

@@ -1,1 +1,1 @@
-"""Failures: their facts, classification and advice."""
+"""Exceptions and kinds of failure, their classification, and the advice shown to people."""

@@ -1,6 +1,7 @@
-"""Fills names into what a kind of failure tells people.
+"""Fill names into the title and resolution of a kind of failure.
 
-Advice names the provider, the model, the environment variable and the page, if they are known.
+Advice names the provider, the model, the environment variable of the API key and the provider's
+page for it, if they are known.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 OWN = "the process on this machine and its network connection"
-"""Advice for providers without HTTP."""
+"""The text that stands for the connection when a provider does not use HTTP."""
 
 
 def advise(
@@ -35,7 +36,7 @@ def advise(
     not_sent = failure.status is None and failure.phase in ("connect", "request")
     if not_sent and failure.kind is Kind.INVALID_REQUEST:
         title, resolution = NOT_SENT
-    if failure.kind is not None and failure.code in CODES:  # other codes are the provider's
+    if failure.kind is not None and failure.code in CODES:  # other codes come from the provider
         special = CODES[failure.code]
         title = special.title or title
         resolution = special.resolution or resolution
@@ -58,7 +59,7 @@ def advise(
 
 
 def duration_text(seconds: float) -> str:
-    """Write a wait for people, in its largest unit and the next: `2 h 5 min`."""
+    """Format a waiting time for people, in its largest unit and the next smaller: `2 h 5 min`."""
     whole = math.ceil(seconds)
     days, rest = divmod(whole, 86400)
     hours, rest = divmod(rest, 3600)

@@ -1,4 +1,4 @@
-"""Errors for `await`, `for` and `with` in place of `async for` and `async with`."""
+"""Error messages for `await`, `for` and `with` in place of `async for` and `async with`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WITHOUT_AWAIT = "SyncClient offers the same without await."
 
 
 class AsyncOnly:
-    """A base of what is read with `async for`: other ways to use it raise UsageError."""
+    """A base class for objects read with `async for`; other ways to use them raise UsageError."""
 
     if not TYPE_CHECKING:  # type checkers find these mistakes
 
@@ -38,7 +38,7 @@ class AsyncOnly:
         def __exit__(self, *raised: object) -> None: ...
 
     def _pieces(self, generator: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Return a generator's pieces as an object that reports the same mistakes."""
+        """Return an async generator wrapped in an object that reports the same mistakes."""
         return _AsyncPieces(generator)
 
 
@@ -51,7 +51,7 @@ class _AsyncPieces(AsyncOnly, AsyncGenerator[T, None]):
         self._generator = generator
 
     def __aiter__(self) -> AsyncGenerator[T, None]:
-        return self._generator.__aiter__()  # type: ignore[return-value]  # a generator's is itself
+        return self._generator.__aiter__()  # type: ignore[return-value]  # returns the generator
 
     def __anext__(self) -> Any:
         return self._generator.__anext__()

@@ -1,7 +1,7 @@
 """Classify failures by the tables of a provider, or by the rules of the core.
 
-Providers ask `by_tables` with their own codes and wording; this module knows the core's own checks,
-the statuses of HTTP, and nothing of any provider.
+Providers call `by_tables` with tables of error codes and wordings. The rules here cover the core's
+own checks and HTTP statuses, and are the same for all providers.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ def by_tables(
     wordings: Sequence[tuple[str, Kind]] = (),
     statuses: Mapping[int, Kind] = {},
 ) -> Classification | None:
-    """Classify by a provider's own tables; `None` where nothing in them matches.
+    """Classify a failure by a provider's own tables; return `None` if nothing in them matches.
 
-    `codes` maps structured codes and types, `wordings` pairs a lower-case piece of the message
-    with a kind, `statuses` holds the statuses that mean something special to the provider. A
-    code outranks a wording, and a wording outranks a status: they are more specific. The
-    classification has the provider's code: the one in `codes`, or else whichever there is.
+    `codes` maps error codes and types to kinds. `wordings` pairs a lower-case piece of the error
+    message with a kind. `statuses` maps the HTTP statuses that have a special meaning at the
+    provider. A code takes precedence over a wording, and a wording over a status, because they are
+    more specific. The classification contains the provider's code: the one found in `codes`, or
+    else any that the failure has.
     """
     wait = _wait(failure)
     for code in (failure.code, failure.type):
@@ -44,7 +45,7 @@ def by_tables(
 
 
 def classify_default(failure: Failure) -> Classification:
-    """Classify by what the core knows; `unknown` where nothing matches."""
+    """Classify a failure by the core's rules; the kind is `unknown` if no rule matches."""
     wait = _wait(failure)
     if failure.kind is not None:
         return Classification(failure.kind, wait, failure.code)

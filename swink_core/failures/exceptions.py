@@ -12,7 +12,7 @@ SwinkError                       title, message, resolution
     │   ContextWindowExceeded, ContentFiltered
     └── StreamAborted, PluginFault, UnknownFailure
 
-`LimitReached` is a `QuotaExhausted` whose limit is the caller's own.
+`LimitReached` is a subclass of `QuotaExhausted` for limits that the caller set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class SwinkError(Exception):
-    """The base of all exceptions of this library: what happened, to what, what to do."""
+    """The base of all exceptions of this library.
+
+    `title` says what happened, `message` gives the details, `resolution` says what to do.
+    """
 
     title = "Something went wrong"
 
@@ -52,7 +55,7 @@ class SwinkError(Exception):
 
 
 class UsageError(SwinkError, ValueError, title="This call cannot be made"):
-    """A mistake of the caller's, found before anything was sent."""
+    """A mistake in the caller's code, found before anything was sent."""
 
 
 class UnknownProvider(UsageError, title="Unknown provider"):
@@ -64,15 +67,15 @@ class InvalidModel(UsageError, title="Not a model name"):
 
 
 class InvalidOption(UsageError, title="Invalid option"):
-    """An option does not exist or has a value that no provider could take."""
+    """An option does not exist or has a value that no provider could accept."""
 
 
 class InvalidContext(UsageError, title="Invalid conversation"):
-    """A conversation that no provider accepts."""
+    """The conversation is one that no provider accepts."""
 
 
 class MediaError(UsageError, title="Cannot read the file"):
-    """A file of the conversation that cannot be read."""
+    """A file of the conversation cannot be read."""
 
 
 class PluginError(SwinkError, title="Broken plugin"):
@@ -80,7 +83,10 @@ class PluginError(SwinkError, title="Broken plugin"):
 
 
 class ProviderFailure(SwinkError):
-    """Raised by a plugin's own code to end the attempt with `failure`; never seen by callers."""
+    """Raised by the code of a plugin to end the attempt with `failure`.
+
+    Callers never see it: they get the `StreamError` of the failure's kind.
+    """
 
     def __init__(self, failure: Failure) -> None:
         what = failure.message or "the provider failed"
@@ -88,17 +94,17 @@ class ProviderFailure(SwinkError):
         self.failure = failure
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle it by its failure; the inherited method passes the message alone."""
+        """Support copying and pickling; the inherited method would pass only the message."""
         return type(self), (self.failure,), self.__dict__
 
 
 @define(slots=False, eq=False, repr=False, auto_exc=False)
 class StreamError(SwinkError):
-    """A failed call. `partial` contains the partial message.
+    """A call failed. `partial` contains the partial message.
 
-    `attempts` counts all attempts made, `elapsed` is in seconds. `retryable` says whether the
-    same call may succeed later without a change. `code` is as on `Error`: the provider's own error
-    code, or one of the core's; `None` without a code.
+    `attempts` is the number of attempts made, `elapsed` is in seconds. `retryable` says whether the
+    same call may succeed later without a change. `code` is the provider's error code, or one of the
+    core's own codes, as in `Error`; `None` without a code.
     """
 
     message: str
@@ -122,7 +128,7 @@ class StreamError(SwinkError):
         return getattr(type(self), "kind", Kind.UNKNOWN)
 
     def __attrs_post_init__(self) -> None:
-        self.args = (self.message,)  # the rest is pickled as the attributes that it is
+        self.args = (self.message,)  # pickle stores the other attributes from `__dict__`
 
     def __str__(self) -> str:
         facts = [f"{self.title}: {self.message}"]
@@ -136,28 +142,28 @@ class StreamError(SwinkError):
 
     @classmethod
     def for_kind(cls, kind: Kind | None) -> type[StreamError]:
-        """Return the subclass that bears the name of a kind."""
+        """Return the subclass of `StreamError` for a kind of failure."""
         return _BY_KIND[kind or Kind.UNKNOWN]
 
 
 class NetworkError(StreamError, kind=Kind.NETWORK):
-    """The connection or the server failed."""
+    """The connection failed, or the server reported an internal error."""
 
 
 class StreamTimeout(StreamError, kind=Kind.TIMEOUT):
-    """A time limit passed."""
+    """A time limit was exceeded."""
 
 
 class ModelThrottled(StreamError, kind=Kind.THROTTLED):
-    """The provider limits the rate of requests."""
+    """The provider's rate limit was exceeded."""
 
 
 class ModelOverloaded(StreamError, kind=Kind.OVERLOADED):
-    """The provider has no capacity."""
+    """The provider has no capacity at the moment."""
 
 
 class EmptyResponse(StreamError, kind=Kind.EMPTY_RESPONSE):
-    """The answer had neither text nor a tool call."""
+    """The answer contained neither text nor a tool call."""
 
 
 class ProtocolError(StreamError, kind=Kind.PROTOCOL):
@@ -165,43 +171,43 @@ class ProtocolError(StreamError, kind=Kind.PROTOCOL):
 
 
 class ResourceExhausted(StreamError, kind=Kind.RESOURCE):
-    """The machine ran out of something."""
+    """A resource of this machine, such as memory or open files, was used up."""
 
 
 class OutputTooLarge(StreamError, kind=Kind.OUTPUT_TOO_LARGE):
-    """The answer passed the call's size limit."""
+    """The answer exceeded the call's size limit."""
 
 
 class AuthenticationError(StreamError, kind=Kind.AUTH):
-    """Credentials are missing, invalid or not enough."""
+    """Credentials are missing, invalid or lack a permission."""
 
 
 class QuotaExhausted(StreamError, kind=Kind.QUOTA_EXHAUSTED):
-    """The account has no quota left."""
+    """The quota of the account is used up."""
 
 
 class LimitReached(QuotaExhausted):
-    """A limit of the client, the call or the run (`Limits`) does not admit the next attempt."""
+    """The next attempt would exceed a limit of the client, the call or the batch (`Limits`)."""
 
 
 class ModelNotFound(StreamError, kind=Kind.MODEL_NOT_FOUND):
-    """The model does not exist, is retired or is closed to this account."""
+    """The model does not exist, is retired, or is not available to this account."""
 
 
 class InvalidRequest(StreamError, kind=Kind.INVALID_REQUEST):
-    """The provider does not accept the request."""
+    """The provider rejected the request as invalid."""
 
 
 class Unsupported(StreamError, kind=Kind.UNSUPPORTED):
-    """The provider or model does not support a requested feature."""
+    """The provider or model does not support a feature that the request uses."""
 
 
 class ContextWindowExceeded(StreamError, kind=Kind.CONTEXT_WINDOW_EXCEEDED):
-    """The conversation is longer than the model's context window."""
+    """The conversation exceeds the model's context window."""
 
 
 class ContentFiltered(StreamError, kind=Kind.CONTENT_FILTERED):
-    """The provider refused the request for its content."""
+    """The provider refused the request because of the content."""
 
 
 class StreamAborted(StreamError, kind=Kind.CANCELLED):
@@ -209,11 +215,11 @@ class StreamAborted(StreamError, kind=Kind.CANCELLED):
 
 
 class PluginFault(StreamError, kind=Kind.INTERNAL):
-    """A plugin raised during the call."""
+    """The code of a plugin raised an exception during the call."""
 
 
 class UnknownFailure(StreamError, kind=Kind.UNKNOWN):
-    """A failure that nothing recognised."""
+    """A failure that could not be classified."""
 
 
 _BY_KIND: dict[Kind, type[StreamError]] = for_every_kind(

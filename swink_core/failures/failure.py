@@ -1,4 +1,4 @@
-"""The raw facts of a failure, and what they mean."""
+"""The raw facts of a failure, and its classification."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def _check_status(failure: Failure, attribute: Any, status: object) -> None:
 
 @define
 class Failure:
-    """The raw facts of a failure, before anyone says what they mean.
+    """The raw facts of a failure, before it is classified.
 
-    `phase` is how far the attempt had come. `code`, `type` and `message` are the provider's own,
-    where its error had such parts; `body` is the response body, capped. `kind` is set only where
-    the core itself made the failure (a time limit, a cut stream) and so knows what it is. `title`
-    and `resolution` tell people what happened and what to do, where a plugin knows better than
-    the core's general advice.
+    `phase` is the step of the attempt at which it failed. `code`, `type` and `message` are copied
+    from the provider's error, if it has them; `body` is the response body, cut to a maximum size.
+    `kind` is set only if the core detected the failure itself (a time limit, a stream that was cut)
+    and so knows its kind. `title` and `resolution` tell people what happened and what to do; they
+    are set where a plugin knows more than the core's general advice.
 
     Raises ValueError for an unknown phase or kind, and TypeError for a status that is not an
     integer.
@@ -58,10 +58,10 @@ class Failure:
 
 @define
 class Classification:
-    """The meaning of a failure.
+    """The kind of a failure, and the waiting time that the server requested.
 
-    `retry_after` is in seconds, `None` without a known wait. `code` is the provider's own error
-    code, or that of the code that found the failure; `None` without one.
+    `retry_after` is in seconds, `None` if the server named none. `code` is the provider's error
+    code, or the code of the swink check that failed; `None` without one.
     """
 
     kind: StreamErrorKind
@@ -70,4 +70,4 @@ class Classification:
 
 
 class MalformedFrame(ValueError):
-    """Raised by a parser for a frame that is not what its wire format allows."""
+    """Raised by a parser for a frame that its wire format does not allow."""

@@ -1,4 +1,4 @@
-"""Failures from outside the source: exceptions, limits, and cancellation by the caller."""
+"""Failures that do not come from the provider: exceptions, limits, cancellation by the caller."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from swink_core.failures.failure import Failure
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 CLOSED = "closed"
-"""The code of a failure that is the caller's: the stream was closed."""
+"""The error code if the caller closed the stream."""
 
 FAULT = "plugin"
-"""The code of a failure that is a fault in the plugin's code."""
+"""The error code if the code of a plugin raised an exception."""
 
 
 def raised(error: Exception) -> Failure:
     """Convert an exception from a plugin's iterator to a failure.
 
-    An unexpected exception is `internal`, a bug of the plugin.
+    An unexpected exception gets the kind `internal`: a bug in the plugin.
     """
     if isinstance(error, ProviderFailure):
         return error.failure
@@ -34,19 +34,19 @@ def raised(error: Exception) -> Failure:
 
 
 def not_a_body(plugin: str, result: object) -> Failure:
-    """Say that a plugin's `convert_messages` returned something else than a JSON body."""
+    """Return the failure for a `convert_messages` hook that did not return a JSON body."""
     what = f'plugin "{plugin}": convert_messages returned {type(result).__name__}'
     message = f"{what}, not a dict with the JSON body of the request"
     return Failure("request", kind=Kind.INTERNAL, code="body", message=message)
 
 
 def too_large(limit: float) -> Failure:
-    """Say that an answer passed `limit` characters."""
+    """Return the failure for an answer longer than `limit` characters."""
     message = f"the answer is longer than {limit:.0f} characters"
     return Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="size", message=message)
 
 
 def abandoned() -> Failure:
-    """Say that the caller closed the stream."""
+    """Return the failure for a stream that the caller closed."""
     message = "closed by the caller"
     return Failure("streaming", kind=Kind.CANCELLED, code=CLOSED, message=message)

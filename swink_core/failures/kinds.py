@@ -1,8 +1,8 @@
-"""The kinds of failure, a row each, and the codes of the failures that the core itself finds.
+"""A table of the kinds of failure, and a table of the error codes that the core itself sets.
 
-A new kind is a member of `StreamErrorKind` with its docstring and its constructor, a row here, and
-a subclass of `StreamError`. Other modules and distributions derive their decisions from
-the row. Titles and resolutions are for people; `advice` fills in their names in braces.
+To add a kind, add a member to `StreamErrorKind` with its docstring and its constructor, a row here,
+and a subclass of `StreamError`. Other modules and distributions decide by the fields of the row.
+Titles and resolutions are read by people; `advice` fills in the names in braces.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 from swink_core.vocabulary.outcome import for_every_kind
 
 Scope = Literal["request", "answer", "account", "service", "machine", "caller", "plugin", "unknown"]
-"""The subject of a failure.
+"""What a failure affects.
 
-`request`: this request, whoever sends it. `answer`: this one answer. `account`: what the
-credentials may do, so that the next request with them fails as well. `service`: the provider or the
-way to it. `machine`: this one. `caller`: whoever reads the stream. `plugin`: its code.
+`request`: this request, whoever sends it. `answer`: this one answer. `account`: the credentials, so
+that the next request with them fails as well. `service`: the provider, or the connection to it.
+`machine`: this computer. `caller`: the code that reads the stream. `plugin`: the code of a plugin.
 """
 
 
 class KindRow(NamedTuple):
-    """A kind's facts.
+    """The properties of a kind of failure.
 
-    `scope` is the cause of the failure. `reply` is the HTTP status with which a gateway reports it
+    `scope` is what the failure affects. `reply` is the HTTP status with which a gateway reports it
     to its client (RFC 9110 section 15). `retries` is the default number of retries on the same
-    model. `falls_back`: the next model of a fallback chain is tried. `healthy` is the effect on the
-    circuit breaker: `False` counts as a failure of the target, `True` (only this request is at
-    fault) closes the circuit, and `None` has no effect. `statuses` are the HTTP statuses of this
-    kind, if the provider does not classify the failure (RFC 9110 section 15; several providers use
-    529 for overload).
+    model. `falls_back` says whether the next model of a fallback chain is tried. `healthy` is the
+    effect on the circuit breaker: `False` counts as a failure of the target; `True` (only this
+    request is at fault) closes the circuit; `None` has no effect. `statuses` are the HTTP statuses
+    that mean this kind, if the provider does not classify the failure (RFC 9110 section 15; several
+    providers use 529 for overload).
     """
 
     title: str
@@ -143,11 +143,12 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
 
 
 class CodeRow(NamedTuple):
-    """One of the core's own codes: what happened, and the kind that it is one of.
+    """One of the core's own error codes, with the kind of failure it belongs to.
 
-    `title` and `resolution` are those of the kind where they are `None`. `most_retries` bounds the
-    retries, whatever the policy allows more, after failures that rarely pass by themselves; `None`:
-    no bound but the policy's. `unsent`: the provider cannot have seen the request.
+    `title` and `resolution` are `None` if those of the kind apply. `most_retries` limits the
+    retries after failures that rarely pass by themselves, even if the retry policy allows more;
+    `None` means no limit besides the policy. `unsent` means that the provider cannot have received
+    the request.
     """
 
     meaning: str
@@ -181,7 +182,7 @@ CODES: dict[str, CodeRow] = {
     ),
     "stale": CodeRow("a pooled connection that the server had closed", Kind.NETWORK, unsent=True),
     "disconnected": CodeRow("closed before an answer", Kind.NETWORK),
-    "connection": CodeRow("reset", Kind.NETWORK),
+    "connection": CodeRow("reset, or closed in the middle of a body", Kind.NETWORK),
     "cut": CodeRow("the body ends before the provider completed its answer", Kind.NETWORK),
     "connect": CodeRow("no connection within `connect`", Kind.TIMEOUT, unsent=True),
     "first_event": CodeRow("no event within `first_event`", Kind.TIMEOUT, most_retries=1),
@@ -284,26 +285,29 @@ CODES: dict[str, CodeRow] = {
 }  # fmt: skip
 """The core's error codes; providers use other codes.
 
-Beside them, a failure of the kind `unsupported` has the name of the feature for its code, and what
-a plugin finds itself a code of that plugin's.
+There are two further sources of codes: a failure of the kind `unsupported` has the name of the
+feature as its code, and a plugin may set a code for a failure that it detects.
 """
 
 NOT_SENT = ("No request was sent to {provider}", "Correct the value that the message names.")
-"""Title and resolution of an invalid request that never left this machine."""
+"""The title and resolution of an invalid request that was not sent."""
 
 STALE = "stale"
 """The code of a failure on a pooled connection that the server had already closed."""
 
 
 _OF_THE_CALLER = frozenset({STALE, "limit"})
-"""Codes that show nothing about the target: a stale connection, a limit of the caller's."""
+"""Codes that say nothing about the health of the target.
+
+They are a stale connection, and a limit that the caller set.
+"""
 
 
 def health_of(terminal: Done | Error) -> bool | None:
-    """Judge the health of a target by the end of an attempt on it.
+    """Return the health of a target, judged by the last event of an attempt on it.
 
     `False`: the target failed, which counts towards a circuit breaker's threshold. `True`: the
-    target answered, even if it rejected this request. `None`: the end shows neither.
+    target answered, even if it rejected this request. `None`: the event shows neither.
     """
     if isinstance(terminal, Done):
         return True
@@ -313,6 +317,6 @@ def health_of(terminal: Done | Error) -> bool | None:
 
 
 def most_retries(code: str | None) -> int | None:
-    """Return the bound that a code sets on retries; `None` where it sets none."""
+    """Return the limit that an error code sets on retries; `None` if it sets none."""
     row = CODES.get(code or "")
     return row.most_retries if row is not None else None

@@ -1,4 +1,4 @@
-"""Texts for people, without secrets."""
+"""Remove secrets from texts that people read."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from functools import lru_cache
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 _IN_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
-"""The replacements of `html.escape`; importing `html` loads its table of entities."""
+"""The replacements that `html.escape` makes; importing `html` would load its table of entities."""
 
 BODY_CAP = 64 * 1024
-"""Bytes of an error body that are kept."""
+"""The number of bytes of an error body that are kept."""
 
 SHORTEST_SECRET = 6
-"""Characters below which a text is not a secret: it would occur in too many places."""
+"""The least length of a secret, in characters: a shorter text would match in too many places."""
 
 _HIDDEN = "[hidden]"
 
 
 @lru_cache(maxsize=64)
 def public_url(url: str) -> str:
-    """Return a URL without what may be secret in it: user information and query."""
+    """Return a URL without its user information and query, which may contain secrets."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018  # a password that was not escaped is taken for one
+        parts.port  # noqa: B018  # a password that was not escaped is parsed as the port
     except ValueError:
         return _HIDDEN
     if not parts.netloc:
@@ -47,7 +47,7 @@ def address_fault(url: str) -> str:
 
 def basic_credentials(url: str) -> tuple[str, str]:
     """Return a URL without its user information, and the user information as HTTP Basic credentials
-    (RFC 7617), or an empty string.
+    (RFC 7617), or an empty string if it has none.
     """
     user = _user_information(url)
     if not user:
@@ -64,17 +64,22 @@ def _user_information(url: str) -> str:
 
 
 def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
-    """Return the first characters of a body or frame for display, or the size of binary data."""
-    # hidden before it is cut: a piece of a secret would not be found
+    """Return the start of a body or frame for display, at most `size` characters.
+
+    Binary data is replaced by its size.
+    """
+    # Redact before cutting: a part of a secret would not be recognised.
     text = redact(data[:BODY_CAP].decode("utf-8", "replace"), secrets)[:size].strip()
     return f"{len(data)} bytes that are not text" if "\0" in text else repr(text)
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """Replace every secret of six characters or more in a text for people, in each coding that
-    `codings_of_secret` lists."""
+    """Replace every secret of six characters or more in a text for people.
+
+    Secrets are found in each encoding that `codings_of_secret` lists.
+    """
     has_hexadecimal = _HEXADECIMAL.search(text) is not None
-    # one may be a part of another
+    # The longest is replaced first, since one secret may be part of another.
     for secret in sorted(secrets, key=len, reverse=True) if text else ():
         if len(secret) < SHORTEST_SECRET:
             continue
@@ -85,12 +90,14 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 
 
 _HEXADECIMAL = re.compile(r"(?:[0-9A-Fa-f]{2}){6,}+")
-"""A text without this is not searched for secrets in hexadecimal, since that is slow."""
+"""Matches text that may be hexadecimal; the slow search for secrets in it runs only then."""
 
 
 def codings_of_secret(secret: str) -> tuple[str, ...]:
-    """Return the forms in which a server may echo a secret, the longest first: unchanged, and in
-    JSON, HTML, URLs, Base64 and hexadecimal."""
+    """Return the encodings in which a server may echo a secret, the longest first.
+
+    They are the secret unchanged, and escaped for JSON, HTML, URLs, Base64 and hexadecimal.
+    """
     return _codings(secret)
 
 
@@ -115,9 +122,10 @@ def _codings(secret: str) -> tuple[str, ...]:
 
 
 def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
-    """Return the secrets of a request: every word of headers and query parameters whose names
-    indicate credentials, and the user information of the address, in raw form, unescaped and as
-    Basic credentials.
+    """Return the secrets that a request carries.
+
+    They are every word of the headers and query parameters whose names indicate credentials, and
+    the user information of the address: raw, unescaped and as Basic credentials.
     """
     found: set[str] = set()
     for name, value in headers.items():
@@ -125,7 +133,7 @@ def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
         if kind is None:
             continue
         words = value.replace(";" if kind == "cookie" else ",", " ").split()
-        # a first word of several names the scheme
+        # If the value has several words, the first is the scheme, such as `Bearer`.
         for word in words[1:] if kind == "auth" and len(words) > 1 else words:
             found.add(word)
             if "=" in word:
@@ -154,7 +162,9 @@ _CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password", "si
 
 @lru_cache(maxsize=256)
 def _credential(header: str) -> str | None:
-    """Return which word in the name of a header, parameter or field says that it carries
-    credentials."""
+    """Return the word in the name of a header, parameter or field that indicates credentials.
+
+    `None` if the name has no such word.
+    """
     name = header.lower()
     return next((word for word in _CREDENTIAL_WORDS if word in name), None)

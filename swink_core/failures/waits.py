@@ -1,7 +1,7 @@
 """Parse the waiting time that a server requests, in every known form.
 
-The input is untrusted and is parsed on the event loop: longer texts are ignored, patterns never
-rescan text, and the result is at most a year.
+The input is untrusted and is parsed on the event loop. Therefore longer texts are ignored, patterns
+never rescan text, and the result is at most a year.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 LONGEST_TEXT = 64
-"""Characters: twice those of the longest date that HTTP allows."""
+"""The longest text that is parsed, in characters: twice the longest HTTP date."""
 
 LONGEST_WAIT = 366 * 86400.0
 
@@ -21,7 +21,7 @@ _UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def duration_seconds(text: str) -> float | None:
-    """Read `46s`, `6m0s`, `2ms` or `1h30m` as seconds; `None` for anything else."""
+    """Return a duration such as `46s` or `1h30m` in seconds; `None` for any other text."""
     if len(text) > LONGEST_TEXT:
         return None
     text = text.strip()
@@ -34,10 +34,10 @@ def duration_seconds(text: str) -> float | None:
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Read how long to wait from response headers, in seconds; `None` if not said.
+    """Return the waiting time that response headers request, in seconds; `None` without one.
 
-    `retry-after-ms`, then `Retry-After` as seconds or as an HTTP date (RFC 9110 section
-    10.2.3), then the reset of an exhausted `x-ratelimit-*` allowance as a duration, seconds or
+    Reads `retry-after-ms`, then `Retry-After` as seconds or as an HTTP date (RFC 9110 section
+    10.2.3), then the reset time of an exhausted `x-ratelimit-*` limit as a duration, seconds or
     an RFC 3339 time.
     """
     lower = {name.lower(): value.strip() for name, value in headers.items()}
@@ -65,10 +65,11 @@ def _number(text: str | None) -> float | None:
 
 
 def wait_seconds(text: str, now: datetime | None = None) -> float | None:
-    """Read a text as a wait in seconds; return `None` for any other text.
+    """Parse a text as a waiting time and return it in seconds; return `None` for any other text.
 
-    It may be a number of seconds, a duration (`46s`, `6m0s`, `2ms`), a date of HTTP or RFC 3339, or
-    a Unix time in seconds or milliseconds. `now` is the current time. A wait is at most a year.
+    It may be a number of seconds, a duration (`46s`, `6m0s`, `2ms`), an HTTP or RFC 3339 date, or a
+    Unix time in seconds or milliseconds. `now` is the current time (`None`: the system's). The
+    result is at most a year.
     """
     if len(text) > LONGEST_TEXT:
         return None
@@ -76,7 +77,7 @@ def wait_seconds(text: str, now: datetime | None = None) -> float | None:
     wait = _number(text)
     if wait is None:
         wait = duration_seconds(text)
-    elif wait > 1e9:  # an epoch time, being too large for a wait, perhaps in milliseconds
+    elif wait > 1e9:  # too large for a duration, so it is a Unix time, perhaps in milliseconds
         wait = (wait / 1000 if wait > 1e11 else wait) - now.timestamp()
     if wait is None and (moment := _date(text)) is not None:
         wait = (moment - now).total_seconds()

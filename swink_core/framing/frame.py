@@ -1,8 +1,8 @@
 """The interface of all decoders.
 
-A decoder is pure and sans-IO: bytes go in as the network delivered them, payloads come out.
-However the bytes are cut, the frames are the same. A frame is the payload's `bytes` and nothing
-more, so that a parser hands it to its JSON decoder without another object in between.
+A decoder is pure and sans-IO: bytes go in as the network delivered them, frames come out. The
+frames are the same however the bytes are split into reads. A frame is the `bytes` of a payload, so
+that a parser can pass it to its JSON decoder without creating another object.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Protocol
 
 DEFAULT_FRAME_LIMIT = 8 * 1024 * 1024
-"""The longest frame, in bytes, that a decoder holds unless told otherwise."""
+"""The default limit for the length of a frame, in bytes."""
 
 
 class FrameError(ValueError):
-    """Bytes that make the rest of the stream unreadable, such as a wrong checksum.
+    """Raised for bytes that make the rest of the stream unreadable, such as a wrong checksum.
 
-    `frames` are those that the same `feed` had completed before it, so that nothing is lost. The
-    decoder must not be fed again.
+    `frames` are those that the same call of `feed` completed before the error, so that nothing is
+    lost. The decoder must not be fed again.
     """
 
     def __init__(self, *args: object) -> None:
@@ -26,9 +26,9 @@ class FrameError(ValueError):
 
 
 class FrameTooLong(FrameError):
-    """A frame that outgrew its decoder's limit.
+    """Raised for a frame that is longer than the decoder's limit.
 
-    `what` names the kind of frame; `limit` is in bytes.
+    `what` names the type of frame; `limit` is in bytes.
     """
 
     def __init__(self, what: str, limit: int) -> None:
@@ -41,22 +41,23 @@ class FrameTooLong(FrameError):
 
 
 class Decoder(Protocol):
-    """Split a byte stream into frames, for any chunking.
+    """Splits a byte stream into frames, however it is split into reads.
 
-    A decoder may have two further attributes. `binary`: true if its frames are not UTF-8 text;
-    then its parser checks the text inside them. `reports`: a list of notices, each with the number
-    of the frame of this `feed` that it precedes, a code and a detail; `EventSource` empties it.
+    A decoder may have two further attributes. `binary` is true if its frames are not UTF-8 text;
+    the parser then checks the text inside them. `reports` is a list of notices, each with a code, a
+    detail and the number of the frame of this `feed` before which it occurred; `EventSource`
+    empties the list.
     """
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the frames that `data` completes, in order.
 
         Raises `FrameTooLong` when a frame, complete or not, exceeds the decoder's limit, and
-        `FrameError` where the bytes make no frames at all.
+        `FrameError` for bytes that cannot be split into frames.
         """
 
     def finish(self) -> list[bytes]:
-        """Return the frame without a terminator at the end of input: at most one.
+        """Return the unterminated frame at the end of the input: a list of at most one.
 
-        Such a frame is incomplete by definition; whether it is of use is the caller's decision.
+        Such a frame is incomplete by definition; the caller decides whether to use it.
         """

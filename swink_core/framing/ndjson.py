@@ -1,8 +1,8 @@
-"""Newline-delimited JSON: one value a line (https://github.com/ndjson/ndjson-spec).
+"""Newline-delimited JSON: one value per line (https://github.com/ndjson/ndjson-spec).
 
-A line ends at LF alone; CR is whitespace to JSON, so it is dropped only where it precedes LF. The
-unterminated end of a read waits in a bytearray that is appended to and never searched again:
-only new bytes are split, which keeps the cost linear however small the reads are.
+Only LF ends a line. CR is whitespace in JSON, so it is removed only before LF. The unterminated end
+of a read is kept in a bytearray that is appended to and never searched again: only new bytes are
+split, which keeps the cost linear however small the reads are.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import itertools
 
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, FrameTooLong
 
-# An int, because `in` with bytes first fails to convert them to one, at 80 ns a read.
+# An int, because `in` with bytes first tries to convert them to one, which costs 80 ns per read.
 _CR = 0x0D
 
 
 class NDJSONDecoder:
-    """The decoder of newline-delimited JSON: one frame for each line that is not blank.
+    """Splits newline-delimited JSON into frames: one for each line that is not blank.
 
-    `limit` is the longest line in bytes, its LF not counted. A blank line is empty or holds
-    nothing but whitespace.
+    `limit` is the longest line in bytes, without its LF. A line that is empty or contains only
+    whitespace is blank.
     """
 
     __slots__ = ("_limit", "_partial")
@@ -46,13 +46,13 @@ class NDJSONDecoder:
                 error = FrameTooLong("an NDJSON line", self._limit)
                 error.frames = _stripped(whole)
                 raise error
-        # A carriage return that ends the first line may have come with an earlier read.
+        # The carriage return at the end of the first line may have arrived with an earlier read.
         if _CR in data or (lines and lines[0].endswith(b"\r")):
             return _stripped(lines)
         return [line for line in lines if line and not line.isspace()]
 
     def finish(self) -> list[bytes]:
-        """Return the line that end of input left without its LF, if it is not blank."""
+        """Return the last line if it has no LF and is not blank; the list is empty otherwise."""
         line = bytes(self._partial)
         self._partial.clear()
         return [line] if line.strip() else []

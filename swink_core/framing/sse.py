@@ -1,23 +1,24 @@
-"""Server-sent events, exactly as the WHATWG defines them, and fast where it counts.
+"""Server-sent events, exactly as the WHATWG defines them, with a fast path for common input.
 
-Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, sections 9.2.5 (parsing)
-and 9.2.6 (interpretation).
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, sections 9.2.5 (parsing) and
+9.2.6 (interpretation).
 
-The algorithm: new bytes only are normalised (CR and CRLF become LF) and split into lines; an
-unterminated line waits in a bytearray that is never searched again; the payload of the current
-frame collects in a second one. Each byte is therefore touched a constant number of times, however
-small the reads are.
+The algorithm: only new bytes are normalised (CR and CRLF become LF) and split into lines. An
+unterminated line is kept in a bytearray that is never searched again; the payload of the current
+frame is collected in a second one. Each byte is therefore processed a constant number of times,
+however small the reads are.
 
-Before it stands a short cut for what providers send nearly always: frames of one `data:` line,
+The fast path runs first. It handles what providers send nearly always: frames of one `data:` line,
 perhaps after one `event:` line. One `findall` with a pattern that can only match adjacent frames
-does the work in C. Its last alternative swallows all that is left as soon as something is not such
-a frame and yields an empty payload, so a last payload that is not empty proves that the whole
-range was plain, without a second pass. Quantifiers are possessive or confined to one line, hence
-linear on any input. Everything else goes through the algorithm.
+does the work in C. As soon as something is not such a frame, the last alternative of the pattern
+matches all that is left and yields an empty payload. A last payload that is not empty therefore
+proves that the whole range consists of such frames, without a second pass. Quantifiers are
+possessive or confined to one line, hence linear on any input. Everything else goes through the
+algorithm.
 
-A blank line ends a frame whatever came before it. So from a read that begins or ends inside a
-frame, the range between its first and its last blank line is still whole frames, and only the
-edges take the slow way.
+A blank line always ends a frame. If a read begins or ends inside a frame, the range between its
+first and its last blank line therefore still consists of whole frames, and only the bytes outside
+it go through the slow algorithm.
 
 The size of a frame is the sum of its lines without their terminators. Comments do not count and are
 not stored, even without a terminator.
@@ -32,35 +33,36 @@ from typing import ClassVar
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, FrameTooLong
 
 UNKNOWN_FIELD = "unknown_field"
-"""The code of the notice about an ignored line."""
+"""The code of a notice about a line that was ignored."""
 
 MAX_REPORTS = 10
 
 MAX_NAME = 40
-"""Bytes of a field name in a report."""
+"""The number of bytes of a field name that are quoted in a notice."""
 
 _FIELDS = frozenset({b"event", b"id", b"retry"})
 
 _BOM = b"\xef\xbb\xbf"
 
-# An int, because `in` with bytes first fails to convert them to one, at 80 ns a read.
+# An int, because `in` with bytes first tries to convert them to one, which costs 80 ns per read.
 _CR = 0x0D
 
 _find_plain_lf = re.compile(rb"(?:event: .*+\n)?+data: ?+(.*+)\n\n|(?s:.+)").findall
 
-# No `event:` here: a lone CR inside a name would go unnoticed.
+# The pattern has no `event:` line here: a lone CR inside the name would not be noticed.
 _find_plain_crlf = re.compile(rb"data: ?+(.*)\r\n\r\n|(?s:.+)").findall
 
 
 class SSEDecoder:
-    """The decoder of an event stream into the `data` payload of each dispatched event.
+    """Decodes an event stream into the `data` payload of each dispatched event.
 
-    `limit` is the longest frame in bytes. Names and ids are dropped: the providers repeat in the
-    payload what they put there. Frames without a `data` line are not dispatched (section 9.2.6).
+    `limit` is the longest frame in bytes. Event names and ids are dropped, because providers repeat
+    them in the payload. Frames without a `data` line are not dispatched (section 9.2.6).
 
-    A line with an unknown field name is ignored, as section 9.2.6 requires, and reported, because
-    a damaged `data` line looks like that; so is data in the line of another field, which a damaged
-    line break joined to it. A subclass declares the names that its provider adds in `extra_fields`.
+    A line with an unknown field name is ignored, as section 9.2.6 requires, and reported, because a
+    damaged `data` line looks the same. Text with `data:` in the line of another field is reported
+    too, because a damaged line break can join two lines. A subclass lists the field names that its
+    provider adds in `extra_fields`.
     """
 
     __slots__ = (
@@ -69,16 +71,19 @@ class SSEDecoder:
     )  # fmt: skip
 
     extra_fields: ClassVar[tuple[str, ...]] = ()
-    """Field names beside those of the specification that are ignored without a report."""
+    """Field names besides those of the specification that are ignored without a notice."""
 
     def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
         self._limit = limit
         self._unknown = 0
         self.reports: list[tuple[int, str, str]] = []
-        """Notices, at most `MAX_REPORTS` in all: before which frame of this `feed`, counted from 0,
-        the code, the detail. The caller removes them."""
-        self._between_frames = False  # the next byte begins a frame, and nothing is held back
-        # The stream's first bytes while they may still become a byte order mark, then None.
+        """Notices as (frame, code, detail), at most `MAX_REPORTS` in total.
+
+        `frame` is the frame of this `feed`, counted from 0, before which the notice occurred. The
+        caller removes them from the list.
+        """
+        self._between_frames = False  # the next byte begins a frame, and no bytes are stored
+        # The first bytes of the stream while they may still become a byte order mark, then None.
         self._head: bytes | None = b""
         self._skip_lf = False
         self._partial = bytearray()
@@ -102,25 +107,26 @@ class SSEDecoder:
 
     @classmethod
     def named(cls) -> SSEDecoder:
-        """Return a decoder that keeps the names of events, whose data are JSON.
+        """Return a decoder that keeps the names of events, for events whose data are JSON.
 
-        A frame is JSON: `{"type": NAME, "data": DATA}`. An event without a name is a `message`
-        (section 9.2.6).
+        A frame is JSON: `{"type": NAME, "data": DATA}`. An event without a name has the name
+        `message` (section 9.2.6).
         """
         return _NamedEvents()
 
     @classmethod
     def named_text(cls) -> SSEDecoder:
-        """Return a decoder that keeps the names of events, whose data are plain text.
+        """Return a decoder that keeps the names of events, for events whose data are plain text.
 
-        A frame is JSON: `{"type": NAME, "data": TEXT}`. Data that are JSON are text here, too.
+        A frame is JSON: `{"type": NAME, "data": TEXT}`. Data that happens to be JSON stays text,
+        too.
         """
         return _NamedTexts()
 
     def finish(self) -> list[bytes]:
-        """Return the payload that end of input left without its blank line, if any.
+        """Return the last payload, in a list, if the input ended without its blank line.
 
-        A line that is itself cut counts only if it is data.
+        If the last line is itself incomplete, it is used only if it is a `data` line.
         """
         if self._partial.partition(b":")[0] == b"data":
             self._take_line(bytes(self._partial), 0)
@@ -130,7 +136,7 @@ class SSEDecoder:
         return frames
 
     def _plain(self, data: bytes, start: int, stop: int) -> list[bytes]:
-        """Return the payloads of a range that is all plain frames, otherwise nothing."""
+        """Return the payloads of a range that consists of plain frames only, else an empty list."""
         if stop - start > self._limit:
             return []
         if _CR not in data:
@@ -207,7 +213,7 @@ class SSEDecoder:
             if name not in map(str.encode, self.extra_fields):
                 text = ascii(name[:MAX_NAME].decode("latin-1"))
                 self._report(f"a line has the unknown field name {text}", number)
-        elif b"data:" in value:  # a damaged line break
+        elif b"data:" in value:  # two lines were joined by a damaged line break
             self._report(f"a line of data is part of the field '{name.decode()}'", number)
 
     def _report(self, detail: str, number: int) -> None:
@@ -230,7 +236,7 @@ class _NamedEvents(SSEDecoder):
         self._name = b""
 
     def _plain(self, data: bytes, start: int, stop: int) -> list[bytes]:
-        return []  # plain frames have no names
+        return []  # the plain frames of the fast path have no names
 
     def _take_line(self, line: bytes, number: int) -> None:
         name, _, value = line.partition(b":")
@@ -252,12 +258,12 @@ class _NamedEvents(SSEDecoder):
 
     @staticmethod
     def as_json(frame: bytes) -> bytes:
-        """Return a frame as JSON, which it is already."""
+        """Return a frame as JSON. It already is JSON, so it is returned unchanged."""
         return frame
 
     @staticmethod
     def of_json(text: bytes) -> bytes:
-        """Write JSON as the event whose frame it is."""
+        """Return the event whose frame is this JSON text."""
         event = json.loads(text)
         data = json.dumps(event.get("data"), ensure_ascii=False)
         return f"event: {event.get('type', '')}\ndata: {data}\n\n".encode()
@@ -272,15 +278,17 @@ class _NamedTexts(_NamedEvents):
 
     @staticmethod
     def of_json(text: bytes) -> bytes:
-        """Write JSON as the event whose frame it is."""
+        """Return the event whose frame is this JSON text."""
         event = json.loads(text)
         lines = "".join(f"data: {line}\n" for line in str(event.get("data")).split("\n"))
         return f"event: {event.get('type', '')}\n{lines}\n".encode()
 
 
 def _as_text(data: bytes) -> bytes:
-    """Return text as a JSON string. Bytes that are not UTF-8 stay, for whoever reads the frame
-    to take for damage."""
+    """Return text as a JSON string.
+
+    Bytes that are not UTF-8 are kept, so that the parser of the frame reports it as malformed.
+    """
     try:
         return json.dumps(data.decode(), ensure_ascii=False).encode()
     except UnicodeDecodeError:

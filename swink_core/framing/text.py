@@ -1,4 +1,4 @@
-"""Plain text as a stream: every network read is a frame, cut between characters."""
+"""Decode plain text as a stream: every network read becomes a frame of whole characters."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from swink_core.framing.frame import FrameError
 
 
 class TextDecoder:
-    """Decodes an answer that is text and nothing else, in UTF-8.
+    """Decodes an answer that consists of UTF-8 text only.
 
-    Frames have the text of the answer in order, and no character is split over two; where they
-    begin and end depends on how the network cut the answer. The text may hold anything, so
-    `EventSource` does not take it for JSON.
+    The frames contain the text of the answer in order, and no character is split over two. Where a
+    frame begins and ends depends on how the network delivered the answer. `EventSource` does not
+    parse the frames as JSON.
     """
 
     binary = True
@@ -29,5 +29,5 @@ class TextDecoder:
         return [text.encode()] if text else []
 
     def finish(self) -> list[bytes]:
-        """Return nothing: half a character is left out."""
+        """Return an empty list: an incomplete last character is dropped."""
         return []

@@ -1,6 +1,7 @@
-"""`Attempt`: one try of a call on one model, with its plan, requests, usage and charge.
+"""`Attempt`: one try of a call on one model, with its requests, usage and charge.
 
-It does not know who drives it: the source and the driver report to it.
+It does not import the code that runs it: the source and the driver call its methods to record what
+happened.
 """
 
 from __future__ import annotations
@@ -43,44 +44,45 @@ _NO_EVENTS: Iterator[Event] = iter(())
 TokenCounter: TypeAlias = Callable[[Model, Context], int | Awaitable[int]]
 """Counts the tokens of a conversation for a model: a tokenizer, or a provider's own count.
 
-A plain function or an async one. Its exceptions are logged, and the estimate is used.
+It may be async. If it raises, the exception is logged and the estimate is used.
 """
 
 
 @runtime_checkable
 class Gate(Protocol):
-    """Has a say before each attempt: a rate limit, a budget, a circuit breaker."""
+    """Decides whether an attempt may begin: a rate limit, a budget or a circuit breaker."""
 
     async def enter(self, target: Target) -> None:
-        """Return to let an attempt begin, after as long a wait as it takes.
+        """Let the attempt begin by returning, after waiting as long as necessary.
 
-        With a second parameter `attempt`, it gets the attempt as well: `await attempt.reserve()`
-        returns the most that it is expected to cost. `leave` may have such a parameter, too.
+        If the method has a second parameter `attempt`, it is called with the attempt as well:
+        `await attempt.reserve()` returns the most that the attempt is expected to cost. `leave` may
+        have such a parameter, too.
 
-        Raises ProviderFailure or a StreamError (`QuotaExhausted("the budget is spent")`) to
-        refuse the target with that kind and `retry_after`: the next target of the chain is
-        tried, without a request to this one. Any other exception ends the call with an error of
-        kind `internal` that names the gate, the file and the line.
+        To refuse the target, raise ProviderFailure or a StreamError (`QuotaExhausted("the budget is
+        spent")`): the next target of the chain is tried, without a request to this one. The refusal
+        has the kind and `retry_after` of the exception. Any other exception ends the call with an
+        error of kind `internal` that names the gate, the file and the line.
         """
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Learn how the attempt ended; called once for each `enter` that returned.
+        """Record how the attempt ended; called once for each `enter` that returned.
 
-        `response` is what the provider answered, `None` where no answer came. A plain function,
-        because it runs while streams close. If it raises, the client's next attempt fails with an
-        error of kind `internal` that names the gate, the file and the line; that attempt reports
-        the exception, and the attempts after it are made again.
+        `response` is the head of the provider's response, `None` without a response. This is a
+        plain function, because it runs while streams close. If it raises, the client's next attempt
+        fails with an error of kind `internal` that names the gate, the file and the line. Attempts
+        after that one run normally.
         """
 
 
 @define(eq=False)
 class Plan:
-    """How an attempt goes out, made once when it begins.
+    """The conversation, options and tools as the attempt sends them, fixed when it begins.
 
-    `context` and `options` are the conversation and the merged options as the API and the model
-    take them. `notices` report what differs from what the caller gave. `names` maps each name under
-    which a tool goes out to the caller's name for it. `request` is the last one that was built,
-    without credentials; `None` before.
+    `context` and `options` are the conversation and the merged options after adaptation to the API
+    and the model. `notices` report the changes to the caller's values. `names` maps each tool name
+    that is sent to the caller's name for the tool. `request` is the last request that was built,
+    without credentials; `None` before the first.
     """
 
     context: Context = field(repr=False)
@@ -93,16 +95,16 @@ class Plan:
 LegKind = Literal["stream", "whole", "token", "abandon"]
 
 MOST_LEGS = 1024
-"""Requests of an attempt that are kept; later ones of a long poll are not."""
+"""The most requests of an attempt that are recorded; an attempt that polls may send more."""
 
 
 @define(eq=False)
 class Leg:
-    """A request of an attempt, and its answer's head.
+    """One HTTP request of an attempt, and the head of the response.
 
-    `kind` is `stream` (its answer is streamed), `whole` (its answer is read whole), `token` (it
-    fetched a credential) or `abandon` (it ended work that was abandoned). `sent_at` is in seconds
-    of the call's clock. `response` is `None` until an answer comes, or where none came.
+    `kind` is `stream` (the response is streamed), `whole` (the response is read whole), `token`
+    (the request fetched a credential) or `abandon` (it ended abandoned work on the server).
+    `sent_at` is in seconds of the call's clock. `response` is `None` until a response arrives.
     """
 
     request: HTTPRequest = field(repr=False)
@@ -116,20 +118,20 @@ class Attempt:
     """One attempt of a call with one model, and the facts about its answer so far.
 
     `number` counts from 1 over all models. `legs` are the requests in the order of sending,
-    including credentials and token requests. `leg` is the last request for an answer, with its
-    parts `request` and `response` (`None` without an HTTP request). `reads` counts the network
-    reads of its body, which shows which events arrived together. `usage` is the reported usage;
-    `reported_cost` is the provider's own figure in US dollars, if it reports one. `plan` contains
-    the `context`, `options`, tool `names`, `notices` and `request` to send; it is `None` before the
-    attempt begins and for a hand-written `stream` hook. `charge` is the `Charge` of the attempt:
-    the reservation until it ends.
+    including those that fetch credentials. `leg` is the last request for an answer, with its
+    attributes `request` and `response` (`None` without an HTTP request). `reads` is the number of
+    network reads of the body so far, which shows which events arrived together. `usage` is the
+    reported usage; `reported_cost` is the provider's own figure in US dollars, if it reports one.
+    `plan` contains the `context`, `options`, tool `names`, `notices` and `request` to send; it is
+    `None` before the attempt begins and for a `stream` hook that is written by hand. `charge` is
+    the `Charge` of the attempt; until the attempt ends, it is the reserved amount.
 
-    Times are seconds of the call's clock. `started_at`: the attempt began (`None`: it has not, or a
-    gate refused it). `first_event_at`: its first content came: a delta, a tool call or an
-    extension (`None`: no content yet). `read_at`: the latest input came, whether or not it held
-    events (`None`: no input yet). `ended_at`: it completed, failed or was closed (`None`: it is
-    under way). An event that the network brought came at `read_at`, the last event of an attempt
-    at `ended_at`.
+    Times are seconds of the call's clock. `started_at` is when the attempt began (`None`: not yet,
+    or a gate refused it). `first_event_at` is when its first content arrived: a delta, a tool call
+    or an extension (`None`: no content yet). `read_at` is when the latest input arrived, whether or
+    not it contained events (`None`: no input yet). `ended_at` is when the attempt completed, failed
+    or was closed (`None`: it is running). The time of an event from the network is `read_at`; the
+    time of the last event of an attempt is `ended_at`.
     """
 
     target: Target
@@ -168,35 +170,35 @@ class Attempt:
 
     @property
     def provider_info(self) -> ProviderInfo | None:
-        """The catalogue's row of the provider; `None` if it has none."""
+        """The provider's entry in the catalogue; `None` if it has none."""
         return self.target.info or getattr(self.target.binding.provider, "info", None)
 
     @property
     def request(self) -> HTTPRequest | None:
-        """The last request for an answer, credentials and all; `None` before."""
+        """The last request for an answer, including credentials; `None` before the first."""
         return None if self.leg is None else self.leg.request
 
     @property
     def response(self) -> ResponseHead | None:
-        """Status and headers of the answer to the last request; `None` before they have come."""
+        """The status and headers of the response to the last request; `None` before they arrive."""
         return None if self.leg is None else self.leg.response
 
     @property
     def endpoint(self) -> str | None:
-        """The address of the last request, without secrets; `None` before."""
+        """The address of the last request, without secrets; `None` before the first."""
         return None if self.leg is None else public_url(self.leg.request.url)
 
     def follow(self, plan: Plan) -> None:
-        """Go out by this plan."""
+        """Set the plan of the attempt."""
         self.plan = plan
 
     def build(self, request: HTTPRequest) -> None:
-        """Keep a request that was built, without credentials, as the plan's."""
+        """Store a request that was built, without credentials, in the plan."""
         if self.plan is not None:
             self.plan.request = request
 
     def ask(self, request: HTTPRequest, kind: LegKind = "stream", at: float = 0.0) -> Leg:
-        """Take note of a request that is sent now."""
+        """Record a request that is being sent now, and return its `Leg`."""
         leg = Leg(request, kind, at)
         if len(self.legs) < MOST_LEGS:
             self.legs.append(leg)
@@ -207,7 +209,7 @@ class Attempt:
     def answer(
         self, response: ResponseHead, request_id: str | None = None, leg: Leg | None = None
     ) -> None:
-        """Take note of the head of an answer, to the last request unless a leg is given."""
+        """Record the head of a response to the last request, or to `leg` if given."""
         leg = leg or self.leg
         if leg is not None:
             leg.response = response
@@ -220,7 +222,7 @@ class Attempt:
         self.usage = usage
 
     def report_cost(self, cost: float) -> None:
-        """Take note of what the provider says that the attempt costs, in US dollars."""
+        """Record the cost of the attempt that the provider reports, in US dollars."""
         self.reported_cost = cost
 
     def about(self, context: Context, counter: TokenCounter | None) -> None:
@@ -230,18 +232,18 @@ class Attempt:
 
     @property
     def charge(self) -> Charge:
-        """The charge for the attempt: the reservation while it is under way.
+        """The charge for the attempt; the reserved amount while it is running.
 
-        An attempt that has not begun, or that a gate refused, is charged nothing.
+        It is zero for an attempt that has not begun, or that a gate refused.
         """
         if self._settled is not None:
             return self._settled
         return NOTHING if self.started_at is None else self._reservation()
 
     async def reserve(self) -> Charge:
-        """Return the most that the attempt is expected to cost, with the prompt's upper bound.
+        """Return the most that the attempt is expected to cost, by an upper bound of the prompt.
 
-        The client's token counter runs first, if there is one.
+        The client's token counter is called first, if there is one.
         """
         if self._counter is not None and self._prompt is None:
             counted: Any = self._ask_counter()
@@ -255,7 +257,7 @@ class Attempt:
         return self._reserved
 
     def _estimate(self) -> Estimate:
-        """Estimate the prompt once; a counter that has to be awaited is not asked here."""
+        """Estimate the tokens of the prompt, once; an async token counter is not called here."""
         if self._prompt is None and self._counter is not None:
             counted = self._ask_counter()
             if iscoroutine(counted):
@@ -268,7 +270,10 @@ class Attempt:
         return self._prompt
 
     def _ask_counter(self) -> Any:
-        """Return an estimate, an awaitable of a number, or `None` for a counter that failed."""
+        """Call the token counter and return its estimate, or an awaitable of a number.
+
+        Returns `None` if the counter failed.
+        """
         assert self._counter is not None
         try:
             counted: Any = self._counter(self.model, self._context or Context([]))
@@ -280,10 +285,10 @@ class Attempt:
     def settle(
         self, usage: Usage | None, cost: Cost | None, seen: int, is_complete: bool, at: datetime
     ) -> Cost | None:
-        """Settle the charge of an attempt that left, and return its cost.
+        """Compute the final charge of an attempt that ended, and return its cost.
 
-        `usage` and `cost` are what its last event reports; `seen` are the tokens of output that
-        came, of an answer that `is_complete` or not.
+        `usage` and `cost` come from the last event. `seen` is the number of output tokens that
+        arrived; `is_complete` says whether the answer is complete.
         """
         whole = usage is not None and usage.input is not None and usage.output is not None
         if whole and is_complete:
@@ -304,7 +309,10 @@ class Attempt:
         return paid
 
     def _by_requested_terms(self, taken: Usage, paid: Cost, at: datetime) -> Cost:
-        """Return the higher of `paid` and the cost by requested terms, unless some are reported."""
+        """Return the higher of `paid` and the price of the service terms that the call requested.
+
+        Returns `paid` if the usage reports the terms that were applied.
+        """
         terms = requested_terms(self.options)
         if not terms or reports_terms(taken):
             return paid
@@ -312,7 +320,7 @@ class Attempt:
         return max(paid, requested or paid, key=lambda cost: dollars_of(cost) or 0.0)
 
     def take_charge(self, usage: Usage | None, cost: Cost | None) -> None:
-        """Charge the usage and the cost that were reported, and no estimate."""
+        """Set the charge to the reported usage and cost, without estimates."""
         tokens = 0 if usage is None else tokens_of(usage)
         dollars = dollars_of(cost)
         self._settled = Charge(tokens, 0.0 if usage is None and cost is None else dollars)
@@ -320,9 +328,10 @@ class Attempt:
     def price(
         self, usage: Usage | None, cost: Cost | None = None, at: datetime | None = None
     ) -> Cost | None:
-        """Return the cost of the attempt: `cost`, or a computation with the catalogue's prices.
+        """Return the cost of the attempt: `cost`, or else the usage at the catalogue's prices.
 
-        The total is the provider's own figure where it says one. `at` is when (`None`: now).
+        If the provider reported a cost, that is the total. `at` is the time whose prices apply
+        (`None`: now).
         """
         info = self.model.info
         prices = info.prices if info else None
@@ -337,11 +346,11 @@ class Attempt:
         self.started_at = at
 
     def hear(self, at: float) -> None:
-        """Set when the latest input came."""
+        """Set the time at which the latest input arrived."""
         self.read_at = at
 
     def show_content(self, now: float) -> None:
-        """Set when the first content came: with the latest input, or else `now`."""
+        """Set the time of the first content: that of the latest input, or `now` without input."""
         self.first_event_at = now if self.read_at is None else self.read_at
 
     def end(self, at: float) -> None:
@@ -349,11 +358,11 @@ class Attempt:
         self.ended_at = at
 
     def count_read(self) -> None:
-        """Take note of a network read."""
+        """Count one network read."""
         self.reads += 1
 
     def hand_out(self, batch: Sequence[Event]) -> Iterator[Event]:
-        """Return the events of a network read one by one, and know whether any are left."""
+        """Yield the events of a network read one by one, and record whether any are left."""
         self._rest = iter(batch)
         return self._rest
 
@@ -363,14 +372,14 @@ class Attempt:
         return length_hint(self._rest) > 0
 
     def notice(self, code: str, detail: str, *paths: str) -> None:
-        """Have observers told, with the next events, of something that is not content.
+        """Add a notice that observers receive with the next events.
 
         `paths` are those of `Notice`.
         """
         self.notices.append(Notice(code, detail, paths))
 
     def tell_changes(self, notices: Sequence[Notice]) -> None:
-        """Have observers told what the conversion changed, each change once."""
+        """Add notices about what the conversion changed; each change is reported once."""
         new = [notice for notice in notices if notice not in self._changes]
         self._changes += new
         self.notices += new

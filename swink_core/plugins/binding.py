@@ -1,4 +1,4 @@
-"""A provider with its hooks, and one model of a fallback chain, ready to be called."""
+"""A provider with its hooks (`Binding`), and a model of a call with its options (`Target`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from swink_core.vocabulary.options import StreamOptions
 
 @define(eq=False)
 class Binding:
-    """A provider, loaded, and the hooks of it and of the shared plugins."""
+    """A loaded provider, with its hooks and those of the shared plugins."""
 
     name: str
     provider: Any
@@ -30,14 +30,14 @@ class Binding:
 
     @property
     def hook(self) -> Any:
-        """The hook relay."""
+        """The pluggy relay that calls the hooks."""
         return self.manager.hook
 
     def first_result(self, name: str, **arguments: Any) -> Any:
         """Call a hook, and return the first result that is not `None`.
 
-        Implementations are called directly where no wrapper is among them: pluggy takes three
-        times as long for the same calls in the same order.
+        Without wrappers, implementations are called directly, in the same order: pluggy takes three
+        times as long.
         """
         caller = getattr(self.manager.hook, name)
         implementations = caller.get_hookimpls()
@@ -51,7 +51,7 @@ class Binding:
         return None
 
     def owner(self, module: str) -> str | None:
-        """Return the name of the plugin whose package a module is of."""
+        """Return the name of the plugin whose package contains a module."""
         for name, plugin in self.manager.list_name_plugin():
             home = plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__module__
             if home.partition(".")[0] == module.partition(".")[0] != "swink_core":
@@ -59,13 +59,14 @@ class Binding:
         return None
 
     def blame(self, error: BaseException) -> str:
-        """Say which plugin raised an exception, and where in its code."""
+        """Describe which plugin raised an exception, and where in its code."""
         who, place = raised_at(error, self.owner)
         return f'plugin "{who or self.name}" raised {type(error).__name__}: {error}{place}'
 
     def maker(self, events: Any) -> str:
-        """Return the plugin that produced the events of a `stream` hook: the outermost plugin of
-        its iterator, or all plugins that may have.
+        """Return the name of the plugin that produced the events of a `stream` hook.
+
+        It is the outermost plugin of the iterator, or all plugins that may have produced it.
         """
         frame = getattr(events, "ag_frame", None)
         module = frame.f_globals.get("__name__", "") if frame else type(events).__module__
@@ -73,8 +74,10 @@ class Binding:
         return self.owner(module) or '" or "'.join(names)
 
     def converters(self) -> str:
-        """Return the plugins that may have made the result of `convert_messages`: its wrappers,
-        outermost first, else all that implement it."""
+        """Return the names of the plugins that may have produced the result of `convert_messages`.
+
+        They are its wrappers, outermost first, or else all plugins that implement it.
+        """
         impls = [*reversed(self.hook.convert_messages.get_hookimpls())]
         wrappers = [impl for impl in impls if impl.wrapper or impl.hookwrapper]
         names = [impl.plugin_name for impl in wrappers or impls]
@@ -82,8 +85,11 @@ class Binding:
 
 
 def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, str]:
-    """Return the owner of the innermost module that has one, and where in it an exception came up,
-    as ` (package/file.py:line)`; `None` and nothing where it came up in none."""
+    """Find the plugin in whose code an exception was raised.
+
+    Returns the owner of the innermost module that has one, and the place in it as `
+    (package/file.py:line)`; `None` and an empty string if no module of the traceback has an owner.
+    """
     found: tuple[Any, str] = (None, "")
     for frame, line in traceback.walk_tb(error.__traceback__):
         if who := owner(frame.f_globals.get("__name__", "")):
@@ -93,18 +99,18 @@ def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, s
 
 @define(eq=False)
 class Target:
-    """One model of a fallback chain with the options that are for it.
+    """One model of a fallback chain with the options that apply to it.
 
-    Each call makes new targets. All attempts that a call makes on one model share a `Target`
-    object, so a gate can tell calls apart by identity.
+    Each call creates new targets. All attempts that a call makes on one model share a `Target`
+    object, so a gate can distinguish calls by identity.
 
-    `Client.target` returns one, which can be passed to `stream` in place of a model: the call's own
-    options then lie over its options.
+    `Client.target` returns one, which can be passed to `stream` in place of a model; options of the
+    call then override its options.
 
-    `info` is the provider's catalogue entry. `is_last`: the target is the last one of the chain.
-    `extra` belongs to the call and overrides the `inherited` options, which only the client sets.
-    `given` are the names of all options set by client or call. `remembered` caches results of the
-    provider for this model and these options; equal targets of a client share it.
+    `info` is the provider's catalogue entry. `is_last` says whether the target is the last one of
+    the chain. `extra` comes from the call and overrides the `inherited` options, which only the
+    client sets. `given` are the names of all options that client or call set. `remembered` caches
+    what the provider computed for this model and these options; equal targets of a client share it.
     """
 
     model: Model
@@ -133,12 +139,12 @@ class Target:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The catalogue's rules for the model, in the order in which they apply."""
+        """The catalogue's rules for the model, in the order in which they are applied."""
         return self.model.rules
 
     @property
     def address(self) -> str | None:
-        """The base URL of requests, without secrets; `None` if nothing names one."""
+        """The base URL of requests, without secrets; `None` if not configured."""
         base_url = getattr(self.binding.provider, "base_url", None)
         if base_url is None:
             return public_url(self._named_address()) or None
@@ -150,10 +156,10 @@ class Target:
     def refusal(
         self, context: Context | str = "Hi", options: StreamOptions | None = None
     ) -> Failure | None:
-        """Name the reason for which the provider refuses a conversation before it sends it.
+        """Return the failure with which the provider refuses a conversation before sending it.
 
-        `options` take the place of the target's. `None`: it sends the call, or it does not say.
-        `code` of the failure is the feature that the model lacks.
+        `options` replace the target's options. `None` means that the provider would send the call,
+        or that it has no such check. The `code` of the failure is the feature that the model lacks.
         """
         fit = getattr(self.binding.provider, "fit", None)
         if fit is None:
@@ -167,7 +173,7 @@ class Target:
 
     @property
     def continues(self) -> bool:
-        """Whether the call goes on with what the provider keeps of a conversation."""
+        """Whether the call continues a conversation that the provider stores."""
         extra = self.options.extra
         settings = self.options.settings
         if not (extra or settings) or self.info is None:
@@ -176,15 +182,15 @@ class Target:
 
     @property
     def has_prompt(self) -> bool:
-        """Whether the model is a prompt that the provider keeps, and needs no message."""
+        """Whether the model is a prompt stored by the provider, so that no message is needed."""
         return any(rule.facts.get("stored_prompt") for rule in self.model.rules)
 
     @property
     def key(self) -> str:
-        """The key of limits and circuit breakers: the model, its address, and a digest of the
-        credentials.
+        """The key of limits and circuit breakers.
 
-        Equal in every process. It reveals no credential.
+        It is made of the model, its address, and a digest of the credentials. It is the same in
+        every process and reveals no credential.
         """
         options = self.options
         info = self.info or ProviderInfo(self.model.provider)
@@ -201,6 +207,6 @@ class Target:
 
 
 def first_set(variables: Iterable[str], environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the value of the first of these variables that has one."""
+    """Return the value of the first of these environment variables that is set, or `None`."""
     environ = os.environ if environ is None else environ
     return next((value for name in variables if (value := environ.get(name))), None)

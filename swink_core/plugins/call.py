@@ -1,6 +1,6 @@
 """`Call`: a caller's request over all its attempts, as hooks and observers see it.
 
-It does not know who drives it: the driver reports to it.
+It does not import the code that runs it: the driver calls its methods to record what happened.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from swink_core.vocabulary.outcome import (
 log = logging.getLogger(__name__)
 
 MOST_CODE = 100
-"""Characters of a provider's error code that are kept."""
+"""The most characters of a provider's error code that are kept."""
 
 
 @define(eq=False)
@@ -53,16 +53,16 @@ class Call:
     `model`, `options` and other attributes of the provider are those of the current attempt.
     `started_at` and `ended_at` (`None` while the call runs) are seconds of `clock`. `totals` sums
     all attempts, `shared_totals` those of all calls of the client. `counter` counts the tokens of
-    prompts, see `Client` (`None`: estimates). `gates` admit its attempts after those of the client.
-    Each of `guards` is called with the body that `convert` made and returns the body to send, or
-    raises what a wrapper of `convert_messages` may raise.
-    `size` is the approximate number of characters of text and media in `context`, including files;
-    0 before the first attempt. `tenant` identifies the owner of the call if one client serves
-    several; caches store their answers separately. `headers` are sent with every request of the
-    call and can be changed (trace context). Each of `taps` is called as `tap(attempt, leg, data)`
-    with every piece of a response body, and with the body of an HTTP error; `leg` is `None` for
-    bytes that do not come over HTTP. `http` sends requests, `clock` tells the time and sleeps.
-    `convert()` and `classify()` ask the hooks.
+    prompts, see `count_tokens` of `Client` (`None`: estimates). `gates` are called before its
+    attempts, after those of the client. Each of `guards` is called with the request body that
+    `convert` made and returns the body to send, or refuses the call by raising an exception, like a
+    wrapper of the hook `convert_messages`. `size` is the approximate number of characters of text
+    and media in `context`, including files; 0 before the first attempt. `tenant` identifies the
+    owner of the call if one client serves several; caches store their answers separately. `headers`
+    are sent with every request of the call and can be changed (trace context). Each of `taps` is
+    called as `tap(attempt, leg, data)` with every piece of a response body, and with the body of an
+    HTTP error; `leg` is the `Leg` of the HTTP request, `None` for bytes that do not come over HTTP.
+    `http` is the HTTP client, `clock` the clock. `convert()` and `classify()` call the hooks.
     """
 
     attempt: Attempt
@@ -87,14 +87,15 @@ class Call:
 
     @property
     def usage(self) -> Usage | None:
-        """The usage of all attempts, including voided ones; `None` if it is unknown."""
+        """The usage of all attempts, including discarded ones; `None` if it is unknown."""
         return self.totals.usage
 
     @property
     def cost(self) -> Cost | None:
         """The known cost of all attempts; `None` if nothing is known.
 
-        It contains the estimates for attempts without final usage, and is then `estimated`.
+        It includes estimates for attempts that ended without a usage report; its field `estimated`
+        is then true.
         """
         return self.totals.cost
 
@@ -115,12 +116,12 @@ class Call:
 
     @property
     def provider_info(self) -> ProviderInfo | None:
-        """The catalogue's row of the provider; `None` if it has none."""
+        """The provider's entry in the catalogue; `None` if it has none."""
         return self.attempt.provider_info
 
     @property
     def endpoint(self) -> str | None:
-        """The address of the last request, without secrets; `None` before."""
+        """The address of the last request, without secrets; `None` before the first."""
         return self.attempt.endpoint
 
     @property
@@ -130,7 +131,7 @@ class Call:
 
     @property
     def response_model(self) -> str | None:
-        """The model that answers, in the provider's words."""
+        """The name of the responding model, as the provider reports it."""
         return self.attempt.response_model
 
     @property
@@ -141,19 +142,19 @@ class Call:
     # -- for plugins -------------------------------------------------------------------------
 
     def notice(self, code: str, detail: str, *paths: str) -> None:
-        """Tell observers something of the current attempt that is not content.
+        """Add a notice about the current attempt, which observers receive.
 
         `paths` are those of `Notice`.
         """
         self.attempt.notice(code, detail, *paths)
 
     def convert(self) -> dict[str, Any]:
-        """Return the whole JSON body of the request, through the hook `convert_messages`.
+        """Return the JSON body of the request, from the hook `convert_messages`.
 
-        The hook gets conversation and options as the attempt's plan has them, if there is one.
-        Values that the conversion leaves out or changes are reported to observers.
-        Raises ProviderFailure (`internal`) if the result is not a dict, and whatever the hook's
-        implementations raise, such as wrappers that refuse the call.
+        The hook receives the conversation and options of the attempt's plan, if it has one. Values
+        that the conversion leaves out or changes are reported to observers. Raises ProviderFailure
+        (`internal`) if the result is not a dict. Exceptions of the hook's implementations are
+        passed on, for example those of wrappers that refuse the call.
         """
         target = self.attempt.target
         plan = self.attempt.plan
@@ -176,9 +177,9 @@ class Call:
         return checked
 
     def tap(self, data: bytes, leg: Leg | None = None) -> None:
-        """Show the taps what was read in answer to a request: the last one, unless `leg` is given.
+        """Pass data of a response to the taps; it answers the last request unless `leg` is given.
 
-        A tap that raises is left out of the rest of the call.
+        A tap that raises is not called again during the call.
         """
         for tap in [*self.taps]:
             try:
@@ -191,7 +192,7 @@ class Call:
                 self.taps.remove(tap)
 
     def classify(self, failure: Failure) -> Classification:
-        """Classify a failure with the hook."""
+        """Classify a failure with the hook `classify_error`."""
         try:
             binding = self.attempt.target.binding
             result = binding.first_result("classify_error", model=self.model, failure=failure)
@@ -203,13 +204,16 @@ class Call:
         return evolve(result, code=self._code(result.code, failure))
 
     def _code(self, code: str | None, failure: Failure) -> str | None:
-        """Check a provider's code: it may not pass for one of the core's, nor hold a secret."""
+        """Return the error code of a failure after checking it.
+
+        A provider's code must not equal one of the core's codes, and must not contain a secret.
+        """
         if code is None or failure.kind is not None:
             return code
         return None if code in CODES else redact(code, self.secrets)[:MOST_CODE]
 
     def error(self, failure: Failure, usage: Usage | None = None) -> Error:
-        """Make the terminal event for a failure: classified, explained, redacted."""
+        """Return the terminal event for a failure: classified, with advice, without secrets."""
         meaning = self.classify(failure)
         what = failure.message
         if not what and (error := failure.exception) is not None:
@@ -234,7 +238,7 @@ class Call:
         return event
 
     def explain(self, error: Error, failure: Failure | None = None) -> None:
-        """Add title and resolution, which an error that a plugin made lacks, and hide secrets."""
+        """Add title and resolution if an error of a plugin lacks them, and hide secrets."""
         failure = failure or Failure("streaming")
         kind = error.error_kind or StreamErrorKind.UNKNOWN
         wait = error.retry_after
@@ -246,21 +250,21 @@ class Call:
         error.resolution = error.resolution or redact(resolution, self.secrets)
 
     def trace(self, error: BaseException) -> str:
-        """Return an exception's traceback for the log, without secrets that it quotes."""
+        """Return an exception's traceback for the log, without secrets."""
         return redact("".join(traceback.format_exception(error)), self.secrets)
 
     def redact(self, text: str) -> str:
-        """Return a text without the secrets of the call, for people and logs."""
+        """Return a text for people or logs without the secrets of the call."""
         return redact(text, self.secrets)
 
     def hide(self, headers: Mapping[str, str], url: str = "") -> None:
-        """Redact the credentials in headers and an address from all messages."""
+        """Redact the credentials in these headers and this address from all further messages."""
         self.secrets |= credentials_in(headers, url)
 
-    # -- for whoever drives it ---------------------------------------------------------------
+    # -- called by the driver ----------------------------------------------------------------
 
     def turn_to(self, attempt: Attempt) -> None:
-        """Answer for this attempt from now on."""
+        """Make this attempt the current one."""
         self.attempt = attempt
         info = attempt.provider_info or ProviderInfo(attempt.model.provider)
         keys = (attempt.options.api_key, *map(os.environ.get, info.api_key_env))
@@ -272,6 +276,6 @@ class Call:
             self.hide({name: v for name, v in options.extra.items() if isinstance(v, str)})
 
     def add(self, usage: Usage | None, cost: Cost | None = None, charge: Charge = NOTHING) -> None:
-        """Add what an attempt took, and what it is charged, to the sums."""
+        """Add the usage, cost and charge of an attempt to the totals."""
         self.totals.add(usage, cost, charge)
         self.shared_totals.add(usage, cost, charge)

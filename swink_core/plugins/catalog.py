@@ -19,10 +19,11 @@ A plugin ships `models.toml`:
     match = "^acme-(large|huge)"
     takes = { temperature = false }
 
-`[provider]` may stand for the only `[[providers]]`. A model belongs to the first provider of the
-file unless it says `provider`. Rules hold for all of the file's providers unless they say
-`providers`; `rules_of` names packages whose rules come before them. A user's own file of the same
-form (`SWINK_MODELS`) overrides; its rules come last.
+A file with a single provider may write `[provider]` for `[[providers]]`. A model belongs to the
+first provider of the file unless it has a key `provider`. Rules apply to all of the file's
+providers unless they have a key `providers`; `rules_of` names packages whose rules are applied
+before them. The user's own file of the same form (the environment variable `SWINK_MODELS` has its
+path) overrides the packages' files; its rules are applied last.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ USER_FILE_ENV = "SWINK_MODELS"
 
 
 class Catalog:
-    """All that installed plugins and the user's file say about providers and models.
+    """The data about providers and models, from installed plugins and the user's file.
 
-    A client has it as `catalog`; alone it is `swink_core.providers.Catalog(swink_core.Host())`.
+    A client has it as its attribute `catalog`. Without a client, create it with
+    `swink_core.providers.Catalog(swink_core.Host())`.
     """
 
     def __init__(self, host: Host, environ: Mapping[str, str] | None = None) -> None:
@@ -63,7 +65,8 @@ class Catalog:
     def provider(self, name: str) -> ProviderInfo | None:
         """Return the catalogue entry of an installed provider, or `None` if its package has none.
 
-        Only the package declares settings. Raises UnknownProvider, like the other methods.
+        Settings come only from the package, not from the user's file. Raises UnknownProvider, like
+        the other methods.
         """
         shipped = self._package(name).providers.get(name)
         users = self.users.providers.get(name)
@@ -72,7 +75,8 @@ class Catalog:
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
         """Return the catalogue entry of a model, or `None` for an unknown model.
 
-        A row for the very id is best; a row that it matches is returned with this id.
+        An entry with exactly this id takes precedence over an entry with a pattern that matches it;
+        the latter is returned with this id.
         """
         files = (self.users, self._package(provider))
         listed = (file.models.get((provider, model_id)) for file in files)
@@ -85,12 +89,12 @@ class Catalog:
         return next(filter(None, (*listed, *matching)), None)
 
     def models(self, provider: str) -> list[ModelInfo]:
-        """List a provider's known models, the user's among them."""
+        """List a provider's known models, including those of the user's file."""
         found = self._package(provider).models | self.users.models
         return [info for (owner, _), info in found.items() if owner == provider]
 
     def rules(self, provider: str, model_id: str) -> tuple[Rule, ...]:
-        """Return the rules for an id, known or not, in the order in which they apply."""
+        """Return the rules for a model id, known or not, in the order in which they are applied."""
         files = (self._package(provider), self.users)
         named = {rule.name or id(rule): rule for file in files for rule in file.rules()}
         return tuple(
@@ -102,10 +106,11 @@ class Catalog:
         )
 
     def resolve(self, name: str | Model) -> Model:
-        """Return a model with its catalogue entry, by `provider/id` or by its bare id.
+        """Return the model for `provider/id` or for a bare id, with its catalogue entry.
 
-        A bare id is that of the one installed provider that lists it, or else of the one among
-        them that has a key. Raises InvalidModel, which names the candidates, or UnknownProvider.
+        A bare id stands for the model of the only installed provider that lists it, or if several
+        do, of the only one with an API key. Raises InvalidModel, which names the candidates, or
+        UnknownProvider.
         """
         given: Any = name
         if not isinstance(given, str | Model):
@@ -113,7 +118,7 @@ class Catalog:
             raise InvalidModel(what, resolution="Write provider/id, as in acme/large.")
         try:
             model = name if isinstance(name, Model) else self._named(name)
-            str(model).encode()  # half a character can be sent nowhere
+            str(model).encode()  # a lone surrogate cannot be sent
         except InvalidModel:
             raise
         except ValueError as error:
@@ -128,11 +133,11 @@ class Catalog:
     def _known_by(
         self, users: PackageCatalog, provider: str, model_id: str
     ) -> tuple[ModelInfo | None, tuple[Rule, ...]]:
-        """Return the row and the rules of a model, given what the user's own file says."""
+        """Return a model's catalogue entry and rules, given the data of the user's file."""
         return self.model(provider, model_id), self.rules(provider, model_id)
 
     def _named(self, name: str) -> Model:
-        """Return the model of this name, or of this bare id. Raises ValueError."""
+        """Return the model for `provider/id` or a bare id. Raises ValueError."""
         installed = self._host.provider_names()
         provider, _, model_id = name.partition("/")
         bare = not model_id or provider not in installed
@@ -146,7 +151,7 @@ class Catalog:
         return Model(owners[0], name) if owners else Model.parse(name)
 
     def _listed_by(self, users: PackageCatalog, model_id: str) -> tuple[str, ...]:
-        """Return the providers that list an id, given what the user's own file says."""
+        """Return the providers that list a model id, given the data of the user's file."""
         installed = self._host.provider_names()
         return tuple(n for n in installed if any(row.id == model_id for row in self.models(n)))
 
@@ -161,7 +166,7 @@ class Catalog:
     def users(self) -> PackageCatalog:
         """The data of the user's file; empty without a file.
 
-        A file that has changed is read again.
+        If the file has changed, it is read again.
         """
         path = self._users_path
         if path:
@@ -179,7 +184,7 @@ class Catalog:
             from pathlib import Path
 
             return PackageCatalog.read(Path(path).expanduser().read_bytes(), path)
-        except (OSError, RuntimeError) as error:  # for the `~` of an unknown user
+        except (OSError, RuntimeError) as error:  # RuntimeError: `~` with an unknown user name
             raise SwinkError(
                 f"{path}: {getattr(error, 'strerror', error)}",
                 title="Cannot read the model file",

@@ -13,7 +13,7 @@ from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.models import Model
 
 Gathered: TypeAlias = dict[tuple[str, str], list[str]]
-"""Paths by the code and the words of their notice."""
+"""Paths of values, by the code and the text of their notice."""
 
 _gathered: ContextVar[Gathered | None] = ContextVar("swink_changes", default=None)
 
@@ -21,9 +21,9 @@ _gathered: ContextVar[Gathered | None] = ContextVar("swink_changes", default=Non
 def report_change(path: str, what: str, code: str = "content_left_out") -> None:
     """Report that the request leaves out or changes a value.
 
-    `path` names the value as `Notice.paths` does; `what` says in a few words what became of it.
-    Values with the same code and words become one notice. Without a call that is being converted,
-    nothing is reported.
+    `path` names the value as in `Notice.paths`; `what` says in a few words what happened to it.
+    Values with the same code and text share one notice. Outside the conversion of a call, nothing
+    is reported.
     """
     gathered = _gathered.get()
     if gathered is not None:
@@ -31,12 +31,12 @@ def report_change(path: str, what: str, code: str = "content_left_out") -> None:
 
 
 def gather_changes() -> Token[Gathered | None]:
-    """Gather what converters report from now on, until `gathered_notices` gets the result."""
+    """Collect what converters report until `gathered_notices` is called with the result."""
     return _gathered.set({})
 
 
 def gathered_notices(token: Token[Gathered | None], model: Model) -> list[Notice]:
-    """Return the notices of what was reported since `gather_changes`, for a call of `model`."""
+    """Return notices of what was reported since `gather_changes`, for a call of `model`."""
     gathered = _gathered.get()
     _gathered.reset(token)
     notices: list[Notice] = []

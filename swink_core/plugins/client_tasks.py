@@ -1,4 +1,4 @@
-"""Work that outlives the call that began it: shared fetches, and requests that end an answer."""
+"""Tasks that outlive the call that began them: shared fetches, and requests that end an answer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 CLOSE_SECONDS = 5.0
-"""How long a closing client waits for work that has to be finished."""
+"""How many seconds a closing client waits for tasks that must finish."""
 
 
 class ClientTasks:
-    """Tasks that belong to a client, and to no single call."""
+    """Background tasks that belong to a client and not to a single call."""
 
     def __init__(self) -> None:
         self._finished: set[asyncio.Task[Any]] = set()
@@ -22,7 +22,7 @@ class ClientTasks:
     def start(self, work: Coroutine[Any, Any, T], *, finish: bool) -> asyncio.Task[T]:
         """Run a coroutine in a task of the running event loop, and return the task.
 
-        `finish`: a client that closes waits for it; otherwise it is cancelled then.
+        If `finish` is true, a closing client waits for the task; otherwise it cancels the task.
         """
         task = asyncio.get_running_loop().create_task(work)
         kept = self._finished if finish else self._cancelled

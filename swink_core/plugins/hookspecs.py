@@ -8,9 +8,9 @@
             body = yield
             return without_names(body)
 
-The provider that a model names is always asked; shared plugins (entry-point group
-`swink.plugins`, or `Client(plugins=[…])`) have a say before it with `tryfirst=True`, around it
-with `wrapper=True`, after it with `trylast=True`.
+The hooks of the call's provider are always called. Shared plugins (entry-point group
+`swink.plugins`, or `Client(plugins=[…])`) apply to every call: before the provider with
+`tryfirst=True`, around it with `wrapper=True`, after it with `trylast=True`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def stream(
 ) -> AsyncIterable[AssistantMessageEvent] | None:
     """Return the events of one attempt, or `None` to leave it to the next plugin.
 
-    The hook itself does no I/O: work starts with the first `__anext__` of the result. Results other
-    than the core's `EventSource` are checked against the grammar. A wrapper that iterates over the
-    inner result must use `contextlib.aclosing`. The `stream` of a shared plugin must be a plain
-    function: an async generator function never returns `None`, so it would claim every call, and
-    its registration is rejected.
+    The hook itself does no I/O: the request is sent by the first `__anext__` of the result. Results
+    other than the core's `EventSource` are checked for the allowed order of events. A wrapper that
+    iterates over the inner result must use `contextlib.aclosing`. The `stream` of a shared plugin
+    must be a plain function: an async generator function never returns `None`, so it would take
+    over every call, and its registration is rejected.
     """
 
 
@@ -56,14 +56,14 @@ def convert_messages(
 ) -> dict[str, Any] | None:
     """Return the whole JSON body of the request: conversation, tools, options and `extra`.
 
-    Only address, headers and credentials are added later. A wrapper therefore sees everything
-    else that goes out. It may return a changed body, which is sent in its place, or refuse the
-    call by raising `UsageError` or `ProviderFailure`. Any other exception, or a result that is not
-    a dict, also ends the call before anything is sent, with an error that names the plugin.
+    Only address, headers and credentials are added later. A wrapper therefore sees everything else
+    that is sent. It may return a changed body, which is sent in its place, or refuse the call by
+    raising `UsageError` or `ProviderFailure`. Any other exception, or a result that is not a dict,
+    also ends the call before anything is sent, with an error that names the plugin.
 
-    Pure: it does no I/O but reading files that the conversation names, and leaves `context` and
-    `options` unchanged. A conversation of more than 1 MB is converted in a thread. Raises
-    `UsageError` for content that cannot be expressed.
+    The hook must be pure: it reads the files that the conversation names, does no other I/O, and
+    does not change `context` and `options`. A conversation of more than 1 MB is converted in a
+    thread. Raises `UsageError` for content that cannot be expressed.
     """
 
 
@@ -71,13 +71,14 @@ def convert_messages(
 def classify_error(model: Model, failure: Failure) -> Classification | None:
     """Classify a failure, or return `None` to leave it to the next plugin.
 
-    By the provider's structured code, then its wording, then the status; never a guess.
+    Decide by the provider's structured code, then by its wording, then by the status. Do not guess:
+    return `None` if none of them is conclusive.
     """
 
 
 @hookspec
 def on_event(event: AssistantMessageEvent, call: Call) -> None:
-    """Take one event; called for every event of every call, in order, before the caller sees it.
+    """Observe one event; called for every event of every call, in order, before the caller gets it.
 
     It must not block, and must not change or store the event. An exception is logged, and the
     observer gets no more events of that call; the stream continues. `wrapper=True` is rejected. A

@@ -1,8 +1,8 @@
-"""Finds plugins by metadata, loads a provider when it is addressed, and keeps faults apart.
+"""Finds plugins by their metadata, and loads a provider when it is first used.
 
-For each addressed provider there is one `PluginManager`: the shared plugins and that provider,
-nothing else. So an installed provider costs nothing until it is named, a broken one breaks only
-calls that name it, and a provider need not ask whether a call is its own.
+For each provider that is used there is one `PluginManager`, with that provider and the shared
+plugins only. So an installed provider costs nothing until a call names it, a broken one affects
+only calls that name it, and a provider receives only its own calls.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from swink_core.plugins.package_data import PackageCatalog, package_catalog
 from swink_core.vocabulary.models import Model
 
 CLOSE_SECONDS = 5.0
-"""How long a plugin may take to close: to flush what it has not written yet."""
+"""How many seconds a plugin may take to close, for example to flush buffered data."""
 
 log = logging.getLogger(__name__)
 
 
 class DefaultClassifier:
-    """Asked last: what the core knows, or `unknown`."""
+    """Classifies failures that no plugin classified, by the core's rules."""
 
     @hookimpl(trylast=True)
     def classify_error(self, model: Model, failure: Failure) -> Classification:
-        """Classify what no other plugin did."""
+        """Classify a failure that no other plugin classified."""
         return classify_default(failure)
 
 
@@ -57,7 +57,7 @@ PLUGIN_GROUP = "swink.plugins"
 
 @define
 class PluginEntry:
-    """An installed plugin, known from metadata. `error` is why it could not be loaded."""
+    """An installed plugin, known from metadata. `error` is the reason if it could not be loaded."""
 
     name: str
     group: str
@@ -67,17 +67,17 @@ class PluginEntry:
     error: str | None = None
 
     def __str__(self) -> str:
-        """Name a provider as errors do."""
+        """Return the plugin's name as error messages show it."""
         return f'provider "{self.name}" ({self.distribution})'
 
     @property
     def distribution(self) -> str:
-        """The name of what was installed. It is read from a file of metadata, as is `version`."""
+        """The name of the distribution. It is read from a metadata file on first access."""
         return "?" if self.dist is None else name_of(self.dist)
 
     @property
     def version(self) -> str:
-        """The version of what was installed."""
+        """The version of the distribution."""
         return "?" if self.dist is None else version_of(self.dist)
 
     @property
@@ -94,12 +94,12 @@ class PluginEntry:
 
 
 class Host:
-    """The installed plugins. `plugins` are shared ones given by hand, asked before installed ones.
+    """The installed plugins. `plugins` are further shared plugins, called before installed ones.
 
-    Loaded plugins live until the last client of the host has closed. `entry_points` replaces the
-    installed plugins, as objects with `name`, `group`, `value`, `load()` and `dist`. `providers`
-    are provider classes by name, for programs without an installed package; they take precedence
-    over installed providers. `environ` replaces the environment variables of the process.
+    Loaded plugins are kept until the last client of the host is closed. `entry_points` replaces the
+    installed plugins by objects with `name`, `group`, `value`, `load()` and `dist`. `providers` are
+    provider classes by name, for programs without an installed package; they take precedence over
+    installed providers. `environ` replaces the environment variables of the process.
     """
 
     def __init__(
@@ -137,24 +137,25 @@ class Host:
             (self._claims.setdefault(entry.name, []) if provides else self._plugins).append(entry)
 
     def provider_names(self) -> list[str]:
-        """List the installed providers' names, sorted, importing none."""
+        """List the names of the installed providers, sorted, without importing them."""
         return sorted(self._claims)
 
     def entries(self) -> list[PluginEntry]:
-        """List all installed plugins, importing none."""
+        """List all installed plugins, without importing them."""
         return [e for name in sorted(self._claims) for e in self._claims[name]] + self._plugins
 
     def damaged(self) -> list[Damage]:
-        """List the files of installed distributions' metadata that cannot be read.
+        """List the metadata files of installed distributions that cannot be read.
 
-        Plugins of such a distribution may be missing here. Empty if `entry_points` was given.
+        Plugins of such a distribution may be missing from the host. The list is empty if
+        `entry_points` was given.
         """
         return damaged_metadata() if self._reads_metadata else []
 
     def entry(self, name: str) -> PluginEntry:
         """Return a provider's entry.
 
-        Raises UnknownProvider, or PluginError where two distributions claim the name.
+        Raises UnknownProvider, or PluginError if two distributions have a provider of this name.
         """
         if not (claims := self._claims.get(name)):
             from difflib import get_close_matches
@@ -178,7 +179,7 @@ class Host:
     def bind(self, name: str) -> Binding:
         """Load a provider, once, and return it with its hooks.
 
-        Raises UnknownProvider, or PluginError, which says what is wrong with the plugin.
+        Raises UnknownProvider, or PluginError, which describes the plugin's fault.
         """
         if name not in self._bindings:
             entry = self.entry(name)
@@ -191,14 +192,14 @@ class Host:
         return self._bindings[name]
 
     def join(self) -> None:
-        """Count a client that uses what is loaded here."""
+        """Register a client that uses the loaded plugins."""
         self._clients += 1
 
     async def leave(self) -> None:
-        """Forget a client; with the last one, close the shared plugins that were loaded here.
+        """Unregister a client; after the last one, close the shared plugins that this host loaded.
 
         The `aclose()` of each plugin is awaited for at most `CLOSE_SECONDS`, and its exceptions are
-        logged. Plugins passed as objects must be closed by their owner.
+        logged. Plugins that were passed as objects must be closed by their owner.
         """
         self._clients -= 1
         if self._clients == 0 and self._shared is not None:
@@ -215,13 +216,13 @@ class Host:
                 try:
                     plugin = entry.load()
                     if isinstance(plugin, type | FunctionType) and (plugin := plugin()) is None:
-                        continue  # it is not configured
+                        continue  # the plugin is not configured
                     check_plugin(plugin, entry.name, idle=True)
                 except (Exception, SystemExit) as error:
                     entry.error = f"{type(error).__name__}: {error}"
                     log.error("plugin %s is disabled: %s", entry.name, entry.error)
                 else:
-                    # names are unique, though two distributions may choose the same one
+                    # Names must be unique, but two distributions may choose the same one.
                     self._shared.append((f"{entry.name} ({entry.distribution})", plugin))
             for number, plugin in enumerate(self._given):
                 name = getattr(plugin, "name", None) or type(plugin).__name__
@@ -239,24 +240,24 @@ def bind_hooks(name: str, provider: Any, shared: Iterable[tuple[str, Any]] = ())
 
 
 class _Manager(pluggy.PluginManager):
-    """Knows the hooks. It looks for them under names of plugins' own, not those Python gives."""
+    """A plugin manager with swink's hooks, which ignores names that Python itself defines."""
 
     def __init__(self) -> None:
         super().__init__(PROJECT)
         self.add_hookspecs(hookspecs)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        """Pass over most names of an object: to look at each was most of what binding took."""
+        """Skip names with a leading `__`: checking each name took most of the time of binding."""
         return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
     def parse_hookspec_opts(self, specs: Any, name: str) -> Any:
-        """Pass over what the module of the hooks has but functions, as above."""
+        """Skip names in the module of the hooks that are not functions, for the same reason."""
         is_hook = inspect.isfunction(vars(specs)[name])
         return super().parse_hookspec_opts(specs, name) if is_hook else None
 
 
 def _made(entry: PluginEntry) -> Any:
-    """Import a provider's plugin and make it. Raises PluginError, whatever the plugin raises."""
+    """Import a provider's plugin and create it. Raises PluginError, whatever the plugin raises."""
     try:
         return entry.load()(entry.name)
     except (Exception, SystemExit) as error:
@@ -295,14 +296,15 @@ async def _close(name: str, plugin: Any) -> None:
 
 
 def _check_declared_level(entry: PluginEntry) -> None:
-    """Before the import, because importing what needs another core fails with another message."""
+    """Check before the import, which could fail with an unrelated error for the wrong core."""
     if (info := entry.catalog().providers.get(entry.name)) is not None:
         check_level(info.api_level, entry)
 
 
 def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
-    """Refuse a shared plugin that would break every call, or have no part in any: an `idle` one
-    may, as one is that is not configured. Raises PluginError.
+    """Raise PluginError for a shared plugin that would break every call, or that has no hook.
+
+    An `idle` plugin may have no hook: plugins that are not configured are loaded like this.
     """
 
     def refused(what: str, instead: str = "") -> PluginError:

@@ -18,11 +18,11 @@ from swink_core.plugins.package_data import state_of
 ENTRY_POINTS = "entry_points.txt"
 
 PREFIX = "swink."
-"""The names of all groups of entry points that swink reads begin with this."""
+"""The prefix of all entry-point groups that swink reads."""
 
 
 class Damage(NamedTuple):
-    """A file of a distribution's metadata that cannot be read, and the reason."""
+    """A metadata file of a distribution that cannot be read, and the reason."""
 
     distribution: str
     file: str
@@ -41,13 +41,13 @@ def installed_points() -> tuple[list[Any], list[Damage]]:
 
 
 def damaged_metadata() -> list[Damage]:
-    """Check the metadata of every installed distribution: slower than `installed_points`."""
+    """Check the metadata of every installed distribution. Slower than `installed_points`."""
     found = [*installed_points()[1]]
     parsed = {damage.file for damage in found}
     for dist in _distributions():
         folder = getattr(dist, "_path", None)
         if not isinstance(folder, Path):
-            continue  # a zip file, or the distribution of another finder
+            continue  # a zip file, or found by another kind of finder
         for file in (folder / name for name in (ENTRY_POINTS, *_facts(folder))):
             if str(file) not in parsed and (problem := _problem(file)):
                 found.append(Damage(name_of(dist), str(file), problem))
@@ -55,12 +55,18 @@ def damaged_metadata() -> list[Damage]:
 
 
 def name_of(dist: Any) -> str:
-    """Return a distribution's name: by its folder, where its metadata is missing or damaged."""
+    """Return a distribution's name.
+
+    If its metadata is missing or damaged, the name is taken from the folder's name.
+    """
     return _fact(dist, "name") or _stem(dist)[0]
 
 
 def version_of(dist: Any) -> str:
-    """Return a distribution's version: by its folder, where its metadata is missing or damaged."""
+    """Return a distribution's version.
+
+    If its metadata is missing or damaged, the version is taken from the folder's name.
+    """
     return _fact(dist, "version") or _stem(dist)[1]
 
 
@@ -78,8 +84,10 @@ def _read(path: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[list[Any], lis
 
 
 def _distributions() -> list[Any]:
-    """List the installed distributions: of several with one name, the first one on the path that
-    has metadata."""
+    """List the installed distributions.
+
+    Of several with the same name, it is the first one on the path that has metadata.
+    """
     from importlib_metadata import distributions
 
     found: dict[str, Any] = {}
@@ -97,21 +105,24 @@ def _key(dist: Any) -> str:
 
 
 def _named(folder: Path) -> tuple[str, ...]:
-    """Return the paths that may hold a distribution's name and version."""
+    """Return the paths of files that may contain a distribution's name and version."""
     base = str(folder)
     own = (base,) if base.endswith(".egg-info") and folder.is_file() else ()
     return os.path.join(base, "METADATA"), os.path.join(base, "PKG-INFO"), *own
 
 
 def _facts(folder: Path) -> tuple[str, ...]:
-    """Return the file that has to hold a distribution's name, unless its folder is that file."""
+    """Return the metadata file that must exist in a distribution's folder.
+
+    The result is empty if the `.egg-info` path is itself a file.
+    """
     if folder.suffix == ".egg-info":
         return () if folder.is_file() else ("PKG-INFO",)
     return ("METADATA",)
 
 
 def _problem(file: Path) -> str:
-    """Read a file of metadata; return the reason for a failure, or an empty string."""
+    """Read a metadata file; return why it cannot be read, or an empty string."""
     try:
         file.read_text("utf-8")
     except FileNotFoundError:
@@ -130,7 +141,7 @@ def _reason(error: Exception) -> str:
 
 
 def _fact(dist: Any, name: str) -> str:
-    with suppress(Exception):  # missing metadata raises what depends on the version of the library
+    with suppress(Exception):  # missing metadata raises different exceptions in different versions
         return str(getattr(dist, name) or "")
     return ""
 

@@ -1,8 +1,8 @@
-"""Limits of spending: a gate that reserves before each attempt and settles after it.
+"""Spending limits: a gate that reserves an amount before each attempt and settles it afterwards.
 
-An attempt is admitted if the charges so far, the reservations of the attempts under way and its
-own reservation fit each limit. Nothing is awaited between the check and the reservation, so that
-concurrent calls cannot pass a limit together.
+An attempt is admitted if the charges so far, the reservations of the running attempts and its own
+reservation together fit each limit. Nothing is awaited between the check and the reservation, so
+that concurrent calls cannot exceed a limit together.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from swink_core.vocabulary.outcome import NOTHING, Charge
 
 @define(eq=False)
 class LimitGate:
-    """The limits of a client, a call, or several calls that share it, and what they have spent.
+    """Spending limits, and the amount spent: of a client, a call, or calls that share the gate.
 
-    `charge` sums the attempts that have ended; `requests`, `turns` and `tool_calls` count.
+    `charge` sums the attempts that have ended; `requests`, `turns` and `tool_calls` are counters.
     """
 
     limits: Limits
@@ -51,14 +51,14 @@ class LimitGate:
         response: ResponseHead | None,
         attempt: Attempt,
     ) -> None:
-        """Replace the reservation of an attempt by its charge."""
+        """Replace the reservation of an attempt by its final charge."""
         del self._reserved[attempt]
         if attempt.started_at is None:  # another gate refused it
             self.requests -= 1
         self.charge += attempt.charge
 
     def take_turn(self) -> None:
-        """Count a turn of a run. Raises LimitReached."""
+        """Count a turn of a tool loop. Raises LimitReached."""
         if self.limits.turns is not None and self.turns >= self.limits.turns:
             raise _reached(f"{self.turns} turns were made", f"turns={self.limits.turns}")
         self.turns += 1
@@ -72,9 +72,9 @@ class LimitGate:
         self.tool_calls += number
 
     def refusal(self, model: Model, reservation: Charge, requests: int = 1) -> LimitReached | None:
-        """Return the error for a reservation that does not fit; `None` if it fits.
+        """Return the error for a reservation that exceeds a limit; `None` if it fits.
 
-        `requests` is the number of attempts that the reservation is for.
+        `requests` is the number of attempts that the reservation covers.
         """
         limits = self.limits
         if limits.requests is not None and self.requests + requests > limits.requests:
@@ -120,5 +120,5 @@ def _reached(what: str, limit: str, resolution: str = "Raise the limit.") -> Lim
 
 
 def gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
-    """Return the gate of limits: a new one, unless it is a gate already."""
+    """Return a new gate for limits; a `LimitGate` is returned unchanged."""
     return LimitGate(limits) if isinstance(limits, Limits) else limits

@@ -22,10 +22,10 @@ FILE = "models.toml"
 
 
 class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=True):
-    """One file: its providers and models, and its rules.
+    """The contents of one `models.toml`: its providers, models and rules.
 
-    `own_rules` are those of the file alone. `rules_as_of` is the day on which those of them were
-    checked that have no `as_of`; `None` if the file does not say.
+    `own_rules` are those of the file alone. `rules_as_of` is the day on which the rules without
+    their own `as_of` were checked; `None` if the file does not state it.
     """
 
     provider: ProviderInfo | None = None
@@ -37,10 +37,10 @@ class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=
 
     @classmethod
     def read(cls, data: bytes, where: str) -> Self:
-        """Read a file's text; `where` names it in errors. Raises PluginError."""
+        """Parse a file's text; `where` names the file in errors. Raises PluginError."""
         try:
             file = msgspec.toml.decode(data, type=cls)
-            # a rule reads its expression
+            # creating a rule compiles its regular expression
             [Rule(name=row.id, match=row.match or "") for row in file.listed_models]
         except (msgspec.DecodeError, ValueError) as error:
             _check_levels(data, where)
@@ -51,7 +51,7 @@ class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=
 
     @cached_property
     def providers(self) -> Mapping[str, ProviderInfo]:
-        """The rows of providers by name."""
+        """The entries of providers, by name."""
         rows = self.listed_providers
         if self.provider is not None:
             rows = [self.provider, *rows]
@@ -60,21 +60,28 @@ class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=
 
     @cached_property
     def models(self) -> dict[tuple[str, str], ModelInfo]:
-        """The rows of models by provider, the first one if a row names none, and id."""
+        """The entries of models, by (provider, id).
+
+        A model without a provider belongs to the first provider of the file.
+        """
         first = next(iter(self.providers), "")
         rows = self.listed_models
         named = (row if row.provider else replace(row, provider=first) for row in rows)
         return {(row.provider, row.id): row for row in named}
 
     def rules(self, within: tuple[str, ...] = ()) -> list[Rule]:
-        """Return its rules after those of the packages that it names, but for those `within`."""
+        """Return the file's rules, after those of the packages that `rules_of` names.
+
+        Packages in `within` are skipped, so that packages that name each other cause no endless
+        loop.
+        """
         names = [name for name in self.rules_of if name not in within]
         inherited = (package_catalog(name).rules((*within, name)) for name in names)
         return [*chain.from_iterable(inherited), *self.own_rules]
 
 
 def _check_levels(data: bytes, where: str) -> None:
-    """Refuse a file of a newer level, which may have what this one forbids."""
+    """Raise PluginError for a file of a newer API level, whose keys this core may not know."""
     with suppress(msgspec.DecodeError, ValueError):
         rows = msgspec.toml.decode(data)
         listed = rows.get("providers")
@@ -84,7 +91,7 @@ def _check_levels(data: bytes, where: str) -> None:
 
 
 def package_catalog(package: str) -> PackageCatalog:
-    """Read a package's `models.toml` without importing it; where it has none, it says nothing."""
+    """Read a package's `models.toml` without importing it. Without a file, the result is empty."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
@@ -97,7 +104,7 @@ def package_catalog(package: str) -> PackageCatalog:
 
 @lru_cache(maxsize=128)
 def _catalog(file: str, state: tuple[int, ...], where: str) -> PackageCatalog:
-    """Read a file once: host, provider and catalogue ask for the same, and so do other clients."""
+    """Read a file once and cache the result, which host, provider and catalogue all need."""
     with open(file, "rb") as opened:
         return PackageCatalog.read(opened.read(), where)
 
@@ -105,6 +112,6 @@ def _catalog(file: str, state: tuple[int, ...], where: str) -> PackageCatalog:
 def state_of(path: str) -> tuple[int, ...]:
     """Return a value that changes when a file or folder changes; `()` if neither exists."""
     with suppress(OSError):
-        found = os.stat(path or ".")  # as the path has it, an empty name is this folder
+        found = os.stat(path or ".")  # for the import system, an empty name is the current folder
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
     return ()

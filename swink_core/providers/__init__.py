@@ -1,4 +1,4 @@
-"""Building blocks of providers, from bytes to events."""
+"""The building blocks of providers, from the bytes of a response to events."""
 
 from swink_core.failures.asynchronous import AsyncOnly
 from swink_core.failures.classification import by_tables

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class AiohttpClient:
-    """`HTTPClient` on pooled aiohttp sessions: one for each event loop that sends requests.
+    """An `HTTPClient` on pooled aiohttp sessions: one for each event loop that sends requests.
 
-    A session is made with the first request in its loop, and closed with the client or when the
-    loop shuts down, whichever comes first. No cap on connections: a pool of 100 is a silent queue
-    for the hundred and first stream.
+    A session is created with the first request in its loop, and closed with the client or when the
+    loop shuts down, whichever comes first. The number of connections is not limited: with aiohttp's
+    default of 100, the next stream would wait without any message.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class AiohttpClient:
         session, request, proxy = await self.prepare(request)
         what: dict[str, Any] = {"data": request.body or None, "headers": request.headers}
         if not request.body:
-            what["skip_auto_headers"] = ("Content-Type",)  # there is no content
+            what["skip_auto_headers"] = ("Content-Type",)  # the request has no content
         if len(request.body) > MOST_AT_ONCE:
             what["data"] = _pieces(request.body)
             what["headers"] = {**request.headers, "Content-Length": str(len(request.body))}
@@ -61,18 +62,28 @@ class AiohttpClient:
     async def prepare(
         self, request: HTTPRequest
     ) -> tuple[aiohttp.ClientSession, HTTPRequest, str | None]:
-        """Return the running loop's session, a request as it may be sent, and its proxy.
+        """Return the running loop's session, the request with checked headers, and its proxy.
 
-        For protocols that begin as HTTP. Raises ProviderFailure, or UsageError once the client
-        is closed.
+        For protocols that begin as HTTP, such as WebSocket. Raises ProviderFailure, or UsageError
+        once the client is closed.
         """
-        request = _sendable(request)
-        return await self._session(), request, self._proxy(request.url)
+        request, proxy = self.check(request)
+        return await self._session(), request, proxy
 
-    async def _session(self) -> aiohttp.ClientSession:
+    def check(self, request: HTTPRequest) -> tuple[HTTPRequest, str | None]:
+        """Return a request as it may be sent, and its proxy (`None`: it uses none).
+
+        User information in the URL becomes a header. For clients that send some requests
+        themselves and the others through this class. Raises ProviderFailure, or UsageError once
+        the client is closed.
+        """
         if self._closed:
             hint = "Make another Client, or close it later."
             raise UsageError("the client is closed", resolution=hint)
+        request = _sendable(request)
+        return request, self._proxy(request.url)
+
+    async def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         known = self._sessions.get(loop)
         if known is None or known[1].closed:
@@ -84,10 +95,10 @@ class AiohttpClient:
         return known[1]
 
     def _proxy(self, url: str) -> str | None:
-        """Find the environment's proxy. aiohttp's own way asks two threads at every request.
+        """Return the proxy that the environment sets for a URL.
 
-        Loopback addresses never use a proxy: on a remote proxy they refer to another machine, which
-        would receive private data.
+        aiohttp's own method uses two threads for every request. Loopback addresses never use a
+        proxy: on a remote proxy they refer to another machine, which would receive private data.
         """
         if self._proxies is None:
             from urllib.request import getproxies
@@ -110,7 +121,7 @@ class AiohttpClient:
             connector.close_idle()
 
     async def aclose(self) -> None:
-        """Close all connections, in other running loops too."""
+        """Close all connections, including those of other running event loops."""
         self._closed = True
         here = asyncio.get_running_loop()
         sessions = self._sessions
@@ -130,8 +141,11 @@ async def _close(life: AsyncGenerator[Any, None]) -> None:
 
 
 async def _open_session() -> AsyncGenerator[aiohttp.ClientSession, None]:
-    """Yield a session, and close it with this generator: an event loop that shuts down closes
-    the generators that are still open, while connections can be closed properly yet."""
+    """Yield a session, and close it when this generator is closed.
+
+    An event loop that shuts down closes its open generators while connections can still be closed
+    properly.
+    """
     import aiohttp
 
     from swink_core.providers.aiohttp_insides import Connector
@@ -159,10 +173,20 @@ def _fault(name: str, value: str) -> str:
     return "" if _is_name(name) else "has an invalid name"
 
 
+@lru_cache(maxsize=256)
+def _is_sendable_name(name: str) -> bool:
+    return not _fault(name, "")
+
+
 def _sendable(request: HTTPRequest) -> HTTPRequest:
-    """Check the headers, and turn the address's user information into one of them, unless the
-    provider has its own."""
-    for name, value in request.headers.items():
+    """Check the headers, and convert user information in the address to an `Authorization` header.
+
+    If the provider sets that header itself, the user information is dropped.
+    """
+    values = "".join(request.headers.values())
+    is_plain = values.isascii() and values.isprintable()
+    all_plain = is_plain and all(map(_is_sendable_name, request.headers))
+    for name, value in () if all_plain else request.headers.items():
         if fault := _fault(name, value):
             message = f"the header {name!r} {fault}"
             failure = Failure("request", kind=Kind.INVALID_REQUEST, code="header", message=message)
@@ -178,9 +202,11 @@ def _sendable(request: HTTPRequest) -> HTTPRequest:
 
 
 MOST_AT_ONCE = 512 * 1024
-"""Bytes of a body between two chances for the event loop to do something else. A body that is
-there already, or comes out of a decompressor, is read without a wait; a request's body is written
-without a wait while the connection takes it."""
+"""Bytes of a body that are processed before the event loop gets a chance to run other tasks.
+
+Data that has already arrived or comes out of a decompressor is read without waiting, and a
+request's body is written without waiting while the connection accepts it.
+"""
 
 
 async def _pieces(body: bytes) -> AsyncIterator[memoryview]:
@@ -209,7 +235,7 @@ class _Response:
         try:
             data = await self._content.readany()
         except (_client_error(), OSError, ValueError) as error:
-            # aiohttp keeps to itself what came before the failure and was not read yet
+            # data that aiohttp received before the failure and has not delivered yet
             from swink_core.providers.aiohttp_insides import rest_of
 
             if rest := rest_of(self._content):

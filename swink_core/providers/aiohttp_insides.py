@@ -1,7 +1,7 @@
-"""All that is reached of aiohttp's insides, because nothing public does it.
+"""All uses of private parts of aiohttp, for which it has no public interface.
 
-`NEEDED` names each place and why; a test holds it against the installed release, so that one that
-moves something fails by name.
+`NEEDED` lists each part and its purpose. A test checks it against the installed release, so that a
+release that changes one of them fails by name.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ NEEDED = {
 
 
 limits = cache(lambda connect: aiohttp.ClientTimeout(total=None, connect=connect))
-"""Return the time limits of a request, of which only that of connecting is aiohttp's to keep."""
+"""Return a request's time limits; aiohttp only enforces the one for connecting."""
 
 reused: ContextVar[bool] = ContextVar("reused")
-"""Whether the task's last request went out over a connection from the pool."""
+"""Whether the task's last request used a connection from the pool."""
 
 
 class Connector(aiohttp.TCPConnector):
     """A pool that discards connections on which data arrived while they were idle.
 
-    Such data belongs to no request: a second answer, a timeout message (HTTP 408), the end of TLS.
-    It would be taken for the answer to the next request.
+    Such data belongs to no request: a second response, a timeout message (HTTP 408), the end of
+    TLS. It would be mistaken for the response to the next request.
     """
 
     def _release(
@@ -44,7 +44,7 @@ class Connector(aiohttp.TCPConnector):
     ) -> None:
         super()._release(key, protocol, should_close=should_close)
         if protocol.transport is not None:
-            protocol._parser = None  # incoming data is not read, and is bounded
+            protocol._parser = None  # incoming data is not parsed, and its size is limited
 
     async def _get(self, key: ConnectionKey, traces: list[Any]) -> Any:
         while connection := await super()._get(key, traces):
@@ -62,11 +62,14 @@ class Connector(aiohttp.TCPConnector):
 
 
 def _is_spoilt(protocol: Any) -> bool:
-    """Poll the socket too, for data that arrived since the event loop last polled."""
+    """Return True if data arrived on an idle connection.
+
+    This also polls the socket, for data that arrived since the event loop last polled it.
+    """
     socket = protocol.transport and protocol.transport.get_extra_info("socket")
     if protocol.should_close or socket is None or socket.fileno() < 0:
         return bool(protocol.should_close)
-    if not hasattr(select, "poll"):  # Windows, whose select takes any descriptor
+    if not hasattr(select, "poll"):  # on Windows, select accepts any descriptor
         return bool(select.select([socket], [], [], 0)[0])
     poll = select.poll()
     poll.register(socket, select.POLLIN)

@@ -20,19 +20,25 @@ T = TypeVar("T")
 REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-generation-id", "x-amzn-requestid")
 
 ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
-"""Content encodings that the HTTP client undoes, or says that it cannot."""
+"""Content encodings that the HTTP client decodes, or reports that it cannot decode."""
 
 BODY_SECONDS = 5.0
-"""How long an error's body is waited for: a server that never ends it must not hide its status."""
+"""How many seconds to wait for the body of an error response.
+
+A server that never ends the body must not hide the status.
+"""
 
 
 def request_id_of(response: HTTPResponse) -> str:
-    """Return the provider's id of the request; empty where it says none."""
+    """Return the provider's id of the request; an empty string if the response has none."""
     return next(filter(None, map(response.headers.get, REQUEST_ID_HEADERS)), "")
 
 
 def is_answer(response: HTTPResponse, content_types: Collection[str]) -> bool:
-    """Tell whether a response has a body of one of these types, or is of another protocol (101)."""
+    """Return True if a response has a body of one of these types.
+
+    Also returns True for a switch to another protocol (status 101).
+    """
     if response.status != 200:
         return response.status == 101
     kind = _content_type(response).lower()
@@ -50,10 +56,10 @@ def _encoding(response: HTTPResponse) -> str:
 async def failure_of_answer(
     response: HTTPResponse, secrets: Iterable[str], fill: Callable[[Failure], None]
 ) -> Failure:
-    """Read the failure in a response; `fill` parses the provider's error body."""
+    """Return the failure that a response describes; `fill` parses the provider's error body."""
     body = b""
     status = response.status
-    with suppress(ProviderFailure, TimeoutError):  # the status says enough
+    with suppress(ProviderFailure, TimeoutError):  # the status is enough
         async with asyncio.timeout(BODY_SECONDS):
             async for data in response:
                 body += data
@@ -99,9 +105,9 @@ async def read_whole(response: HTTPResponse, most: int) -> bytes:
 
 
 def decoded(data: bytes, into: type[T]) -> T:
-    """Decode JSON into a type that msgspec knows; `bytes` are returned unread.
+    """Decode JSON into a type that msgspec supports; `bytes` are returned undecoded.
 
-    Numbers may be written as text. Raises ProviderFailure (`protocol`).
+    Numbers may be written as strings. Raises ProviderFailure (`protocol`).
     """
     if into is bytes:
         return data  # type: ignore[return-value]  # T is bytes
@@ -114,7 +120,7 @@ def decoded(data: bytes, into: type[T]) -> T:
 
 
 def read_error(failure: Failure) -> None:
-    """Fill in what an error's body says in the shapes that most APIs use."""
+    """Fill in the fields of a failure from an error body in one of the forms that most APIs use."""
     try:
         data = msgspec.json.decode(failure.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -140,7 +146,7 @@ def _word(value: Any) -> str | None:
 
 
 def override(headers: dict[str, str], own: Mapping[str, str]) -> None:
-    """Let headers of the caller's own win, whatever the case of their names."""
+    """Override headers with the caller's, ignoring the case of their names."""
     if not own:
         return
     names = {name.lower() for name in own}

@@ -1,4 +1,4 @@
-"""Answers that are not streamed, made to fit where streams go: a body of one frame, at its end."""
+"""Adapt answers that are not streamed to the streaming interface: the body is a single frame."""
 
 from __future__ import annotations
 
@@ -15,36 +15,39 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 T = TypeVar("T")
 
 BUFFERED_LIMIT = 64 * 1024 * 1024
-"""Bytes of an answer that is not streamed."""
+"""The most bytes of an answer that is not streamed."""
 
 
 class BufferedDecoder:
-    """Collects a body: its only frame comes at the end."""
+    """Collects a body, which becomes one frame at the end of the input."""
 
     def __init__(self) -> None:
         self._body = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return nothing yet. Raises FrameTooLong."""
+        """Store the data and return an empty list. Raises FrameTooLong."""
         self._body += data
         if len(self._body) > BUFFERED_LIMIT:
             raise FrameTooLong("an answer", BUFFERED_LIMIT)
         return []
 
     def finish(self) -> list[bytes]:
-        """Return the body."""
+        """Return the body as the only frame."""
         return [bytes(self._body)]
 
 
 class BufferedParser:
-    """Hands a body to a parser's `buffered(body, out)`."""
+    """Passes a body to the method `buffered(body, out)` of a parser."""
 
     def __init__(self, parser: Any) -> None:
         self._buffered = parser.buffered
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what the body says. Raises ProviderFailure where it does not parse:
-        it came to its end, so it was not cut."""
+        """Report the content of the body to `out`.
+
+        Raises ProviderFailure for a body that cannot be parsed: the whole body was read, so it was
+        not cut.
+        """
         try:
             out.decode_json(frame, lambda body: self._buffered(body, out))
         except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The running event loop's time."""
+"""The default clock, which uses the time of the running event loop."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from math import ceil
 from typing import TypeAlias
 
 COARSE_FROM = 100.0
-"""Seconds of a delay from which on a timer is coarse: it waits for the end of a `GRAIN`."""
+"""The delay in seconds from which timers are coarse: they fire at the end of a `GRAIN`."""
 
 GRAIN = 1.0
-"""Seconds by which a coarse timer may be late."""
+"""How many seconds a coarse timer may be late."""
 
 Timers: TypeAlias = dict[object, Callable[[], None]]
-"""Callbacks that one timer of an event loop calls, by keys that cancel them."""
+"""The callbacks of one shared timer of an event loop, by keys with which they are cancelled."""
 
 
 class LoopClock:
-    """The running event loop's time.
+    """A clock that uses the time of the running event loop.
 
-    Most timers are the time limits of calls: minutes away, and cancelled soon. A timer of the
-    event loop stays in its queue when it is cancelled, and every other timer is compared with it,
-    so those that are due in the same second share one.
+    Most timers are time limits of calls: minutes away, and soon cancelled. A cancelled timer of the
+    event loop stays in its queue and slows down the others, so timers that are due in the same
+    second share one.
     """
 
     time = staticmethod(time.monotonic)
 
-    # the loop and its timers are one pair, since threads with a loop each may share a clock
+    # The loop and its timers are stored as one pair: threads with a loop each may share a clock.
     _shared: tuple[object, dict[float, Timers]] = (None, {})
 
     def now(self) -> datetime:
-        """Return the date and the time in UTC."""
+        """Return the current date and time in UTC."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
@@ -43,7 +43,7 @@ class LoopClock:
     def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` in the running loop when `time()` has reached `when`.
 
-        It may be called up to `GRAIN` seconds late if that is `COARSE_FROM` seconds away or more.
+        If that is `COARSE_FROM` seconds away or more, it may be called up to `GRAIN` seconds late.
         Return a function that cancels it.
         """
         loop = asyncio.get_running_loop()
@@ -70,7 +70,7 @@ class LoopClock:
     def _fire(
         self, loop: asyncio.AbstractEventLoop, shared: dict[float, Timers], moment: float
     ) -> None:
-        """Have the callbacks of a moment called, each by the loop, which reports an exception."""
+        """Schedule the callbacks of a moment one by one, so that the loop reports exceptions."""
         timers = shared.pop(moment)
         for key in [*timers]:
             loop.call_soon(_call, timers, key)

@@ -1,4 +1,4 @@
-"""Helpers for providers that run a command: report why it did not start, and end it."""
+"""Helpers for providers that run a command: explain why it did not start, and stop it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
 def not_started(error: OSError | ValueError, program: str) -> Failure:
-    """Explain why a command did not start: the system lacks resources, the command does not exist,
-    or its arguments are invalid.
+    """Return the failure for a command that did not start.
+
+    The reason is a lack of system resources, a missing command, or invalid arguments.
     """
     scarce = getattr(error, "errno", None) in _SCARCE
     kind = Kind.RESOURCE if scarce else Kind.INVALID_REQUEST
@@ -25,7 +26,10 @@ def not_started(error: OSError | ValueError, program: str) -> Failure:
 
 
 def end_group(pid: int, force: bool) -> None:
-    """Ask a process that leads a group, and its group, to end; or end them."""
+    """Stop a process that leads a process group, and its group.
+
+    They get a request to end; with `force` they are killed.
+    """
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             os.kill(pid, signal.SIGTERM)

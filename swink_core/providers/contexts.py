@@ -1,6 +1,6 @@
-"""Questions to a conversation: the features that it needs, its system prompt, where its parts are.
+"""Queries on a conversation: the needed features, the system prompt, paths of messages.
 
-A conversation without its first messages keeps the paths that its messages had.
+If the first messages of a conversation were removed, the paths of the others stay the same.
 """
 
 from __future__ import annotations
@@ -26,47 +26,50 @@ from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.structs import replace
 
 ASSISTANT = "assistant_"
-"""The prefix of features for media in assistant messages, which few APIs have a place for."""
+"""The prefix of features for media in assistant messages, which few APIs support."""
 
 
 class FittedContext(Context):
-    """A conversation that was fitted: the provider converts it unchanged.
+    """A conversation that was adapted to an API: the provider converts it without further changes.
 
-    `first` counts the messages of the caller's conversation that were taken off its beginning.
+    `first` is the number of messages that were removed from the start of the caller's conversation.
     """
 
     first: int = 0
 
     @classmethod
     def keep(cls, context: Context) -> Self:
-        """Return a conversation with the messages and tools of another."""
+        """Return a copy with the messages and tools of another conversation."""
         first = first_of(context)
         return cls(context.messages, context.system_prompt, context.tools, first)
 
 
 def first_of(context: Context) -> int:
-    """Count the messages that were taken off the beginning of a conversation."""
+    """Return the number of messages that were removed from the start of a conversation."""
     return context.first if isinstance(context, FittedContext) else 0
 
 
 def without_leading(context: Context, count: int) -> Context:
-    """Return a conversation without its first `count` messages; paths stay the caller's."""
+    """Return a conversation without its first `count` messages.
+
+    Paths still refer to the caller's conversation.
+    """
     fitted = FittedContext.keep(context)
     return replace(fitted, messages=fitted.messages[count:], first=fitted.first + count)
 
 
 def text_of(content: str | Sequence[Block]) -> str:
-    """Join the text of a message's content, leaving everything else out."""
+    """Return the joined text of a message's content, ignoring other blocks."""
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content if isinstance(block, TextBlock))
 
 
 def required_features(context: Context, options: StreamOptions, provider: str = "") -> set[str]:
-    """Name the features without which a call to `provider` would lose its meaning.
+    """Return the features without which a call to `provider` would lose its meaning.
 
-    Extensions and file ids of others are features too, for providers that pass them on. Media in
-    assistant messages need two features: `images` and `assistant_images`, for example.
+    Extensions and file ids of other providers count as features too, for providers that pass them
+    on. Media in assistant messages need two features: `images` and `assistant_images`, for example.
     """
     form = options.response_format
     asked = {
@@ -99,11 +102,11 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
 
 
 _PLAIN = frozenset({TextBlock, ThinkingBlock, ToolCallBlock})
-"""Blocks for which an API needs no feature that the call does not name otherwise."""
+"""Types of blocks that need no feature beyond those that the call needs anyway."""
 
 
 def assistant_media(context: Context) -> Iterator[tuple[str, str]]:
-    """Yield the feature and the path of each media block that an assistant message holds."""
+    """Yield the feature and the path of each media block in assistant messages."""
     for at, message in enumerate(context.messages):
         if not isinstance(message, AssistantMessage):
             continue
@@ -117,15 +120,17 @@ _TEXT = [(UserMessage, str)]
 
 
 def is_text(context: Context) -> bool:
-    """Tell whether a conversation is one text of the user's, with a text for a system prompt at
-    most."""
+    """Return True for a conversation with one message, which is text of the user.
+
+    It may also have a system prompt, if that is text.
+    """
     if context.tools or isinstance(context.system_prompt, list):
         return False
     return [(type(m), type(m.content)) for m in context.messages] == _TEXT
 
 
 def folded_system(context: Context) -> Context:
-    """Return a conversation whose leading system messages have joined its system prompt."""
+    """Return the conversation with its leading system messages joined to its system prompt."""
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
     if not leading and not isinstance(context.system_prompt, list):
         return context
@@ -139,10 +144,9 @@ def folded_system(context: Context) -> Context:
 def system_blocks(context: Context) -> tuple[list[TextBlock | ExtensionBlock], Context]:
     """Split a conversation into the blocks of the system prompt and everything else.
 
-    The system prompt is that of the context and the leading system messages. They are one block,
-    joined as `folded_system` joins them, unless one of them has several blocks, a block with
-    metadata or an extension: then each is a block, for APIs whose system prompt is a list of
-    blocks.
+    The system prompt consists of the context's own and the leading system messages. They become one
+    block, joined as in `folded_system`. If one of them has several blocks, a block with metadata or
+    an extension, each of them becomes a block, for APIs whose system prompt is a list of blocks.
     """
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
     folded = folded_system(context)
@@ -161,14 +165,14 @@ def _has_parts(content: str | Sequence[Block]) -> bool:
 
 
 def system_parts(content: str | Sequence[Block]) -> list[TextBlock | ExtensionBlock]:
-    """Return the blocks of an instruction; a string is one block of text."""
+    """Return the blocks of a system message; a string becomes one block of text."""
     if isinstance(content, str):
         return [TextBlock(content)]
     return [block for block in content if isinstance(block, TextBlock | ExtensionBlock)]
 
 
 def paths_inside(context: Context) -> tuple[str, ...]:
-    """Return the paths of the system messages that do not lead the conversation."""
+    """Return the paths of the system messages after the leading ones."""
     are_system = [isinstance(message, SystemMessage) for message in context.messages]
     leading = [*are_system, False].index(False)
     return tuple(
@@ -177,7 +181,7 @@ def paths_inside(context: Context) -> tuple[str, ...]:
 
 
 def last_text_path(context: Context) -> str:
-    """Return the path of the last text that an answer of the conversation has."""
+    """Return the path of the last text in an assistant message of the conversation."""
     for at in reversed(range(len(context.messages))):
         message = context.messages[at]
         if isinstance(message, AssistantMessage):
@@ -189,7 +193,7 @@ def last_text_path(context: Context) -> str:
 
 
 def called_ids(block: Block) -> set[str]:
-    """Return the ids by which a result may answer an extension that asks for one."""
+    """Return the call ids that an extension block contains, which a tool result may answer."""
     data = block.data if isinstance(block, ExtensionBlock) else None
     ids = (data.get("call_id"), data.get("id")) if isinstance(data, Mapping) else ()
     return {id for id in ids if isinstance(id, str)}

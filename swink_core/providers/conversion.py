@@ -1,22 +1,24 @@
-"""Conversations into a provider's terms: turns merged, and what began elsewhere left out.
+"""Prepare conversations for a provider: merge turns, and omit content that it cannot accept.
 
-`normalise` states the rules by which a conversation begun on one provider continues on another;
-no converter changes the context it is given.
+`normalise` applies these rules, so that a conversation begun with one provider can continue with
+another. Converters never change the context that they are given.
 
 1. Content that another provider marked as private (thinking, extensions, metadata) is omitted: a
    signature is invalid elsewhere, and reasoning is not part of the conversation. Text and tool
-   calls stay. An extension that another provider created in this one's name is omitted, too.
-2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
-3. A tool call that was never answered gets an error result, since every API wants one.
-4. A result without its call becomes user text, unless the API has a place for it. A result without
-   a tool name takes the name from its call.
-5. Messages that end up empty are left out.
-6. An instruction inside the conversation becomes a user turn, in `<system>` marks, unless the API
-   has a form for it; one between a call and its results comes after these, which APIs want to
-   have together.
+   calls are kept. An extension block is omitted, too, if an answer of another provider contains it,
+   although it is marked as this provider's.
+2. The text of an incomplete answer is kept; its unfinished tool calls and unsigned thinking are
+   omitted.
+3. A tool call that was never answered gets an error result, since every API requires one.
+4. A result without its call becomes user text, unless the API accepts such results. A result
+   without a tool name gets the name from its call.
+5. Messages that become empty are omitted.
+6. A system message inside the conversation becomes a user message in `<system>` tags, unless the
+   API supports system messages there. One between a tool call and its results is moved after them,
+   because APIs require these to be adjacent.
 
-Each value that is left out or changed is reported with its path, see `report_change`.
-Only text of no characters vanishes without a report.
+Each value that is left out or changed is reported with its path, see `report_change`. Only empty
+text is omitted without a report.
 """
 
 from __future__ import annotations
@@ -65,9 +67,10 @@ def arguments_object(call: ToolCallBlock) -> dict[str, Any]:
 
 
 def accepted_id(id: str, refused: re.Pattern[str], longest: int | None = None) -> str:
-    """Return an id that an API takes, which refuses some characters and, perhaps, length.
+    """Return an id that an API accepts, if it refuses some characters or a certain length.
 
-    The same id always becomes the same, and two never become one. `longest` is 13 or more.
+    `refused` matches the characters to replace. The same id always gives the same result, and two
+    different ids never give the same. `longest` is the maximum length, 13 or more.
     """
     if not refused.search(id) and 0 < len(id) <= (longest or len(id)):
         return id
@@ -82,20 +85,23 @@ def normalise(
     system: bool = False,
     has_place: Callable[[ToolResultMessage], bool] = lambda result: False,
 ) -> list[Turn]:
-    """Return the messages as `provider` may see them, by the rules above.
+    """Return the messages without content that `provider` cannot receive.
 
-    `system` keeps system messages unchanged. `has_place` tells whether the API accepts a tool
-    result without its call; others become text of the user.
+    Content that is private to other providers, unfinished tool calls and empty messages are
+    omitted, and unanswered tool calls get error results. `system` keeps system messages unchanged.
+    `has_place` returns True if the API accepts a tool result without its call; other such results
+    become text of the user.
     """
     return placed_turns(context, provider, system, has_place).turns
 
 
 @define(eq=False)
 class PlacedTurns:
-    """Messages as a provider may see them, and where they stand in the caller's conversation.
+    """Messages prepared for a provider, with their places in the caller's conversation.
 
-    `at` has the index of each turn's message. `places` has the indexes of a turn's blocks, by the
-    turn's own index, where some blocks of the message are left out.
+    `at` contains the index of each turn's message in the caller's conversation. If some blocks of a
+    message are left out, `places` maps the index of the turn to the original indexes of the
+    remaining blocks.
     """
 
     turns: list[Turn] = field(factory=list)
@@ -103,18 +109,18 @@ class PlacedTurns:
     places: dict[int, Sequence[int]] = field(factory=dict)
 
     def add(self, turn: Turn, at: int, places: Sequence[int] | None = None) -> None:
-        """Add the turn that a message has become."""
+        """Add the turn that a message was converted to."""
         if places is not None:
             self.places[len(self.turns)] = places
         self.turns.append(turn)
         self.at.append(at)
 
     def path(self, number: int) -> str:
-        """Return the place of the message from which a turn was made, such as `messages[3]`."""
+        """Return the path of a turn's message in the caller's conversation, like `messages[3]`."""
         return f"messages[{self.at[number]}]"
 
     def paths_of_blocks(self, number: int) -> list[str]:
-        """Return the paths of a turn's blocks, of which a string has none."""
+        """Return the paths of a turn's blocks; a turn whose content is a string has none."""
         content = self.turns[number].content
         if isinstance(content, str):
             return []
@@ -128,13 +134,13 @@ def placed_turns(
     system: bool,
     has_place: Callable[[ToolResultMessage], bool],
 ) -> PlacedTurns:
-    """Normalise a conversation, and keep where each turn stands in the caller's."""
+    """Normalise a conversation, and record the place of each turn in the caller's conversation."""
     result = PlacedTurns()
-    turns = result.turns  # most messages are whole, and added without a call of `add`
+    turns = result.turns  # most messages are unchanged, and appended without a call of `add`
     indexes = result.at
-    waiting: dict[str, ToolCallBlock] = {}  # calls of the last answer, which is turn `asking`
+    waiting: dict[str, ToolCallBlock] = {}  # tool calls of turn `asking`, the last answer
     asking = 0
-    words: list[_Words] = []  # results without a call, instructions; said when the others are in
+    words: list[_Words] = []  # results without a call, and system messages; added after the results
 
     def settle() -> None:
         if waiting:
@@ -179,11 +185,11 @@ def placed_turns(
 
 
 _Words: TypeAlias = tuple[Turn, int, Sequence[int] | None]
-"""The arguments of `PlacedTurns.add`."""
+"""The arguments of a call of `PlacedTurns.add`."""
 
 
 def _answer_calls(result: PlacedTurns, asking: int, waiting: Mapping[str, ToolCallBlock]) -> None:
-    """Add error results for the calls of a turn that have none."""
+    """Add error results for the tool calls of a turn that have none."""
     content = result.turns[asking].content
     for block, path in zip(content, result.paths_of_blocks(asking), strict=True):
         if isinstance(block, ToolCallBlock) and waiting.get(block.id) is block:
@@ -193,13 +199,13 @@ def _answer_calls(result: PlacedTurns, asking: int, waiting: Mapping[str, ToolCa
 
 
 CHANGED = "content_changed"
-"""The code of notices about content that goes out in another form."""
+"""The code of notices about content that is sent in another form."""
 
 THOUGHT = "thinking_left_out"
-"""The code of notices about reasoning that does not go back, which is often how an API wants it."""
+"""The code of notices about reasoning that is not sent back; many APIs want it left out."""
 
 METADATA = "metadata_left_out"
-"""The code of notices about metadata of blocks."""
+"""The code of notices about metadata of blocks that is not sent."""
 
 UNANSWERED = "an error result was added for a tool call without a result"
 IN_WORDS = "a tool result without a tool call was sent as a user message"
@@ -212,12 +218,12 @@ MARKED_ELSEWHERE = "metadata of another provider was not sent"
 
 
 def marked_system(text: str) -> UserMessage:
-    """Return a system message as a user message, marked with `<system>`."""
+    """Return a system message as a user message in `<system>` tags."""
     return UserMessage(f"<system>\n{text}\n</system>")
 
 
 def _as_user(message: SystemMessage) -> UserMessage:
-    """Return an instruction as a user turn; blocks with metadata keep it, cache marks for one."""
+    """Return a system message as a user message; block metadata such as cache marks is kept."""
     parts = system_parts(message.content)
     texts = [part for part in parts if isinstance(part, TextBlock) and part.text]
     others = [part for part in parts if isinstance(part, ExtensionBlock)]
@@ -246,7 +252,7 @@ def _in_words(message: ToolResultMessage, at: int) -> _Words:
 
 
 def _add_user(message: UserMessage, at: int, result: PlacedTurns) -> None:
-    """Add a user message without its empty texts, or report that nothing of it remains."""
+    """Add a user message without its empty texts; if nothing remains, report it instead."""
     content = message.content
     if isinstance(content, str):
         kept = [0] if content else []
@@ -265,9 +271,9 @@ def _add_user(message: UserMessage, at: int, result: PlacedTurns) -> None:
 
 
 def _calls_if_whole(message: AssistantMessage, provider: str) -> dict[str, ToolCallBlock] | None:
-    """Return the tool calls of an answer, by their ids, if `provider` may see it unchanged.
+    """Return the tool calls of an assistant message by id, if `provider` may receive it unchanged.
 
-    `None`: `_kept` looks at each block.
+    `None` if `_kept` must check each block.
     """
     if message.provider is not None and message.provider != provider:
         return None
@@ -288,8 +294,11 @@ def _calls_if_whole(message: AssistantMessage, provider: str) -> dict[str, ToolC
 def _kept(
     message: AssistantMessage, at: int, provider: str
 ) -> tuple[AssistantMessage, int, list[int]] | None:
-    """Return the part of an answer that `provider` may see, the answer's index and the indexes of
-    the blocks that are in it; `None`: it may see none of it."""
+    """Return the part of an assistant message that `provider` may receive.
+
+    The result is the message with the remaining blocks, the index of the message, and the indexes
+    of these blocks; `None` if no block remains.
+    """
     own = message.provider is None or message.provider == provider
     cut = message.stop_reason in _CUT
     content: list[Block] = []
@@ -316,9 +325,9 @@ _CUT = (StopReason.ERROR, StopReason.ABORTED)
 
 @frozen
 class LeftOut:
-    """Returned by a converter for a block that has no place in the request.
+    """Returned by a converter for a block that the request cannot contain.
 
-    `what` is a short explanation for the notice that names the path.
+    `what` is a short explanation for the notice, which names the path.
     """
 
     what: str
@@ -326,10 +335,10 @@ class LeftOut:
 
 
 SENT_ELSEWHERE = LeftOut("")
-"""Returned for a block that goes out at another place of the request, without a notice."""
+"""Returned for a block that is sent in another place of the request, without a notice."""
 
 _NOTHING = LeftOut("")
-"""Stands for text of no characters."""
+"""Returned for empty text."""
 
 
 def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | LeftOut:

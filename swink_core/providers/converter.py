@@ -1,8 +1,8 @@
-"""`MessageConverter`: writes a conversation in a provider's form, and accounts for every block.
+"""`MessageConverter`: converts a conversation to a provider's format, and accounts for every block.
 
-A block is converted, or reported with its path. The converter remembers the identities of the
-blocks that a method has taken, and compares them with those of the messages that it was given.
-Paths are worked out when a report needs one, since most conversations go out whole.
+Each block must be converted, or reported with its path. The converter records the identities of the
+blocks that its methods handled, and compares them with the blocks of the messages. Paths are
+computed only when a report needs one, since most conversations are sent unchanged.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ B = TypeVar("B")
 def merged_turns(
     messages: Sequence[dict[str, Any]], parts: str = "content"
 ) -> list[dict[str, Any]]:
-    """Join native messages of one role that follow one another, where turns alternate.
+    """Merge consecutive native messages of the same role, for APIs in which roles must alternate.
 
-    `parts` is the key of the list that each message holds beside its `role`.
+    `parts` is the key of the content list that each message has besides its `role`.
     """
     turns: list[dict[str, Any]] = []
     for message in messages:
@@ -55,35 +55,39 @@ def merged_turns(
 
 
 class MessageConverter(ABC):
-    """Converts a conversation message by message; a provider says how each kind is written.
+    """Converts a conversation message by message; a subclass defines how each kind is written.
 
-    Each method returns the list of native messages for one message. Consecutive
-    tool results come together, since many APIs want them in one turn. `native_system`: the API
-    takes instructions inside a conversation, which `system` writes.
+    Each method returns the list of native messages for one message. Consecutive tool results are
+    passed together, since many APIs want them in one turn. Set `native_system` if the API accepts
+    system messages inside a conversation, which `system` then converts.
 
-    Every block of a message goes through `blocks` or `take`, or is reported by `leave_out`: a
-    method that forgets one breaks the call with a PluginError that names the block's path.
+    Every block of a message must be handled by `blocks` or `take`, or reported by `leave_out`. If a
+    method forgets one, the call fails with a PluginError that names the block's path.
     """
 
     native_system = False
-    """Whether `system` says how instructions inside the conversation are written; otherwise they
-    come as the user's."""
+    """Whether `system` converts system messages inside the conversation.
+
+    If not, they are passed to `user` as user messages.
+    """
 
     names_users = False
-    """Whether `user` sends the name of a user. Otherwise it is left out with a notice."""
+    """Whether `user` sends the name of a user. If not, the name is left out with a notice."""
 
     block_fields: Container[str] | None = None
-    """The fields of a block's metadata that have a place in the request, of blocks in what the
-    user says and in results. Others are left out with a notice; `None`: none is."""
+    """The metadata fields that the request supports, on blocks of user messages and tool results.
+
+    Other fields are left out with a notice; `None`: no field is left out.
+    """
 
     _placed: PlacedTurns
 
     def __init__(self, provider: str) -> None:
         self.provider = provider
-        self._turns: Sequence[Turn] = ()  # those under conversion
-        self._first = 0  # the index of the first of them
-        self._taken: set[int] = set()  # the id() of blocks that were converted or reported
-        self._paths: dict[int, str] = {}  # by the id() of turns and blocks; made when asked for
+        self._turns: Sequence[Turn] = ()  # the turns that are being converted
+        self._first = 0  # the index of the first of them in the conversation
+        self._taken: set[int] = set()  # the id() of each block that was converted or reported
+        self._paths: dict[int, str] = {}  # by the id() of turns and blocks; computed on demand
 
     def messages(self, context: Context) -> list[Any]:
         """Return the native messages of a whole conversation.
@@ -109,7 +113,7 @@ class MessageConverter(ABC):
     def _converted(self, first: int, turns: list[Any]) -> Sequence[Any]:
         """Convert turns that belong together, and check that no block was forgotten.
 
-        `first` is the index of the first of them in the conversation.
+        `first` is the index of the first turn in the conversation.
         """
         self._first = first
         self._turns = turns
@@ -135,9 +139,9 @@ class MessageConverter(ABC):
         return native
 
     def _report_fields(self, turn: Any, fields: Container[str]) -> None:
-        """Report the metadata of blocks for which the request has no field.
+        """Report metadata of blocks for which the request has no field.
 
-        `context_notices` reports that of instructions.
+        `context_notices` reports the metadata of system messages.
         """
         for block in turn.content if not isinstance(turn, SystemMessage) else ():
             if not block.metadata or isinstance(block, ExtensionBlock):
@@ -147,10 +151,10 @@ class MessageConverter(ABC):
                     report_change(f"{self.path(block)}.metadata.{name}", NO_FIELD, METADATA)
 
     def blocks(self, message: Turn, convert: Callable[[Block], T | LeftOut]) -> list[T]:
-        """Convert the blocks of a message in order; a string is one block of text.
+        """Convert the blocks of a message in order; a string counts as one block of text.
 
-        `convert` returns what a block becomes, or `LeftOut` with the reason why it has no place.
-        Raises PluginError where it returns `None`.
+        `convert` returns the native form of a block, or `LeftOut` with the reason why it is not
+        sent. Raises PluginError if it returns `None`.
         """
         content = message.content
         is_text = isinstance(content, str)
@@ -174,7 +178,7 @@ class MessageConverter(ABC):
         return native
 
     def take(self, message: Turn, kind: type[B]) -> list[B]:
-        """Return the blocks of one kind that a message holds, which the caller then converts."""
+        """Return the blocks of one type in a message; the caller must then convert them."""
         if isinstance(message.content, str):
             return []
         found: list[B] = [block for block in message.content if isinstance(block, kind)]
@@ -182,21 +186,21 @@ class MessageConverter(ABC):
         return found
 
     def text(self, message: Turn) -> str:
-        """Join the text of a message, which its blocks of text are then converted by."""
+        """Return the joined text of a message; its text blocks then count as converted."""
         if isinstance(message.content, str):
             return message.content
         return text_of(self.take(message, TextBlock))
 
     def leave_out(self, block: Block, what: str, code: str = "content_left_out") -> None:
-        """Report that a block has no place in the request; `what` is a short explanation."""
+        """Report that a block is not sent; `what` is a short explanation."""
         self._taken.add(id(block))
         if not isinstance(block, TextBlock) or block.text:
             report_change(self.path(block), what, code)
 
     def path(self, part: Turn | Block) -> str:
-        """Return the path of a message under conversion, or of a block of one.
+        """Return the path of a message that is being converted, or of a block in it.
 
-        `messages` where it has none.
+        Returns `messages` for any other object.
         """
         if not self._paths:
             for number, turn in enumerate(self._turns, self._first):
@@ -207,28 +211,28 @@ class MessageConverter(ABC):
         return self._paths.get(id(part), "messages")
 
     def report(self, part: Turn | Block, what: str, code: str = CHANGED) -> None:
-        """Report that a message or block goes out in another form; `what` is the explanation."""
+        """Report that a message or block is sent in another form; `what` is the explanation."""
         report_change(self.path(part), what, code)
 
     def has_place(self, message: ToolResultMessage) -> bool:
-        """Tell whether a result stays one that answers no tool call of the conversation."""
+        """Return True if the API accepts a tool result for which the conversation has no call."""
         return False
 
     def system(self, message: SystemMessage) -> list[Any]:
-        """Convert an instruction inside the conversation, where `native_system` is set."""
+        """Convert a system message inside the conversation; called if `native_system` is set."""
         raise NotImplementedError("system() has to be written")
 
     @abstractmethod
     def user(self, message: UserMessage) -> list[Any]:
-        """Convert what the user says."""
+        """Convert a user message."""
 
     @abstractmethod
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """Convert what the model said."""
+        """Convert an assistant message."""
 
     @abstractmethod
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Convert results that follow one another."""
+        """Convert consecutive tool results."""
 
 
 NAMELESS = "the API does not support names of users; the name was not sent"

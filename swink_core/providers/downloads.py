@@ -1,7 +1,7 @@
-"""Media at an address, downloaded for an API that takes only data, where the caller allows it.
+"""Download media from URLs for APIs that accept only data, if the caller allows it.
 
-An address in a conversation may come from anybody, so only public hosts are connected to. A name is
-resolved first, each address that it has is checked, and the connection goes to a checked one: no
+A URL in a conversation may come from an untrusted person, so only public hosts are connected to. A
+name is resolved first, each address is checked, and the connection is made to a checked address: no
 second look-up can replace it. Redirects are followed one by one, by the same rules. Proxies of the
 environment are not used, because they resolve names themselves. No credentials are sent.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from swink_core.plugins.attempt import Attempt
 
 SECONDS = 60.0
-"""How long all downloads of a call may take together."""
+"""How many seconds all downloads of a call may take together."""
 
 MOST_REDIRECTS = 5
 
@@ -42,9 +42,9 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an IP address belongs to the public internet.
+    """Return True if an IP address belongs to the public internet.
 
-    An IPv6 address that stands for an IPv4 address is judged by that one.
+    An IPv6 address that embeds an IPv4 address is judged by the IPv4 address.
     """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
@@ -63,8 +63,10 @@ def is_public(address: str) -> bool:
 
 
 async def downloaded(context: Context, attempt: Attempt) -> Context:
-    """Return a conversation with the content of the addresses that the attempt's API does not
-    fetch. Raises ProviderFailure."""
+    """Return a conversation in which URLs that the attempt's API does not fetch are downloaded.
+
+    Raises ProviderFailure.
+    """
     takes = getattr(attempt.target.binding.provider, "takes_address", None)
     if takes is None:
         return context
@@ -82,11 +84,11 @@ async def with_downloads(
     seconds: float = SECONDS,
     allowed: Callable[[str], bool] = is_public,
 ) -> Context:
-    """Return a conversation with the content of addresses in their place.
+    """Return a conversation with the downloaded content in place of URLs.
 
-    `is_wanted` tells which blocks. `each` and `in_all` are limits in bytes, `seconds` that of all
-    downloads together. `allowed` tells whether an IP address may be connected to. Raises
-    ProviderFailure.
+    `is_wanted` returns True for the blocks to download. `each` and `in_all` are limits in bytes,
+    for one file and for all together; `seconds` is the limit for all downloads together. `allowed`
+    returns True for IP addresses that may be connected to. Raises ProviderFailure.
     """
     wanted = [
         block.source
@@ -123,7 +125,7 @@ def _session(allowed: Callable[[str], bool]) -> aiohttp.ClientSession:
     from aiohttp.resolver import ThreadedResolver
 
     class Resolver(AbstractResolver):
-        """Resolves names to addresses that may be connected to."""
+        """Resolves names, and returns only addresses that may be connected to."""
 
         def __init__(self) -> None:
             self._inner = ThreadedResolver()
@@ -149,7 +151,7 @@ def _session(allowed: Callable[[str], bool]) -> aiohttp.ClientSession:
 
 
 class _NotPublic(Exception):
-    """Raised for the name of a host that is not on the public internet."""
+    """Raised for a host name that does not resolve to the public internet."""
 
 
 async def _download(
@@ -199,11 +201,11 @@ async def _read(url: str, response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def _check(url: str, allowed: Callable[[str], bool]) -> None:
-    """Refuse an address that names no public host; names are checked when they are resolved."""
+    """Refuse a URL without a public host; names are checked when they are resolved."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
-        parts.port  # noqa: B018  # raises ValueError for one that is no number
+        parts.port  # noqa: B018  # raises ValueError if the port is not a number
     except ValueError:
         raise _refused(url, "it is not a valid address") from None
     if parts.scheme not in ("http", "https") or not host:

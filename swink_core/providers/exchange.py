@@ -1,15 +1,15 @@
-"""`Exchange`: the requests of one attempt, which a provider makes one after another.
+"""`Exchange`: the HTTP requests of one attempt, made by a provider one after another.
 
-A provider with one request never sees it. A provider with several writes `exchange` as straight
-code, an async generator, whose local variables are the state of the call. Each request goes out
-with credentials, headers, limits and proxies as a single one would, and an answer that is an error
-becomes a failure that the provider's own tables classify.
+A provider that sends one request needs none of this. A provider with several writes the method
+`exchange` as an async generator, whose local variables hold the state of the call. Each request is
+sent with credentials, headers, limits and proxies in the same way as a single one, and an error
+response becomes a failure that the provider's own tables classify.
 
-A stream that is left may leave work behind on a server. A generator cannot tell why it is closed,
-so it states the request that ends the work (`on_abandon`), and the core sends it. The first step of
-a generator runs in a task, because a request that creates something cannot be taken back while it
-is sent: where a call is left at that moment, the step goes on in the background until it has stated
-how to end what it has created.
+If the caller closes a stream, work may continue on a server. A generator cannot find out why it is
+closed, so it states the request that ends the work (`on_abandon`), and the core sends it. The first
+step of a generator runs in a task, because a request that creates something on the server cannot be
+undone while it is being sent: if the caller leaves at that moment, the step continues in the
+background until it has stated how to end what it has created.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ T = TypeVar("T")
 Dial = Callable[[HTTPRequest, float | None], Awaitable[HTTPResponse]]
 
 WHOLE = ("application/json",)
-"""The content type of an answer that is not a stream."""
+"""The content type of a response that is not a stream."""
 
 WHOLE_BYTES = 8 * 1024 * 1024
-"""Bytes of an answer that `read` returns."""
+"""The most bytes of a response that `read` returns."""
 
 ABANDON_SECONDS = 5.0
-"""How long the requests that end abandoned work may take."""
+"""How many seconds the requests that end abandoned work may take."""
 
 WAIT_SECONDS = 0.05
-"""How long the end of a call waits for those requests."""
+"""How many seconds the end of a call waits for those requests."""
 
 _NOT_CONVERTED = object()
 
@@ -70,7 +70,7 @@ _CREATES_NOTHING = ("GET", "HEAD", "OPTIONS")
 
 
 class Provider(Protocol):
-    """A provider, for the requests that are made in its name."""
+    """The methods of a provider that `Exchange` calls."""
 
     content_types: tuple[str, ...]
 
@@ -78,22 +78,26 @@ class Provider(Protocol):
         """Return the request that carries `payload`."""
 
     def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
-        """Return the bytes of the answer."""
+        """Yield the bytes of the answer."""
 
     def failure_facts(self, model: Model) -> Callable[[Failure], None]:
-        """Return the function that reads the error bodies of a model."""
+        """Return the function that parses the error bodies of a model."""
 
     async def authorize(
         self, request: HTTPRequest, options: StreamOptions, call: Call
     ) -> Callable[[Failure], bool] | None:
-        """Sign a request, and return a function that drops a refused token."""
+        """Sign a request.
+
+        Returns a function that discards a token which the server refused, or `None`.
+        """
 
 
 class Body:
-    """The body of a response that is requested by the first read.
+    """The body of a response; the first read sends the request.
 
-    No coroutine stands between a reader and the response's own: that would cost at each read.
-    `exchange` is set if a provider's code reads the body, whose pieces are then shown to taps here.
+    Reads call the response directly, because a coroutine in between would slow down each read.
+    `exchange` is set if a provider's code reads the body; this class then passes the data to the
+    taps.
     """
 
     def __init__(self, respond: Callable[[], Awaitable[HTTPResponse]]) -> None:
@@ -128,7 +132,7 @@ class Body:
 
     @property
     def at_end(self) -> bool:
-        """Whether the body is known to have been read to its end."""
+        """Whether the body is known to have been read completely."""
         return getattr(self._response, "at_end", False)
 
     async def aclose(self) -> None:
@@ -138,11 +142,11 @@ class Body:
 
 
 class Exchange:
-    """The requests of one attempt, and what a provider may do between them.
+    """The requests of one attempt, and the tools for a provider that sends several.
 
-    `model` and `options` are the call's, as they fit; `payload` is the result of the
-    `convert_messages` hook, which is called when it is first needed. All three may be replaced,
-    before a request is built of them.
+    `model` and `options` are those of the call, adapted to the API. `payload` is the result of the
+    `convert_messages` hook, which is called on first use. All three may be replaced before a
+    request is built from them.
     """
 
     __slots__ = (
@@ -176,7 +180,7 @@ class Exchange:
 
     @property
     def payload(self) -> Any:
-        """The conversation in the provider's form."""
+        """The conversation in the provider's format."""
         if self._payload is _NOT_CONVERTED:
             self._payload = self.call.convert()
         return self._payload
@@ -205,10 +209,10 @@ class Exchange:
     async def read(self, request: HTTPRequest | None, into: type[T]) -> T: ...
 
     async def read(self, request: HTTPRequest | None = None, into: Any = bytes) -> Any:
-        """Send a request and return its whole answer, of any status 2xx.
+        """Send a request and return its whole response, which may have any status 2xx.
 
-        `request` is the provider's own unless one is given. `into` is a type that msgspec decodes
-        from JSON, or `bytes`. Raises ProviderFailure.
+        `request` is the provider's usual request unless one is given. `into` is a type that msgspec
+        decodes from JSON, or `bytes`. Raises ProviderFailure.
         """
         try:
             response = await self.send(request, kind="whole")
@@ -227,10 +231,11 @@ class Exchange:
         request: HTTPRequest | None = None,
         respond: Callable[[], Awaitable[HTTPResponse]] | None = None,
     ) -> Body:
-        """Return the body of an answer that is a stream; its first read sends the request.
+        """Return the body of a streamed response; its first read sends the request.
 
-        `request` is the provider's own unless one is given. `respond` takes the place of `send`,
-        for a provider that tries several ways. The core closes what is not read to its end.
+        `request` is the provider's usual request unless one is given. `respond` replaces `send`,
+        for a provider that tries several ways to send it. The core closes a body that is not read
+        to its end.
         """
         body = Body(respond or (self.send if request is None else lambda: self.send(request)))
         if self._steps is not None:
@@ -246,15 +251,16 @@ class Exchange:
         *,
         kind: LegKind = "stream",
     ) -> HTTPResponse:
-        """Send a request and return the response, whose body is still to be read.
+        """Send a request and return the response, whose body has not been read yet.
 
-        `request` is the provider's own unless one is given. The response has one of these content
-        types (`None`: the provider's `content_types`), or is a WebSocket. `dial` sends the request
-        instead of the call's HTTP client; it gets the request and the seconds to connect. `kind` is
-        that of the leg; an answer to any but a `stream` is JSON, and may have any status 2xx.
+        `request` is the provider's usual request unless one is given. The response must have one of
+        the content types in `types` (`None`: the provider's `content_types`), or be a WebSocket.
+        `dial` sends the request instead of the call's HTTP client; it is called with the request
+        and the connect timeout in seconds. `kind` is the `Leg.kind` of the request; the response to
+        any kind but `stream` is JSON, and may have any status 2xx.
 
-        Credentials and the caller's headers go to the origin of the first request, and to no
-        other. Raises ProviderFailure for any other answer, with its status.
+        Credentials and the caller's headers are sent only to the origin of the first request.
+        Raises ProviderFailure for any other response, with its status.
         """
         provider = self._provider
         call = self.call
@@ -327,7 +333,7 @@ class Exchange:
             refused = failure
 
     def _check(self) -> None:
-        """End the provider's code where nothing is to be sent any more."""
+        """Stop the provider's code once nothing more may be sent."""
         if self.is_left or self._is_over:
             self.is_stopped = True
             raise asyncio.CancelledError
@@ -336,41 +342,42 @@ class Exchange:
 
     @property
     def stopped(self) -> bool:
-        """Whether the parser has read why the answer stopped, or that it failed."""
+        """Whether the parser has read the finish reason or an error."""
         return self._out is not None and self._out.stopped
 
     def frame(self, data: bytes) -> bytes:
-        """Feed the parser a frame that no decoder has made; yield the result.
+        """Pass the parser a frame that comes from no decoder; yield the result from `exchange`.
 
-        For facts that come outside the stream, such as counts from a request after it.
+        Use it for facts from outside the stream, such as token counts from a request after it.
         """
         assert self._feed_frame is not None
         self._feed_frame(data)
         return b""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait by the call's clock. The call's time limits go on."""
+        """Wait, using the call's clock. The call's time limits keep running."""
         self._check()
         await self.call.clock.sleep(seconds)
 
     def on_abandon(self, request: HTTPRequest) -> None:
-        """Have a request sent if the attempt ends before its answer is complete.
+        """Set a request to send if the attempt ends before its answer is complete.
 
-        The caller has left, a time limit has passed, or the attempt has failed; a retry begins
-        after it. The call waits 50 ms for it, and a client that closes 5 s.
+        That is the case if the caller has left, a time limit has passed, or the attempt has failed;
+        a retry begins after the request. The call waits 50 ms for it, and a client that closes
+        waits 5 s.
         """
         self._abandons += (request,)
 
 
 class DrivenExchange(Exchange):
-    """An exchange as the core drives it, from its first bytes to its end."""
+    """An `Exchange` with the methods by which the core runs it."""
 
     __slots__ = ()
 
     def begin(self) -> AsyncIterator[bytes]:
-        """Return the bytes of the answer as the provider yields them."""
+        """Return an iterator over the bytes of the answer, as the provider yields them."""
         made = self._provider.exchange(self)
-        if type(made) is Body:  # which the source reads, taps and closes
+        if type(made) is Body:  # the source reads and closes it, and calls the taps
             self._bodies = ()
             return made
         for body in self._bodies:
@@ -379,7 +386,7 @@ class DrivenExchange(Exchange):
         return self._read_steps(made)
 
     async def _read_steps(self, steps: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes of the answer; the first step runs in a task."""
+        """Yield the bytes of the answer; the provider's first step runs in a task."""
         step = asyncio.get_running_loop().create_task(_step(steps))
         try:
             await asyncio.wait((step,))
@@ -396,9 +403,10 @@ class DrivenExchange(Exchange):
             yield data
 
     def attach(self, out: EventWriter, feed_frame: Callable[[bytes], None]) -> bool:
-        """Show the provider's code how far the parser is; tell whether there is such code.
+        """Give the provider's code access to the state of the parser.
 
-        `out` is the parser's writer, and `feed_frame` feeds it a frame that no decoder has made.
+        Returns False if the provider has no such code. `out` is the parser's writer, and
+        `feed_frame` passes the parser a frame that comes from no decoder.
         """
         if self._steps is None:
             return False
@@ -407,18 +415,18 @@ class DrivenExchange(Exchange):
         return True
 
     def stop(self) -> None:
-        """Send nothing more: the parser has read all that it wants."""
+        """Send no more requests: the parser has read everything it needs."""
         self._is_over = True
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is left to do at the end but to close the one body."""
+        """Whether the only thing left to do at the end is to close one body."""
         return self._steps is None and not self._abandons
 
     async def end(self, complete: bool) -> None:
-        """Close what is open, and end the abandoned work."""
+        """Close what is open, and end abandoned work on the server."""
         self._out = None
-        self._feed_frame = None  # or else only the garbage collector would free both
+        self._feed_frame = None  # breaks a reference cycle
         rest = self._rest
         self._rest = None
         if rest is not None:
@@ -443,10 +451,10 @@ class DrivenExchange(Exchange):
 
     async def _outlive(self, work: Coroutine[Any, Any, None]) -> None:
         task = self.call.tasks.start(work, finish=True)
-        await asyncio.wait((task,), timeout=WAIT_SECONDS)  # cancelling this leaves the task alone
+        await asyncio.wait((task,), timeout=WAIT_SECONDS)  # cancelling this spares the task
 
     def _leave(self, step: asyncio.Task[bytes]) -> bool:
-        """Tell whether a step is to go on alone, because a request of it creates something."""
+        """Return True if a step must continue in the background: its request creates something."""
         if self._creates and not self._abandons:
             self.is_left = True
             self._rest = self._finish_step(step)

@@ -16,11 +16,11 @@ from swink_core.vocabulary.messages import (
 from swink_core.vocabulary.models import Model
 
 PER_MODEL = frozenset({"tools", "images", "documents", "audio", "structured_output", "json"})
-"""Features that some models of a provider may lack."""
+"""Features that some models of a provider support and others do not."""
 
 
 class API(Protocol):
-    """The request and answer format of one endpoint of a provider; see `HTTPProvider`."""
+    """The request and response format of one endpoint of a provider; see `HTTPProvider`."""
 
     api_name: str
     features: frozenset[str]
@@ -29,10 +29,10 @@ class API(Protocol):
 
     @property
     def knobs(self) -> Collection[str]:
-        """The options that tune an answer and that the API has."""
+        """The sampling and output options that the API supports."""
 
     def parser(self, model: Model) -> Parser:
-        """Make a parser for one response."""
+        """Create a parser for one response."""
 
 
 def context_notices(
@@ -41,11 +41,11 @@ def context_notices(
     context: Context,
     system_marks: Container[str] | None = None,
 ) -> tuple[Notice, ...]:
-    """Return notices for changed values of a conversation.
+    """Return notices for values of a conversation that are sent in another form.
 
-    Of an API's `features`, `system_messages` says that it takes them anywhere, `strict` that it
-    holds calls to a tool's schema. `system_marks` are the fields of a block's metadata that a
-    block of system text has too; `None`: system text is one string.
+    `features` are those of the API: `system_messages` means that it accepts system messages
+    anywhere, `strict` that it enforces a tool's schema. `system_marks` are the metadata fields that
+    a block of system text may have in the request; `None` means that the system text is one string.
     """
     notices: list[Notice] = []
     has_system = any(issubclass(kind, SystemMessage) for kind in {*map(type, context.messages)})
@@ -67,7 +67,7 @@ def context_notices(
 def _system_losses(
     model: Model, context: Context, marks: Container[str] | None
 ) -> Iterator[Notice]:
-    """Name the blocks of system text that are joined, and their metadata that is left out."""
+    """Yield texts about blocks of system text that are joined, and metadata that is left out."""
     said = [("system_prompt", context.system_prompt)]
     said += [
         (f"messages[{at}].content", message.content)

@@ -1,4 +1,4 @@
-"""The fields of a request, from swink, the caller and the options."""
+"""Merge the fields of a request body, which come from swink, the caller and the options."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from swink_core.vocabulary.checks import LayeredExtra
 from swink_core.vocabulary.messages import Tool
 
 JOINED = frozenset({"tools", "include"})
-"""Lists to which everybody adds: a service's own tools, and what is to come beside the answer."""
+"""Fields whose lists are joined instead of replaced: tools, and additional output to include."""
 
 
 def merge_fields(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay each mapping over those before it.
+    """Merge mappings; later ones override earlier ones.
 
-    Mappings merge deeply, lists of tools and of includes are joined with the later layer's
-    first, of everything else the later wins.
+    Nested mappings are merged too. Lists of tools and of includes are joined, the later layer's
+    items first. Any other value is replaced by the later one.
     """
     merged: dict[str, Any] = {}
     for layer in layers:
@@ -37,10 +37,10 @@ def layered_extra(
     inherited: Iterable[str],
     places: Mapping[str, Collection[str]],
 ) -> LayeredExtra:
-    """Return `extra` for a call whose `own` extra lies over the options that it inherits.
+    """Return the `extra` of a call whose `own` extra overrides the options that it inherits.
 
-    `places` are the fields in which each option goes out, as dotted paths; an option that it does
-    not name goes out under its own name.
+    `places` maps an option to the request fields in which it is sent, as dotted paths; an option
+    that is missing there is sent under its own name.
     """
     names = frozenset(inherited)
     paths = [path.split(".") for name in names for path in places.get(name, (name,))]
@@ -49,7 +49,7 @@ def layered_extra(
 
 
 def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """Return fields with nothing in them but what stands at a path, or above it."""
+    """Return the part of `fields` at a path, in the same nesting; empty if the path is missing."""
     name, *inner = path
     if name not in fields:
         return {}
@@ -64,10 +64,10 @@ def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
 def with_extra(
     extra: Mapping[str, Any], fields: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return a request's body: `defaults`, over them the call's `extra`, over that `fields`.
+    """Return a request's body: `defaults`, then the call's `extra`, then `fields` on top.
 
-    Fields that stand for options of the client give way to the call's `extra`. `None` in `extra`
-    removes a field; in `fields` it is a value like any other, since schemas have some.
+    Fields that come from options of the client are overridden by the call's `extra`. `None` in
+    `extra` removes a field; in `fields` it is a value like any other, since schemas may contain it.
     """
     merged = _without_none(merge_fields(defaults or {}, extra) if extra else defaults or {})
     if merged.keys().isdisjoint(fields):
@@ -80,7 +80,7 @@ def with_extra(
 
 
 def _replace(body: dict[str, Any], over: Mapping[str, Any]) -> None:
-    """Replace fields of a body, which is changed, at every depth; `None` removes a field."""
+    """Override fields of a body in place, at every depth; `None` removes a field."""
     for name, value in over.items():
         known = body.get(name)
         if value is None:
@@ -93,7 +93,7 @@ def _replace(body: dict[str, Any], over: Mapping[str, Any]) -> None:
 
 
 def with_metadata(native: Mapping[str, Any], tool: Tool, provider: str) -> dict[str, Any]:
-    """Return a tool in a provider's terms, with what its metadata holds for that provider."""
+    """Return a tool in a provider's format, with the tool's metadata for that provider added."""
     own = tool.metadata.get(provider) if tool.metadata else None
     return merge_fields(native, own) if own else {**native}
 

@@ -1,9 +1,9 @@
-"""`ForeignSource`: events that something else than the core made, held to the grammar.
+"""`ForeignSource`: events produced by plugins, checked for the allowed order of events.
 
-It replaces `EventSource` for a hand-written `stream` hook, the iterator of a wrapper, and other
-iterators of plugins. An iterator with `batches()` yields lists of events. From an iterator around
-the core's source, all events of one network read are collected before they are delivered together,
-unless it waits in between: otherwise each event would cost as much as a read.
+It replaces `EventSource` for a `stream` hook that is written by hand, the iterator of a wrapper,
+and other iterators of plugins. An iterator with `batches()` yields lists of events. From an
+iterator around the core's source, all events of one network read are collected and delivered
+together, unless the iterator waits in between: otherwise each event would cost as much as a read.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Batch = list[ev.Event]
 
 
 class ForeignSource:
-    """The events of one attempt, made by others; `plugin` is who is named if they break a rule."""
+    """The events of one attempt, produced by a plugin; `plugin` is its name for error messages."""
 
     voided: Usage | None = None
     completed = False
-    """Always: only the plugin knows whether an answer is complete before its `Done`."""
+    """Always `False`: before `Done`, only the plugin knows whether an answer is complete."""
 
     def __init__(self, call: Call, events: Any, plugin: str) -> None:
         batches = getattr(events, "batches", None)
@@ -46,11 +46,11 @@ class ForeignSource:
         self._automaton = Automaton()
 
     def begin(self) -> Batch:
-        """Return no events: the first one, too, is theirs to make."""
+        """Return no events: the plugin produces the first event, too."""
         return []
 
     async def _gather(self) -> list[Any]:
-        """Return the events that they make of one network read, or one for which they wait."""
+        """Return the plugin's events for one network read, or one event if the plugin waits."""
         if self._raised is not None:
             raise self._raised
         made = self._made
@@ -64,13 +64,13 @@ class ForeignSource:
             except Exception as error:
                 self._raised = error
                 break
-            else:  # from now on each is handed on as it comes
+            else:  # from now on each event is delivered on its own
                 self._waits = True
                 made.append(await _resumed(step, waiting))
         return made
 
     def take(self, made: Any) -> Batch:
-        """Return the events that they made, up to the first that is against the rules."""
+        """Return the plugin's events up to the first that violates the rules."""
         self._made = []
         batch: Batch = [*self._call.attempt.take_notices()]
         for event in made:
@@ -85,6 +85,7 @@ class ForeignSource:
 
     def fail(self, error: Exception) -> Batch:
         """Return the last events of an attempt whose iterator ended without a terminal event.
+
         Raises every other exception.
         """
         if isinstance(error, StopAsyncIteration):
@@ -97,7 +98,7 @@ class ForeignSource:
 
     def cut(self, failure: Failure) -> Batch:
         """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
-        if self._made:  # a wait for more of them was ended
+        if self._made:  # a wait for more events was cancelled
             batch = self.take(self._made)
             return batch if type(batch[-1]) in TERMINAL else batch + self.cut(failure)
         start: Batch = [ev.Start()] if self._automaton.phase == "before" else []
@@ -105,18 +106,18 @@ class ForeignSource:
         return [*start, *self._automaton.closing(), error]
 
     def settle(self) -> Batch:
-        """Fail the attempt: nothing is known to be complete without a `Done`."""
+        """End the attempt with an error: without `Done`, an answer is not known to be complete."""
         return self._against("the stream ended without Done or Error")
 
     async def aclose(self) -> None:
-        """Close their iterator."""
+        """Close the plugin's iterator."""
         if self._close is not None:
             await self._close()
 
 
 @coroutine
 def _resumed(step: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any, Any]:
-    """Go on, in a task, with a step that was begun by hand and waits for `waiting`."""
+    """Continue, in a task, a step that was begun outside it and now waits for `waiting`."""
     while True:
         try:
             sent = yield waiting
@@ -131,7 +132,7 @@ def _resumed(step: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any
 
 
 def open_source(call: Call) -> Source:
-    """Return the source of the attempt that a call turned to. Raises what the hook raises."""
+    """Return the event source of the call's current attempt. Raises what the hook raises."""
     attempt = call.attempt
     target = attempt.target
     binding = target.binding

@@ -1,7 +1,8 @@
-"""Whether a frame is intact: UTF-8, JSON nested no deeper than `MAX_DEPTH`, no lone surrogates.
+"""Check whether a frame is intact.
 
-msgspec neither decodes nor validates the strings of fields that it skips, so a damaged field name
-would lose the field's content. Every frame is therefore validated as a whole.
+An intact frame is UTF-8 and JSON, nested no deeper than `MAX_DEPTH`, without lone surrogates.
+msgspec neither decodes nor validates the strings of fields that it skips, so the content of a field
+with a damaged name would be lost. Every frame is therefore validated as a whole.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TOO_DEEP = f"the data are nested deeper than {MAX_DEPTH} levels"
 
 
 def text_field(value: Any, name: str) -> str:
-    """Return the text of a field, empty for null. Raises MalformedFrame for another type."""
+    """Return the text of a field, empty for null. Raises MalformedFrame for other types."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -32,8 +33,8 @@ def text_field(value: Any, name: str) -> str:
 def repaired_json(text: bytes) -> bytes | None:
     """Replace lone surrogate escapes (`\\ud83e`) in JSON by U+FFFD.
 
-    Models produce them, and UTF-8 cannot hold them. `None`: the text has none, or is not JSON in
-    valid UTF-8. A parser that repairs a frame reports it with a notice (`lone_surrogate`).
+    Models produce them, and UTF-8 cannot represent them. `None`: the text contains none, or is not
+    JSON in valid UTF-8. A parser that repairs a frame reports it with a notice (`lone_surrogate`).
     """
     try:
         data = json.loads(text.decode())
@@ -45,7 +46,9 @@ def repaired_json(text: bytes) -> bytes | None:
 
 
 def lenient_json(value: Any) -> bytes:
-    """Encode JSON data whose strings may hold surrogates: pairs are joined, and lone ones become
-    U+FFFD."""
+    """Encode JSON data whose strings may contain surrogates.
+
+    Surrogate pairs are joined, and lone surrogates become U+FFFD.
+    """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

@@ -1,4 +1,4 @@
-"""How the options that tune an answer become fields of a request."""
+"""Convert sampling and output options, such as `temperature`, to fields of a request."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.options import StreamOptions
 
 Convert: TypeAlias = Callable[[Model, StreamOptions], Mapping[str, Any]]
-"""Returns the fields that an option becomes, none if it is not set."""
+"""A function that returns the request fields for an option; empty if the option is not set."""
 
 Knobs: TypeAlias = Mapping[str, str | Convert | None]
-"""The options that an API has, and where they go; see `sent_options`."""
+"""The options that an API supports, and the fields in which they are sent; see `sent_options`."""
 
 
 def sent_options(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return the fields of a request for options that tune an answer.
+    """Return the request fields for sampling and output options.
 
-    `knobs` maps each option of the API to the name of the field that takes the value unchanged;
-    `options.num_predict` is the field `num_predict` of the object `options`. A function converts
-    instead: it is called whether or not the option is set, and returns fields, which may be in
-    objects. `None`: the provider sends the option elsewhere, for example with the conversation. An
-    option that is not set has no field.
+    `knobs` maps each option of the API to the name of the field that receives the value unchanged;
+    `options.num_predict` means the field `num_predict` of the object `options`. It may also map an
+    option to a function, which is called whether or not the option is set, and returns fields, also
+    nested ones. `None` means that the provider sends the option elsewhere, for example with the
+    conversation. An option that is not set gives no field.
     """
     fields: dict[str, Any] = {}
     for name, place in knobs.items():
@@ -40,6 +40,6 @@ def sent_options(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str
 
 
 def fields_of(knobs: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the field of each option that goes out unchanged, as a dotted path."""
+    """Return the field of each option that is sent unchanged, as a dotted path."""
     named = knobs.items() if isinstance(knobs, Mapping) else ()
     return {name: (field,) for name, field in named if isinstance(field, str)}

@@ -1,6 +1,6 @@
 """Images, audio and documents of a conversation, and local files that are sent as such media.
 
-Only regular files of limited size are read: a pipe would block, and a device never ends.
+Only regular files of limited size are read: reading a pipe could block, and a device has no end.
 `check_file` only queries the file system. `read_media` reads in a thread, because a slow disk would
 block the event loop.
 """
@@ -35,22 +35,28 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 from swink_core.vocabulary.structs import replace
 
 MOST_FILE_BYTES = 50 * 1024 * 1024
-"""The size of a file, unless a caller of `read_files` says otherwise."""
+"""The maximum size of a file in bytes, unless the caller of `read_media` sets another."""
 
 MOST_CALL_BYTES = 100 * 1024 * 1024
-"""The size of all files of a call together."""
+"""The maximum size of all files of a call together, in bytes."""
 
 
 MOST_CHECKED_AT_ONCE = 256 * 1024
-"""Characters of base64 that a call checks at once; the rest is checked in a thread."""
+"""The most characters of base64 that a call checks on the event loop.
+
+The rest is checked in a thread.
+"""
 
 
 MOST_ENCODED_AT_ONCE = 1024 * 1024
-"""Characters of a conversation that is converted and encoded without a thread."""
+"""The most characters of a conversation that is converted and encoded on the event loop.
+
+A larger one is converted in a thread.
+"""
 
 
 def size_of(context: Context) -> int:
-    """Return about how many characters of text and media a conversation has."""
+    """Return the approximate number of characters of text and media in a conversation."""
     size = 0
     for message in context.messages:
         content = message.content
@@ -73,7 +79,7 @@ def _size_of(block: Any) -> int:
 
 
 def media_type_of(source: Source) -> str | None:
-    """Return a source's media type, for a file or address by its suffix if need be."""
+    """Return a source's media type: as stated, or else by the suffix of the file or URL."""
     if isinstance(source, FileIdSource):
         return None
     if source.media_type or isinstance(source, Base64Source):
@@ -85,10 +91,11 @@ def media_type_of(source: Source) -> str | None:
 
 
 def media_form(source: Source, forms: Mapping[str, str], what: str) -> str:
-    """Return an API's word for a source's media type, of which `forms` has those that it takes;
-    `text/*` stands for all others of text. `what` is their plural.
+    """Return an API's name for a source's media type.
 
-    Raises ProviderFailure (`unsupported`).
+    `forms` maps the media types that the API accepts to its names for them; `text/*` stands for all
+    other text types. `what` is the plural of the medium, for the error message. Raises
+    ProviderFailure (`unsupported`).
     """
     kind = (media_type_of(source) or "unknown").partition(";")[0].strip().lower()
     form = forms.get(kind) or forms.get(kind.partition("/")[0] + "/*")
@@ -99,12 +106,12 @@ def media_form(source: Source, forms: Mapping[str, str], what: str) -> str:
 
 
 def unsupported(code: str, message: str) -> ProviderFailure:
-    """Make the failure of a call for which an API has no form; `code` names what is at fault."""
+    """Return the failure for content that an API cannot express; `code` names the cause."""
     return ProviderFailure(Failure("request", kind=Kind.UNSUPPORTED, code=code, message=message))
 
 
 def media_base64(source: Source) -> Base64Source | None:
-    """Return media as base64, reading a file; `None` for an address or an uploaded file.
+    """Return media as base64, reading a file; `None` for a URL or an uploaded file.
 
     Raises MediaError for a file that cannot be read or whose type is unknown.
     """
@@ -131,7 +138,7 @@ _WITHOUT_MEDIA = frozenset({TextBlock, ThinkingBlock, ToolCallBlock})
 
 
 def check_base64(source: Base64Source, where: str) -> None:
-    """Refuse media that are not base64. Raises InvalidContext."""
+    """Raise InvalidContext for media that are not valid base64."""
     try:
         binascii.a2b_base64(source.data, strict_mode=True)
     except ValueError as error:
@@ -142,12 +149,15 @@ def check_base64(source: Base64Source, where: str) -> None:
 
 
 def check_file(source: FileSource, most: int = MOST_FILE_BYTES) -> int:
-    """Return the size of a file that could be sent, without reading it. Raises MediaError."""
+    """Return the size in bytes of a file that may be sent, without reading it.
+
+    Raises MediaError for any other file.
+    """
     try:
         found = os.stat(source.path)
         if not os.access(source.path, os.R_OK):
             raise PermissionError("permission to read it was denied")
-    except (OSError, ValueError) as error:  # the latter for a NUL
+    except (OSError, ValueError) as error:  # ValueError: the name contains a NUL
         raise _unreadable(source, error) from error
     _check(source, found, most)
     return found.st_size
@@ -159,7 +169,8 @@ async def read_media(
     """Replace the files of a conversation by their content, read in a thread.
 
     The thread also checks media that were too large to be checked when the call was made. `each`
-    and `in_all` are limits of files in bytes. Raises MediaError or InvalidContext.
+    and `in_all` are limits in bytes for one file and for all together. Raises MediaError or
+    InvalidContext.
     """
     sources = sources_of(context)
     if not sources:
@@ -174,7 +185,7 @@ async def read_media(
 
 
 def with_sources(context: Context, read: Mapping[int, Base64Source]) -> Context:
-    """Replace sources of a conversation; `read` maps the `id()` of a source to another."""
+    """Replace sources of a conversation; `read` maps the `id()` of a source to its replacement."""
 
     def whole(message: Message) -> Message:
         if isinstance(message.content, str):
@@ -205,7 +216,7 @@ def _read_all(files: list[FileSource], each: int, in_all: int) -> dict[int, Base
 
 
 def _read(source: FileSource, most: int) -> Base64Source:
-    # a pipe that took the file's place since it was looked at must not be waited for
+    # O_NONBLOCK: a pipe may have replaced the file since it was checked, and must not block.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         with os.fdopen(os.open(source.path, flags), "rb") as file:
@@ -219,7 +230,7 @@ def _read(source: FileSource, most: int) -> Base64Source:
 
 
 def _check(source: FileSource, found: os.stat_result, most: int) -> str:
-    """Return the media type of a file that may be sent."""
+    """Return the media type of a file that may be sent. Raises MediaError for any other file."""
     if not stat.S_ISREG(found.st_mode):
         what = "not a regular file"
         hint = "Pass a file, or its data as Base64Source."

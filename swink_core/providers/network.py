@@ -1,4 +1,4 @@
-"""Recognize own addresses, and convert exceptions of aiohttp and the system to failures."""
+"""Recognize local addresses, and convert exceptions of aiohttp and the system to failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def _client_error() -> type[Exception]:
 
 
 def is_own_address(url: str, private: bool = False) -> bool:
-    """Tell whether an address is this machine's, or one in a private network, if that counts."""
+    """Return True if a URL refers to this machine.
+
+    With `private`, addresses in a private network count as well.
+    """
     host = urlsplit(url).hostname or ""
     with suppress(ValueError):
         address = ip_address(host)
@@ -30,9 +33,9 @@ def is_own_address(url: str, private: bool = False) -> bool:
 
 
 def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> Failure:
-    """Turn what aiohttp or the system raised into facts with a code of the core's.
+    """Convert an exception of aiohttp or the system to a failure with a code of the core.
 
-    `proxy` is what the environment had put in between.
+    `proxy` is the proxy that the environment had set for the request, if any.
     """
     import aiohttp
 
@@ -73,7 +76,6 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
         code = "encoding"
         message = "the response cannot be decompressed"
     elif isinstance(error, aiohttp.ClientPayloadError):
-        code = "cut"
         message = "the connection was closed before the end of the response"
     elif isinstance(error, aiohttp.ClientResponseError):
         kind = Kind.PROTOCOL
@@ -88,7 +90,7 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
         set_by = next((n for n in names if os.environ[n] == proxy), "the system's settings")
         said = redact(message, credentials_in({}, proxy))
         failure.message = f"{said}, through the proxy {public_url(proxy)} ({set_by})"
-        if code != "tls":  # or else there is a connection, to what shows a wrong certificate
+        if code != "tls":  # a `tls` error means that a connection existed
             failure.title = "No connection through the proxy"
             failure.resolution = f"Check {set_by} (http://host:port), or name the host in NO_PROXY."
     return failure

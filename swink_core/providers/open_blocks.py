@@ -1,4 +1,4 @@
-"""Blocks that are being received, and how much of them is kept."""
+"""Blocks that are being received, and the size of their content that is kept in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from swink_core.vocabulary.depth import is_too_deep
 
 
 def measured(data: Any) -> int:
-    """Return the size of provider data that is kept.
+    """Return the size of provider data, approximately in characters.
 
     Raises MalformedFrame for data nested deeper than `MAX_DEPTH`.
     """
@@ -32,18 +32,18 @@ def measured(data: Any) -> int:
 
 @define
 class Metadata:
-    """Collect metadata of a block or an answer; later values replace earlier ones.
+    """Collects the metadata of a block or an answer; later values replace earlier ones.
 
-    A list that has grown since it was last given is recognised, and only what is new in it is
-    measured: parsers collect citations that way.
+    Parsers pass a list again after each new item, such as a citation. Only the new items of such a
+    list are measured.
     """
 
     data: dict[str, Any] = field(factory=dict)
     _counted: dict[str, tuple[int, int]] = field(factory=dict)
-    """Characters; items, where it is a list."""
+    """By key: the size in characters, and the number of items of a list."""
 
     def merge(self, more: Mapping[str, Any]) -> int:
-        """Take in more, and return by how many characters it all has grown."""
+        """Merge more metadata, and return by how many characters the total has grown."""
         growth = 0
         for name, value in more.items():
             before, items = self._counted.get(name, (0, 0))
@@ -59,7 +59,7 @@ class Metadata:
 
 @define(eq=False)
 class OpenBlock:
-    """A block that is being received: its provider's key, its index, its metadata.
+    """A block that is being received: the provider's key for it, its index, its metadata.
 
     The index is negative until it is known.
     """
@@ -74,7 +74,7 @@ class OpenBlock:
         return None if self._metadata is None else self._metadata.data
 
     def note(self, metadata: Mapping[str, Any]) -> int:
-        """Take in metadata, and return by how many characters the block has grown."""
+        """Merge metadata into the block's; return by how many characters the block has grown."""
         if self._metadata is None:
             self._metadata = Metadata()
         return self._metadata.merge(metadata)
@@ -86,18 +86,18 @@ THINKING = "thinking"
 
 @define(eq=False)
 class Run(OpenBlock):
-    """The block of text or thinking that deltas are added to."""
+    """The open block of text or thinking, to which deltas are added."""
 
     kind: str = field(default="", kw_only=True)
     signature: str | None = None
     redacted: bool = False
 
     def start(self) -> ev.Event:
-        """Return the event that opens it."""
+        """Return the event that opens the block."""
         return ev.TextStart(self.index) if self.kind is TEXT else ev.ThinkingStart(self.index)
 
     def end(self) -> ev.Event:
-        """Return the event that closes it."""
+        """Return the event that closes the block."""
         if self.kind is TEXT:
             return ev.TextEnd(self.index, self.metadata)
         return ev.ThinkingEnd(self.index, self.signature, self.redacted, self.metadata)

@@ -1,7 +1,8 @@
-"""`HTTPProvider`: the template of a provider that speaks over HTTP.
+"""`HTTPProvider`: the base class of providers that use HTTP.
 
-Four pure methods make a provider: `convert`, `request`, `parser` and `classify`; everything else is
-attributes. The hooks are final: pluggy would silently ignore an override without its decorator.
+A provider consists of four pure methods, `convert`, `request`, `parser` and `classify`, and of
+attributes. A pure method does no I/O, and its result depends only on its arguments. The hooks are
+final: pluggy would silently ignore an override without its decorator.
 """
 
 from __future__ import annotations
@@ -52,21 +53,27 @@ from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 KNOBS: Knobs = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
-"""Options that most APIs support, under their names."""
+"""Options that most APIs support, and their field names."""
 
 
 class HTTPProvider:
-    """The base of providers that stream over HTTP; made once per host, with its entry's name.
+    """The base class of providers that stream over HTTP; each host creates one instance.
 
-    Facts that do not need the plugin (address, variables, wire format) come from the package's
-    `models.toml`. Attributes of the class: `features` (what a call may need: by default `tools`,
-    `tool_choice` and `stop`; also `images`, `documents`, `audio`, `assistant_images` and so on for
-    media in assistant messages, `json`, `structured_output`, `file_ids`, `extensions`; and `strict`
-    tools and `system_messages` anywhere, without which they go out otherwise), `knobs` (the options
-    that tune an answer and their fields of the request, see `sent_options`), `decoder` (makes a
-    decoder), `content_types` of a stream, `malformed` (the policy for damaged frames), `websocket`
-    (may be asked for), `api_name` (what rules call it), `credential_headers` (where a caller may
-    send credentials, in lower case).
+    Facts that do not need the plugin (address, environment variables, wire format) come from the
+    package's `models.toml`. Class attributes:
+
+    * `features`: what a call may use, by default `tools`, `tool_choice` and `stop`. Others are
+      `images`, `documents`, `audio`, `assistant_images` and so on for media in assistant messages,
+      `json`, `structured_output`, `file_ids` and `extensions`. Without `strict` or
+      `system_messages`, strict tools and system messages inside the conversation are sent in
+      another form.
+    * `knobs`: the sampling and output options and their request fields, see `sent_options`.
+    * `decoder`: a function that creates the decoder of a response.
+    * `content_types`: the content types of a stream.
+    * `malformed`: the policy for damaged frames.
+    * `websocket`: whether the caller may ask for a WebSocket.
+    * `api_name`: the name of the API in rules.
+    * `credential_headers`: the headers in which a caller may send credentials, in lower case.
     """
 
     features: frozenset[str] = frozenset({"tools", "tool_choice", "stop"})
@@ -76,25 +83,37 @@ class HTTPProvider:
     malformed: str = "read_on"
     api_name: str = ""
     places: ClassVar[Mapping[str, Collection[str]]] = {}
-    """The fields of the body in which an option goes out, as dotted paths, for options that a
-    function in `knobs` converts or that `knobs` does not have, unless they go out under their own
-    names. A field that the call's `extra` names replaces that of an option of the client."""
+    """The fields of the body in which an option is sent, as dotted paths.
+
+    Needed for options that a function in `knobs` converts or that `knobs` does not contain, unless
+    they are sent under their own names. If the call's `extra` has such a field, it replaces the
+    field of an option that only the client sets.
+    """
 
     speaks_http: bool = True
-    """Whether answers come over HTTP. `False`: they come from a child process, a socket or
-    elsewhere, and what `convert` returns goes there; no HTTP request is made."""
+    """Whether answers come over HTTP.
+
+    `False` means that they come from a child process, a socket or elsewhere: the result of
+    `convert` is passed there, and no HTTP request is made.
+    """
 
     path: str = ""
-    """Where requests go, below the base URL: `/chat`, for example. See `url`."""
+    """The path of requests below the base URL, for example `/chat`. See `url`."""
 
     buffered: bool = False
-    """Whether the provider also reads whole answers: `convert` asks for one where
-    `options.transport` is `buffered`, and the parser has `buffered(body, out)`."""
+    """Whether the provider also reads responses that are not streamed.
+
+    If so, `convert` requests one when `options.transport` is `buffered`, and the parser has a
+    method `buffered(body, out)`.
+    """
 
     system_marks: Container[str] | None = None
-    """Fields of a block's metadata, cache marks for one, that a block of system text has too.
-    `None`: system text is one string, and `convert` gets leading system messages folded into the
-    system prompt. Otherwise they stay, and `convert` splits them off with `system_blocks`."""
+    """The metadata fields, such as cache marks, that blocks of system text may have.
+
+    `None` means that the system text is one string: `convert` gets a conversation whose leading
+    system messages are joined to the system prompt. Otherwise these messages stay, and `convert`
+    separates them with `system_blocks`.
+    """
 
     websocket: bool = False
     credential_headers: tuple[str, ...] = ("authorization",)
@@ -105,32 +124,33 @@ class HTTPProvider:
         catalog = package_catalog(type(self).__module__.partition(".")[0])
         self.info = catalog.providers.get(name) or ProviderInfo(name, name)
 
-    # -- what a provider writes --------------------------------------------------------------
+    # -- methods that a provider overrides --------------------------------------------------
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the whole JSON body of the request. Pure.
+        """Return the whole JSON body of the request. It must be pure.
 
-        It holds the conversation, the tools, the fields of options (see `sent_options`), `extra`
-        (see `with_extra`), and whatever else the API wants in a body, such as the model's name.
-        Wrappers of the hook `convert_messages` see and change exactly this.
+        It contains the conversation, the tools, the fields of options (see `sent_options`), `extra`
+        (see `with_extra`), and whatever else the API needs in a body, such as the model's name.
+        Wrappers of the hook `convert_messages` receive exactly this and may change it.
         """
         raise NotImplementedError("convert() has to be written")
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the address of the request. Pure. The default is `path` below the base URL."""
+        """Return the URL of the request: by default `path` below the base URL. It must be pure."""
         return f"{self.base_url(options)}{self.path}"
 
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
-        """Return the request whose body is `payload`. Pure; credentials come later.
+        """Return the request with the body `payload`. It must be pure.
 
-        `payload` is what `convert` returned, or what wrappers of `convert_messages` made of it.
-        The default posts it to `url`; override it to add headers or to choose the address by
-        the body. It adds nothing to the body, because no wrapper would see that.
+        `payload` is what `convert` returned, or the changed body from wrappers of
+        `convert_messages`. The default posts it to `url`. Override it to add headers or to choose
+        the address by the body. An override must not add to the body, because wrappers could not
+        see the addition. Credentials are added later.
         """
         return self.json_request(self.url(model, options), payload)
 
     def parser(self, model: Model) -> Parser:
-        """Make a parser for one response."""
+        """Create a parser for one response."""
         raise NotImplementedError("parser() has to be written")
 
     def classify(self, failure: Failure) -> Classification | None:
@@ -138,26 +158,31 @@ class HTTPProvider:
         return None
 
     def api(self, model: Model, options: StreamOptions) -> API:
-        """Return the API that answers this call, of a provider that has several. Pure."""
+        """Return the API that a call uses, if the provider has several. It must be pure."""
         return self
 
     def speaker(self, model: Model) -> HTTPProvider:
-        """Return the provider whose errors a model's are: another, where that speaks for it."""
+        """Return the provider whose error format the model uses.
+
+        It is another one if that provider answers for this one, for example behind a router.
+        """
         return self
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Return notices for options that are changed or omitted. Pure.
+        """Return notices for options that are changed or omitted. It must be pure.
 
-        The options are those that remain after API and rules (`Fitted`). The default returns no
-        notices. A provider whose `request` changes an option must report it here.
+        `options` are those that remain after adaptation to the API and the rules (`Fitted`). The
+        default returns no notices. A provider whose `request` changes an option must report it
+        here.
         """
         return ()
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Return the call as the API and the model take it. Pure.
+        """Return the call, adapted to the API and the model. It must be pure.
 
-        Override it to add what no rule can say. Calls of a single text that have the same model and
-        options share one result while `learned` and the date stay the same.
+        Override it for adaptations that rules cannot express. Calls that consist of a single text
+        and have the same model and options share one result, as long as `learned` and the date stay
+        the same.
         """
         return Fitted(model, context, options).fit(self.api(model, options))
 
@@ -166,16 +191,18 @@ class HTTPProvider:
         return None
 
     def error_facts(self, failure: Failure) -> None:
-        """Fill `code`, `type` and `message` from the body of an HTTP error.
+        """Set `code`, `type` and `message` from the body of an HTTP error.
 
-        The default reads what most APIs have: `error` (parts or a text), `message`, `request_id`.
+        The default reads the fields that most APIs use: `error` (an object or a string), `message`,
+        `request_id`.
         """
         read_error(failure)
 
     def takes_address(self, model: Model, block: MediaBlock, options: StreamOptions) -> bool:
-        """Tell whether the API itself fetches media given by an address. Pure.
+        """Return True if the API itself fetches media from a URL. It must be pure.
 
-        The default converts a message that holds it alone, and looks whether that is refused.
+        The default converts a message that contains only this block, and returns False if that
+        fails as unsupported.
         """
         try:
             fitted = self.fit(model, Context([UserMessage(block)]), options)
@@ -186,21 +213,22 @@ class HTTPProvider:
         return True
 
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
-        """Tell whether this call is better not streamed: the endpoint does it badly."""
+        """Return True if this call should not be streamed because the endpoint is bad at it."""
         return False
 
     def credential(
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
-        """Return the credential of a request: a key, a token, or a grant. Pure.
+        """Return the credential of a request: a key, a token, or a grant. It must be pure.
 
-        The token of a grant is fetched, kept and renewed by the core. The default is `api_key`.
-        `None`: the request goes out without. Raises ProviderFailure where one is missing.
+        The core fetches, stores and renews the token of a grant. The default is `api_key`. With
+        `None`, the request is sent without a credential. Raises ProviderFailure if a credential is
+        missing.
         """
         return self.api_key(options)
 
     def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
-        """Put a credential into a request. Pure. The default is a bearer token."""
+        """Add a credential to a request, without I/O. The default is a bearer token."""
         value = credential if isinstance(credential, str) else credential.value
         request.headers["Authorization"] = f"Bearer {value}"
 
@@ -213,10 +241,10 @@ class HTTPProvider:
         """
         return x.stream()
 
-    # -- what it may use ---------------------------------------------------------------------
+    # -- methods that a provider may call ----------------------------------------------------
 
     def has_credentials(self, request: HTTPRequest) -> bool:
-        """Tell whether a request's headers carry credentials."""
+        """Return True if a request's headers contain credentials."""
         return any(name.lower() in self.credential_headers for name in request.headers)
 
     def api_key(
@@ -224,10 +252,10 @@ class HTTPProvider:
     ) -> str | None:
         """Return the API key of the call or the environment, or `None` if none is needed.
 
-        Raises ProviderFailure (`auth`) where one is needed and none is set.
+        Raises ProviderFailure (`auth`) if one is needed and none is set.
         """
         key = options.api_key or first_set(self.info.api_key_env, environ)
-        key = key and key.strip()  # one that was read from a file ends in a newline
+        key = key and key.strip()  # a key read from a file ends with a newline
         if not key and self.info.auth == "key":
             names = " or ".join(self.info.api_key_env) or "api_key"
             why = f"no API key for {self.name}: {names} is not set"
@@ -236,7 +264,7 @@ class HTTPProvider:
         return key or None
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the address to use, without a slash at its end."""
+        """Return the base URL of the call, without a trailing slash."""
         url = options.base_url or first_set(self.info.base_url_env, environ) or self.info.base_url
         if not url:
             why = f"no base URL for {self.name}: pass base_url=…"
@@ -246,19 +274,21 @@ class HTTPProvider:
         return url.rstrip("/")
 
     def at_home(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> bool:
-        """Tell whether a call goes to the provider's own address, which its `models.toml` names."""
+        """Return True if the call uses the provider's own address, stated in `models.toml`."""
         given = options.base_url or first_set(self.info.base_url_env, environ)
         return not given or given.rstrip("/") == (self.info.base_url or "").rstrip("/")
 
     def is_free(self, model: Model, options: StreamOptions) -> bool:
-        """Tell whether answers are free: the model has no price, and its server is this machine or
-        in a private network."""
+        """Return True if answers are free.
+
+        They are if the model has no price, and its server is this machine or in a private network.
+        """
         has_price = model.info is not None and model.info.prices is not None
         return not has_price and is_own_address(self.base_url(options), private=True)
 
     @staticmethod
     def model_path(model: Model, name: str, safe: str = "") -> str:
-        """Quote a model's name for use in a path, which it cannot leave.
+        """Quote a model's name for use as one part of the path of a URL.
 
         Characters in `safe` are not quoted. Raises InvalidModel.
         """
@@ -275,7 +305,7 @@ class HTTPProvider:
     def json_request(
         self, url: str, payload: Any, headers: Mapping[str, str] | None = None
     ) -> HTTPRequest:
-        """Make a POST of JSON data."""
+        """Return a POST request with a JSON body."""
         try:
             body = msgspec.json.encode(payload)
         except UnicodeEncodeError:
@@ -284,10 +314,11 @@ class HTTPProvider:
         return HTTPRequest(url, body, {**own, **(headers or {})})
 
     def plan_again(self, call: Call, options: StreamOptions) -> Plan:
-        """Plan the attempt anew with `options`, and with new facts about the server.
+        """Plan the attempt again with `options`, and with new facts about the server.
 
-        From then on `call.convert()` returns the body of the new plan. Notices that the former
-        plan did not have reach the observers. Raises ProviderFailure for a call that is refused.
+        From then on `call.convert()` returns the body of the new plan. Observers receive the
+        notices that the earlier plan did not have. Raises ProviderFailure for a call that is
+        refused.
         """
         attempt = call.attempt
         known = attempt.plan.notices if attempt.plan is not None else ()
@@ -303,10 +334,10 @@ class HTTPProvider:
     async def authorize(
         self, request: HTTPRequest, options: StreamOptions, call: Call
     ) -> Callable[[Failure], bool] | None:
-        """Sign a request, unless its headers carry credentials already.
+        """Sign a request, unless its headers already contain credentials.
 
-        Returns, for a token that was fetched, a function that drops it if the request's failure
-        refuses it, and tells whether it does. Raises ProviderFailure.
+        For a token that was fetched, returns a function of the request's failure: if the server
+        refused the token, the function discards it and returns True. Raises ProviderFailure.
         """
         if self.has_credentials(request):
             return None
@@ -323,7 +354,7 @@ class HTTPProvider:
 
     @final
     def failure_facts(self, model: Model) -> Callable[[Failure], None]:
-        """Return the function that reads the error bodies of a model."""
+        """Return the function that parses the error bodies of a model."""
         return self.speaker(model).error_facts
 
     # -- the hooks, final --------------------------------------------------------------------
@@ -333,9 +364,9 @@ class HTTPProvider:
     def convert_messages(
         self, model: Model, context: Context, options: StreamOptions
     ) -> dict[str, Any]:
-        """Delegate to `convert`, with the call as API and model take it.
+        """Call `convert` with the call adapted to API and model.
 
-        Raises PluginError where `convert` returns something else than a dict.
+        Raises PluginError if `convert` does not return a dict.
         """
         if not isinstance(context, FittedContext):
             fit = self.fit(model, context, options)
@@ -351,7 +382,7 @@ class HTTPProvider:
     @final
     @hookimpl
     def classify_error(self, model: Model, failure: Failure) -> Classification | None:
-        """Delegate to `classify`, except where the core itself made the failure."""
+        """Call `classify`, except for failures that the core itself detected."""
         return None if failure.kind is not None else self.speaker(model).classify(failure)
 
     @final
@@ -359,7 +390,7 @@ class HTTPProvider:
     def stream(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
-        """Join request, connection, decoder and parser."""
+        """Return the events of an attempt, from request, connection, decoder and parser."""
         plan = self._planned(model, context, options, call)
         call.attempt.follow(plan)
         options = plan.options
@@ -386,7 +417,7 @@ class HTTPProvider:
     def _planned(self, model: Model, context: Context, options: StreamOptions, call: Call) -> Plan:
         """Return the plan of a call. Raises ProviderFailure if the model does not support the call.
 
-        One text is as another: its plan is remembered with the target.
+        All calls of a single text have the same plan, which is cached in the target.
         """
         target = call.attempt.target
         today = call.clock.now().date()
@@ -399,7 +430,7 @@ class HTTPProvider:
             fit = self.fit(model, context, options)
             plan = self._plan_of(fit, model, target, today)
             if key is not None and fit.context == context:
-                target.remembered.clear()  # of another day, or before something was learned
+                target.remembered.clear()  # cached on another day, or before facts were learned
                 target.remembered[key] = Plan(context, plan.options, plan.notices, plan.names)
         if plan.options.transport == "auto" and self.buffers(model, context, plan.options):
             what = f"{model} does not stream this reliably; a complete response was requested"
@@ -408,7 +439,7 @@ class HTTPProvider:
         return plan
 
     def _plan_of(self, fit: Fitted, model: Model, target: Target, today: date) -> Plan:
-        """Make the plan of a fitted call. Raises ProviderFailure for a call that is refused."""
+        """Create the plan of an adapted call. Raises ProviderFailure for a call that is refused."""
         fit.age(today, self.at_home(fit.options))
         if fit.failure is not None:
             raise ProviderFailure(fit.failure)
@@ -419,7 +450,7 @@ class HTTPProvider:
         return plan
 
     def _lay_extra_over(self, plan: Plan, model: Model, target: Target) -> None:
-        """Let the call's `extra` replace what options of the client stand for."""
+        """Let the call's `extra` override the fields that come from options of the client."""
         api = self.api(model, plan.options)
         places = {**fields_of(api.knobs), **getattr(api, "places", {})}
         extra = layered_extra(plan.options.extra, target.extra, target.inherited, places)

@@ -1,8 +1,8 @@
-"""Calls as their API and their model take them, by rules that are data (`Rule`).
+"""Adapt calls to their API and their model, by rules that are data (`Rule`).
 
-Options with an equivalent are mapped; tuning options without one are omitted with a notice; a call
-that would lose its meaning is rejected before anything is sent. `rules=False` leaves a call
-unchanged, except for content that the API has no place for.
+Options with an equivalent are mapped; sampling and output options without one are omitted with a
+notice; a call that would lose its meaning is rejected before anything is sent. `rules=False` leaves
+a call unchanged, except for content that the API cannot express.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 from swink_core.vocabulary.structs import replace
 
 ROOM_TO_ANSWER = 1024
-"""Tokens of the limit that thinking leaves, unless it cannot do with fewer."""
+"""Tokens of `max_tokens` that are kept for the answer when thinking takes the rest."""
 
 NOTICE_DAYS = 90
-"""Days before a model's retirement from which a notice announces it."""
+"""How many days before a model's retirement a notice announces it."""
 
 LIFTED = (
     "Change the call, or use another model. If this rule is out of date, rules=False sends the "
@@ -77,14 +77,14 @@ _NOT_IN_NAMES = re.compile(r"^[^a-zA-Z_]|[^a-zA-Z0-9_-]")
 def rule_of(model: Model, api: API | None = None) -> Rule:
     """Merge the rules of a model that apply to every call; later rules override earlier ones.
 
-    Of rules for some APIs, those for `api`.
+    Rules that are limited to some APIs are used only if `api` is one of these.
     """
     return _for(model.rules, getattr(api, "api_name", None))[1]
 
 
 @lru_cache(maxsize=4096)
 def _for(rules: tuple[Rule, ...], api: str | None) -> tuple[tuple[Rule, ...], Rule]:
-    """Return the conditional rules for an API, and the combined unconditional ones."""
+    """Return the conditional rules for an API, and the merged unconditional ones."""
     hold = [rule for rule in rules if not rule.apis or api in rule.apis]
     return tuple(r for r in hold if r.when), _laid_over(r for r in hold if not r.when)
 
@@ -100,10 +100,10 @@ def _laid_over(rules: Iterable[Rule]) -> Rule:
 
 @define
 class Fitted:
-    """A call and what became of it.
+    """A call, adapted to its API and model, and a record of the changes.
 
-    `failure` is why it is refused, `None` if it is not; `names` are those of tools that go out
-    under another, by that.
+    `failure` is the reason if the call is refused, else `None`. `names` maps the tool names that
+    are sent to the caller's names for them.
     """
 
     model: Model
@@ -115,13 +115,13 @@ class Fitted:
     _wanted: set[str] | None = field(default=None, init=False)
 
     def _features(self) -> set[str]:
-        """Return the features that the call needs before it is fitted."""
+        """Return the features that the call needs before it is adapted."""
         if self._wanted is None:
             self._wanted = required_features(self.context, self.options, self.model.provider)
         return self._wanted
 
     def words(self, name: str) -> set[Any]:
-        """Say in words what the call has of an option, a feature or a shape; see `Rule`."""
+        """Return the states of an option, feature or form in this call; see `when` of `Rule`."""
         if (shape := SHAPE_ROWS.get(name)) is not None:
             return {"set"} if shape.holds(self.context, self.options) else {"unset"}
         value = getattr(self.options, name, None)
@@ -136,33 +136,33 @@ class Fitted:
         return {"set"} if own or name in self._features() else {"unset"}
 
     def meets(self, rule: Rule) -> bool:
-        """Tell whether the call meets a rule's condition."""
+        """Return True if the call meets a rule's condition."""
         return not any(self.words(n).isdisjoint(wanted) for n, wanted in rule.when.items())
 
     @property
     def wanted_api(self) -> str | None:
-        """The API that the rules select, the last one; `None` if no rule selects one."""
+        """The API that the rules select; if several do, the last one; `None` if no rule does."""
         choosing = (r for r in reversed(self.model.rules) if r.api and not r.apis)
         return next((rule.api for rule in choosing if self.meets(rule)), None)
 
     def tell(self, what: str, code: str = "option_changed", *paths: str) -> None:
-        """Report with a `Notice` that the call is changed.
+        """Report a change of the call with a `Notice`.
 
         `paths` list the omitted or changed values, as in `Notice`.
         """
         self.notices.append(Notice(code, f"{self.model}{what}", paths))
 
     def refuse(self, feature: str, what: str) -> None:
-        """Refuse the call, whose meaning would be lost; the first reason stays."""
+        """Refuse the call, whose meaning would be lost. Of several reasons, the first is kept."""
         self.failure = self.failure or unsupported(feature, f"{self.model} {what}").failure
 
     def age(self, today: date, at_home: bool) -> None:
-        """Refuse a call to a retired model, or warn of the date.
+        """Refuse a call to a retired model, or add a notice with the date of retirement.
 
-        The call is refused at the provider's own address (`at_home`) from the date of retirement
-        on, if that was checked since (`Rule.as_of`) and `retired` is not set. Other addresses and
-        dates that were only announced get a notice, and the server decides. A notice also names the
-        date in the last `NOTICE_DAYS` days before it.
+        A call to the provider's own address (`at_home`) is refused from the date of retirement on,
+        if the date was checked since (`Rule.as_of`) and `retired` is not set. For other addresses,
+        and for dates that were only announced, there is a notice, and the server decides. In the
+        last `NOTICE_DAYS` days before the date, a notice announces it.
         """
         rules = reversed(self.model.rules) if self.options.rules else ()
         if (rule := next((rule for rule in rules if rule.retires), None)) is None:
@@ -184,7 +184,7 @@ class Fitted:
             self.tell(f" {when} {rule.retires}{instead}", "model_retired")
 
     def fit(self, api: API) -> Self:
-        """Fit it to what the API has, then to the rules."""
+        """Adapt the call to the features of the API, then to the rules."""
         model = self.model
         known = self.options.rules
         rule = rule_of(model, api) if known else Rule()
@@ -201,7 +201,7 @@ class Fitted:
             wanted.add(f"{transport}_transport")
         thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
         if "thinking" not in has and not thinks and self.options.thinking_budget == 0:
-            self._set("thinking", None)  # it is not turned on
+            self._set("thinking", None)  # thinking stays off
         self._refuse_media(has)
         for feature in sorted(wanted - has):
             self._leave_out(feature)
@@ -226,7 +226,7 @@ class Fitted:
         return self
 
     def _refuse_media(self, has: set[str]) -> None:
-        """Refuse media in assistant messages where the API has no place for them."""
+        """Refuse media in assistant messages if the API does not support them."""
         if not any(feature.startswith(ASSISTANT) for feature in self._features()):
             return
         for feature, path in assistant_media(self.context):
@@ -311,7 +311,7 @@ class Fitted:
             self._change(name, min(max(value, least), most))
 
     def _count(self, name: str) -> int:
-        """Count the tools, or the documents without videos."""
+        """Return the number of tools, or of documents without videos."""
         if name == "tools":
             return len(self.context.tools)
         contents = (message.content for message in self.context.messages)
@@ -325,7 +325,7 @@ class Fitted:
         )
 
     def _strip_end(self) -> None:
-        """Leave out the white space at the end of an answer to be continued."""
+        """Remove the white space at the end of an assistant message that is to be continued."""
         *earlier, last = self.context.messages
         if not isinstance(last, AssistantMessage):
             return
@@ -338,7 +338,7 @@ class Fitted:
             self.tell(what, "content_changed", path)
 
     def _join_calls(self) -> None:
-        """Put text that stands between tool calls of an answer before the first of them."""
+        """Move text between the tool calls of an assistant message before the first of them."""
         messages = [*self.context.messages]
         first = first_of(self.context)
         for at, message in enumerate(messages):
@@ -367,7 +367,7 @@ class Fitted:
         return replace(tool, parameters=rewritten_schema(joined_root, tool.parameters, refused))
 
     def _rename(self, accepted: re.Pattern[str]) -> None:
-        """Give tools names that are accepted, wherever the call names them."""
+        """Give tools names that the API accepts, wherever the call uses the names."""
         given = {tool.name for tool in self.context.tools}
         for message in self.context.messages:
             if isinstance(message, AssistantMessage):
@@ -376,7 +376,7 @@ class Fitted:
                         given.add(block.name)
             elif isinstance(message, ToolResultMessage):
                 given.add(message.tool_name)
-        given.discard("")  # the result of an unknown tool
+        given.discard("")  # the result of an unknown tool has no name
         refused = [name for name in given if not accepted.fullmatch(name)]
         new = {name: _tool_name(name, accepted) for name in refused}
         if new:
@@ -400,11 +400,11 @@ def _renamed(message: Message, new: Mapping[str, str]) -> Message:
 
 
 def _under(new: Mapping[str, str], named: Any) -> Any:
-    """Return a tool, or a call of one, under its new name, if it has one."""
+    """Return a tool, or a call of one, with its new name; unchanged if it has none."""
     return replace(named, name=new.get(named.name, named.name))
 
 
 def _tool_name(name: str, accepted: re.Pattern[str]) -> str:
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     sent = f"{_NOT_IN_NAMES.sub('_', name)[:48]}_{digest}"
-    return sent if accepted.fullmatch(sent) else f"tool{sent}"  # a letter has to be the first
+    return sent if accepted.fullmatch(sent) else f"tool{sent}"  # must begin with a letter

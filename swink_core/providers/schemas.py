@@ -1,4 +1,4 @@
-"""JSON schemas in the forms that APIs want."""
+"""Rewrite JSON schemas for APIs that accept only certain forms."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 import msgspec
 
 MOST_NODES = 10_000
-"""Of a schema written out; a small one can refer to itself by halves without end."""
+"""The most nodes of a schema whose references are expanded.
+
+A small schema that refers to itself twice could grow without end.
+"""
 
 MOST_REMEMBERED = 1024
 LONGEST_REMEMBERED = 64 * 1024
-"""Schemas of which the rewritten form is kept, and the bytes that one may have."""
+"""The longest schema, in bytes, whose rewritten form is cached."""
 
 _DEFINITIONS = ("$defs", "definitions")
 
@@ -21,14 +24,14 @@ _DEFINITIONS = ("$defs", "definitions")
 def rewritten_schema(
     rewrite: Callable[..., dict[str, Any]], schema: Mapping[str, Any], *more: Hashable
 ) -> dict[str, Any]:
-    """Return `rewrite(schema, *more)`, which is called once for schemas of the same JSON.
+    """Return `rewrite(schema, *more)`, calling it only once for schemas with the same JSON.
 
-    Each call of a conversation brings the same tools. The result is shared: do not change it in
-    place. `rewrite` is a pure function.
+    Each call of a conversation contains the same tools. The result is shared: do not change it in
+    place. `rewrite` must be a pure function.
     """
     try:
         encoded = msgspec.json.encode(schema)
-    except (TypeError, ValueError, RecursionError):  # only a repair makes JSON of it
+    except (TypeError, ValueError, RecursionError):  # it must be repaired before encoding
         return rewrite(schema, *more)
     if len(encoded) > LONGEST_REMEMBERED:
         return rewrite(schema, *more)
@@ -43,9 +46,9 @@ def _rewritten(
 
 
 def closed_schema(schema: Any) -> Any:
-    """Return a JSON schema whose every object says that it has no other properties.
+    """Return a JSON schema in which every object forbids additional properties.
 
-    For APIs that take no others. An object that says what it thinks of them is left alone.
+    For APIs that require it. An object that already has `additionalProperties` is not changed.
     """
     if isinstance(schema, list):
         return [closed_schema(item) for item in schema]
@@ -58,10 +61,10 @@ def closed_schema(schema: Any) -> Any:
 
 
 def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
-    """Return the schema of an object without the keywords that an API refuses at its root.
+    """Return an object schema without the keywords that an API refuses at its root.
 
-    The properties of alternatives join those of the root, so that all of them stay possible; the
-    relation between them is lost.
+    The properties of the alternatives (`anyOf` and the like) are added to those of the root, so
+    that all of them stay possible. Which of them belong together is lost.
     """
     root = {name: value for name, value in schema.items() if name not in refused}
     fields: dict[str, Any] = {}
@@ -79,14 +82,14 @@ def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str
 
 
 def _told(part: Mapping[str, Any], name: str, kind: type) -> Any:
-    """Return the value of a keyword in a schema, or an empty value of another type."""
+    """Return the value of a keyword in a schema, or an empty value if it has another type."""
     return told if isinstance(told := part.get(name), kind) else kind()
 
 
 def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON schema with what its references name in their place.
+    """Return a JSON schema with references replaced by the parts they refer to.
 
-    One that is recursive keeps its references, as does one that would grow beyond all measure.
+    References are kept in a recursive schema, and in one that would exceed `MOST_NODES`.
     """
     left = MOST_NODES
 
@@ -117,8 +120,8 @@ def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_recursive(schema: Mapping[str, Any]) -> bool:
-    """Tell whether a reference in a JSON schema leads back to a part that contains it."""
-    followed = {"#": False}  # by reference, whether all below it was looked at
+    """Return True if a reference in a JSON schema leads back to a part that contains it."""
+    followed = {"#": False}  # maps a reference to whether all below it was checked
 
     def leads_back(node: Any) -> bool:
         if isinstance(node, list):
@@ -140,9 +143,9 @@ def is_recursive(schema: Mapping[str, Any]) -> bool:
 
 
 def has_object_root(schema: Mapping[str, Any]) -> bool:
-    """Tell whether the root of a JSON schema, or the part that it refers to, may be an object.
+    """Return True if the root of a JSON schema, or the part that it refers to, may be an object.
 
-    It may unless it has another type, or has no type and chooses among several schemas.
+    It cannot be one if it has another type, or has no type and chooses among several schemas.
     """
     root = _named(schema, str(schema.get("$ref"))) or schema
     if "type" in root:
@@ -151,7 +154,7 @@ def has_object_root(schema: Mapping[str, Any]) -> bool:
 
 
 def _named(schema: Any, reference: str) -> Mapping[str, Any] | None:
-    """Return the part of a schema that a reference within it names."""
+    """Return the part of a schema that a reference within it points to."""
     part = schema if reference.startswith("#/") else None
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

@@ -1,6 +1,7 @@
-"""Shapes of a call that some models refuse: how a conversation begins and ends, and its schemas.
+"""Forms of a call that some models refuse.
 
-Every model is taken to accept them, unless a rule says otherwise in `takes`.
+They concern the beginning and end of a conversation, and its schemas. A model is assumed to accept
+all of them unless a rule's `takes` says otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from swink_core.vocabulary.options import StreamOptions
 
 @define(frozen=True)
 class Shape:
-    """How to recognise a shape of a call, and how its refusal reads after the model's name."""
+    """How to recognise a form of a call, and the error message if a model refuses it."""
 
     holds: Callable[[Context, StreamOptions], bool]
     refusal: str
@@ -72,7 +73,7 @@ def _is_blank(message: Message) -> bool:
 
 
 def _blank_end(context: Context, options: StreamOptions) -> bool:
-    """Tell whether the conversation ends with blank text that answers nothing but an answer."""
+    """Return True if the conversation ends with blank text after an assistant message only."""
     rest = [*dropwhile(_is_blank, reversed(context.messages))]
     is_blank = len(rest) < len(context.messages)
     return is_blank and (not rest or isinstance(rest[0], AssistantMessage))
@@ -93,7 +94,7 @@ def _root_schema(context: Context, options: StreamOptions) -> bool:
 
 
 def calls_apart(message: Message) -> bool:
-    """Tell whether text stands between two tool calls of an answer."""
+    """Return True if there is text between two tool calls of an assistant message."""
     if not isinstance(message, AssistantMessage):
         return False
     kinds = [type(block) for block in message.content]
@@ -140,7 +141,7 @@ SHAPE_ROWS: Mapping[str, Shape] = {
         _calls_apart, "does not accept text between two tool calls of an assistant message"
     ),
 }
-"""Shapes by the name under which a rule's `takes` has them."""
+"""The forms by their name in a rule's `takes`."""
 
 SHAPES: tuple[str, ...] = tuple(SHAPE_ROWS)
-"""The names of shapes of a call that a rule may refuse: see `Rule.takes`."""
+"""The names of the forms of a call that a rule may refuse: see `Rule.takes`."""

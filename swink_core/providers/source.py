@@ -1,9 +1,9 @@
-"""`EventSource`: any async iterator of bytes, a decoder and a parser, joined into events.
+"""`EventSource`: combines an async iterator of bytes, a decoder and a parser to a stream of events.
 
-One network read is decoded in one go and becomes one batch. The source ends with exactly one
-terminal event: `Done` if the parser saw its provider's own completion, otherwise `Error`. After
-the terminal was handed out the rest of the input is drained, within bounds, so that the
-connection can be used again.
+All data of one network read is decoded at once and becomes one batch of events. The source ends
+with exactly one terminal event: `Done` if the parser found the provider's own end of the answer,
+otherwise `Error`. After the terminal event was delivered, the rest of the input is read within
+limits, so that the connection can be used again.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ log = logging.getLogger(__name__)
 UNPARSABLE = (
     msgspec.DecodeError, MalformedFrame, FrameError, UnicodeDecodeError, RecursionError,
 )  # fmt: skip
-"""Exceptions of a parser for a malformed frame: for binary frames with invalid content, or deep
-nesting, among others.
+"""Exceptions by which a parser reports a malformed frame.
+
+They include those for invalid content of binary frames, and for deep nesting.
 """
 
 STRUCTURE = frozenset(b'{}[]"')
-"""A frame whose data has none of these bytes, and is no JSON, is noise: it held no content."""
+"""A frame without any of these bytes that is not JSON cannot have contained content."""
 
 SMALL_FRAME = 1024
-"""Maximum size in bytes of a frame that is read without a check of its depth.
+"""The maximum size in bytes of a frame whose nesting is not checked.
 
-It can be at most 512 levels deep, which the JSON decoder reads, and the writer refuses deep data of
-any frame that a message would keep.
+Such a frame has at most 512 levels, which the JSON decoder can read. The writer refuses deeply
+nested data in any frame if a message would keep it.
 """
 
 MALFORMED_IN_A_ROW = 3
@@ -59,37 +60,40 @@ DRAIN_BYTES = 64 * 1024
 DRAIN_SECONDS = 0.1
 
 SETTLE_SECONDS = 5.0
-"""How long a completed answer may keep the connection open before its end is taken as read."""
+"""How many seconds a completed answer may keep the connection open.
+
+After that, the stream ends as if the connection had been closed.
+"""
 
 
 AFTER_ANSWER = "after_answer"
 """The code of a notice that a request failed which was sent after the answer was complete."""
 
 _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
-"""Stop reasons of a complete answer."""
+"""The stop reasons of a complete answer."""
 
 
 class Parser(Protocol):
     """Parses the frames of a provider. It has no socket, clock or log.
 
     A parser that needs a subclass of `EventWriter` sets it as `writer`. An optional method
-    `after_read(out)` runs once after all frames of a network read, for values that every frame
+    `after_read(out)` is called once after all frames of a network read, for values that every frame
     repeats, such as cumulative counts.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a frame says; frames of unknown type say nothing.
+        """Report the content of a frame to `out`. Ignore frames of unknown type.
 
-        Raises `msgspec.DecodeError` or `MalformedFrame` for a frame that does not parse.
+        Raises `msgspec.DecodeError` or `MalformedFrame` for a frame that cannot be parsed.
         """
 
 
 class Source(Protocol):
     """The events of one attempt, as the driver reads them.
 
-    `pull` waits for the next piece of the input, which `take` turns into events. `completed` tells
-    whether the provider has completed its answer, though not the stream; `kept` is how much of the
-    answer is kept, in characters.
+    `pull` awaits the next piece of the input, which `take` converts to events. `completed` says
+    whether the answer is complete, even if the stream has not ended; `kept` is the size of the part
+    of the answer that is kept in memory, in characters.
     """
 
     kept: int
@@ -98,13 +102,13 @@ class Source(Protocol):
 
     @property
     def voided(self) -> Usage | None:
-        """Usage of answers that the server restarted within this attempt."""
+        """The usage of answers that the server restarted within this attempt."""
 
     def begin(self) -> list[ev.Event]:
-        """Return the first events, before anything is pulled."""
+        """Return the first events, before `pull` is called."""
 
     def take(self, data: Any) -> list[ev.Event]:
-        """Return the events of a piece of the input, perhaps none."""
+        """Return the events of a piece of the input; may be empty."""
 
     def fail(self, error: Exception) -> list[ev.Event]:
         """Return the last events after `pull` or `take` raised. Raises a plugin's own exception."""
@@ -113,20 +117,20 @@ class Source(Protocol):
         """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
 
     def settle(self) -> list[ev.Event]:
-        """Return the last events of a completed answer whose input does not end."""
+        """Return the last events of a completed answer whose connection stays open."""
 
     async def aclose(self) -> None:
         """Close the input."""
 
 
 class EventSource:
-    """The events of one attempt, from bytes. Trusted: the writer keeps to the grammar.
+    """The events of one attempt, parsed from bytes.
 
-    `malformed` is the policy for damaged frames: `read_on` (up to 3 in a row or 10 in all) delivers
-    the rest and fails at the end; `skip` ignores them; `fail` ends the stream at once. `names` maps
-    renamed tools to their original names. A loop can also call the methods directly, without a
-    generator: `begin`, then `take` with the result of each `pull` (or `fail` with its exception)
-    until `ended`, then `aclose`.
+    The order of events is not checked, because the writer guarantees it. `malformed` is the policy
+    for damaged frames: `read_on` (up to 3 in a row or 10 in all) delivers the rest and fails at the
+    end; `skip` ignores them; `fail` ends the stream at once. `names` maps renamed tools to their
+    original names. Instead of iterating, a loop can call the methods directly: `begin`, then `take`
+    with the result of each `pull` (or `fail` with its exception) until `ended`, then `aclose`.
     """
 
     def __init__(
@@ -142,12 +146,12 @@ class EventSource:
         exchange: DrivenExchange | None = None,
     ) -> None:
         self.pull = chunks.__anext__
-        """Waits for the next piece of the input, for `take`."""
+        """Awaits the next piece of the input, for `take`."""
         self.ended = False
         self.completed = False
-        """Whether the provider has completed its answer, though not the stream."""
+        """Whether the answer is complete, even if the stream has not ended."""
         self.kept = 0
-        """How much of the answer is kept, in characters."""
+        """The size of the part of the answer that is kept in memory, in characters."""
         attempt = call.attempt
         model = attempt.model
         writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
@@ -163,7 +167,7 @@ class EventSource:
         self._after_read = getattr(parser, "after_read", lambda out: None)
         self._reports: list[tuple[int, str, str]] = getattr(decoder, "reports", [])
         self._is_text = not getattr(decoder, "binary", False)
-        self._not_ascii = False  # a frame that is not complete yet may have such bytes
+        self._not_ascii = False  # True if an incomplete frame may contain other bytes
         self._policy = malformed
         self._notices = notices
         self._phase: Phase = "connect"
@@ -179,7 +183,7 @@ class EventSource:
                     yield event
 
     async def batches(self) -> AsyncGenerator[list[ev.Event], None]:
-        """Yield the events of each network read; an empty list is a sign of life."""
+        """Yield the events of each network read; an empty list shows that the stream is alive."""
         async with aclosing(self):
             yield self.begin()
             while not self.ended:
@@ -194,9 +198,9 @@ class EventSource:
         return [ev.Start(), *self._notices]
 
     def take(self, data: bytes) -> list[ev.Event]:
-        """Return the events of a network read, perhaps none."""
+        """Return the events of a network read; may be empty."""
         self._phase = "streaming"
-        if data:  # a source other than a network gives no sign of life
+        if data:  # other sources than the network may yield no bytes
             self._attempt.count_read()
         if self._call.taps:
             self._tap(data)
@@ -209,7 +213,7 @@ class EventSource:
             frames = error.frames
             broken = error
         reports = self._reports
-        done = 0  # frames, counted while there are reports
+        done = 0  # frames processed, counted if there are reports
         is_ascii = data.isascii()
         checked = self._is_text and (self._not_ascii or not is_ascii)
         self._not_ascii = checked and not (is_ascii and frames)
@@ -256,15 +260,20 @@ class EventSource:
             self._call.tap(data)
 
     def _feed_frame(self, frame: bytes) -> None:
-        """Feed the parser a frame that no decoder has made; its events come with the next read."""
+        """Pass the parser a frame that comes from no decoder.
+
+        Its events are delivered with the next read.
+        """
         try:
             self._feed(frame)
         except UNPARSABLE as error:
             self._malformed(frame, error)
 
     def fail(self, error: Exception) -> list[ev.Event]:
-        """Return the last events for the end of the input (StopAsyncIteration), a failure, or
-        invalid input. Raises other exceptions, which are bugs of the plugin.
+        """Return the last events after the input has ended or failed, or was invalid.
+
+        `error` is StopAsyncIteration at the end of the input, or the exception that was raised.
+        Raises any other exception, because it is a bug of the plugin.
         """
         failure = None
         if not isinstance(error, StopAsyncIteration):
@@ -275,17 +284,17 @@ class EventSource:
             self._take_rest()
         elif isinstance(error, ProviderFailure) and self._phase != "connect":
             failure.phase = self._phase
-            with suppress(ProviderFailure):  # a cut body cannot be parsed: the failure is the cut
+            with suppress(ProviderFailure):  # a cut body cannot be parsed
                 self._take_rest()
         return self._end(self._out.failure or failure)
 
     def cut(self, failure: Failure) -> list[ev.Event]:
         """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
-        # the parser's last events, and signatures that came before their blocks ended
+        # get the parser's last events, and signatures that arrived before their blocks ended
         return [*self._rest(), self._error(failure)]
 
     async def aclose(self) -> None:
-        """Close the input, after what little may be left of one read to its end."""
+        """Close the input. A small rest is first read, so that the connection can be used again."""
         try:
             drains = self._drains
             self._drains = False
@@ -319,7 +328,7 @@ class EventSource:
 
     @property
     def voided(self) -> Usage | None:
-        """Usage of answers that the server restarted within this attempt."""
+        """The usage of answers that the server restarted within this attempt."""
         return self._out.voided
 
     def settle(self) -> list[ev.Event]:
@@ -328,7 +337,7 @@ class EventSource:
         return self._end(late if self._exchange is not None else None)
 
     def _take_rest(self) -> None:
-        """Use a last frame without its end if it is whole; if not, it was cut.
+        """Use an unterminated last frame if its content is whole; otherwise treat it as cut.
 
         After a completed answer such a frame gets a notice: it may be a damaged error, or usage.
         """
@@ -343,14 +352,14 @@ class EventSource:
         self._after_read(self._out)
 
     def _report(self, number: int) -> None:
-        """Write the decoder's notices about lines up to the frame with this number."""
+        """Add the decoder's notices about lines before the frame with this number."""
         reports = self._reports
         while reports and reports[0][0] <= number:
             _, code, detail = reports.pop(0)
             self._out.notice(code, redact(detail, self._call.secrets))
 
     def _feed(self, frame: bytes) -> None:
-        """Check a frame and feed it to the parser."""
+        """Check a frame and pass it to the parser."""
         if self._is_text:
             frame.decode()
             if is_too_deep(frame):
@@ -359,8 +368,11 @@ class EventSource:
         self._parser.feed(frame, self._out)
 
     def _feed_deep(self, frame: bytes) -> None:
-        """Accept a deep frame only for the arguments of a tool call that came as an object: the
-        block becomes `invalid` and keeps their text. The writer refuses other deep data."""
+        """Accept a deeply nested frame only for tool call arguments that are sent as an object.
+
+        The block becomes `invalid` and keeps the text of the arguments. The writer refuses other
+        deeply nested data.
+        """
         out = self._out
         before = len(out.pending)
         self._parser.feed(frame, out)
@@ -369,7 +381,7 @@ class EventSource:
             raise MalformedFrame(TOO_DEEP)
 
     def _malformed(self, frame: bytes, error: Exception) -> None:
-        is_syntax = type(error) is msgspec.DecodeError  # its subclasses are about types
+        is_syntax = type(error) is msgspec.DecodeError  # subclasses are type errors
         if is_syntax and self._is_text and (repaired := repaired_json(frame)) is not None:
             with suppress(*UNPARSABLE):
                 self._feed(repaired)
@@ -377,7 +389,7 @@ class EventSource:
                 return
         out = self._out
         detail = self._detail(frame, error)
-        # a wrong checksum (FrameError) says more than the bytes that it is of
+        # a wrong checksum (FrameError) is a more precise reason than the bytes it is about
         if not isinstance(error, FrameError) and STRUCTURE.isdisjoint(frame):
             self._noise += 1
             if self._noise <= MALFORMED_IN_ALL:  # endless noise does not count as progress
@@ -428,7 +440,7 @@ class EventSource:
 
     @property
     def _is_after_answer(self) -> bool:
-        """Whether a further request was sent for an answer that is complete already."""
+        """Whether a further request was sent after the answer was complete."""
         out = self._out
         if self._exchange is None or out.stop_reason is None or out.failure is not None:
             return False
@@ -437,7 +449,7 @@ class EventSource:
 
     @property
     def _ends_an_agent(self) -> bool:
-        """Whether an empty answer is complete: it stops after the results of tools.
+        """Whether an empty answer counts as complete, because it follows the results of tools.
 
         Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons, "Empty
         responses with end_turn".
@@ -453,7 +465,7 @@ class EventSource:
         return error
 
     def _rest(self) -> list[ev.Event]:
-        """Close what is open, tell the attempt what was learnt, and return the last events."""
+        """Close open blocks, report what was learned to the attempt, and return the last events."""
         out = self._out
         attempt = self._attempt
         self.ended = True

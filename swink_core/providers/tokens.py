@@ -1,11 +1,11 @@
-"""Credentials that the core keeps: grants, and the tokens that they are exchanged for.
+"""Access tokens: the grants that they are fetched with, and a cache that the core manages.
 
 A `Grant` is a frozen class whose fields are everything that its token depends on: key, address,
-scope. Equal grants share a token and unequal ones never do, because fetching sees nothing else: no
-option of a call and nothing of the call itself. Tokens are kept in memory alone. Calls that need
-one at the same time share one fetch, which runs in a task of the client, so that a call that is
-cancelled cancels no other call's token. A token is renewed before it expires, while calls go on
-with the one that is still good, and dropped when a request that carries it is refused.
+scope. Equal grants share a token and unequal ones never do, because the fetch can access nothing
+else: neither the options of a call nor the call itself. Tokens are kept only in memory. Calls that
+need one at the same time share one fetch, which runs in a task of the client, so that cancelling
+one call does not affect the others. A token is renewed before it expires, while calls still use the
+old one, and discarded when a server refuses a request with it.
 """
 
 from __future__ import annotations
@@ -34,27 +34,30 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 EARLY_SECONDS = 300.0
-"""A token is renewed this long before it expires, or after four fifths of a shorter life."""
+"""How many seconds before it expires a token is renewed.
+
+A token with a short lifetime is renewed after four fifths of it.
+"""
 
 AGAIN_SECONDS = 30.0
-"""How long a token that is still good is used before its failed renewal is tried again."""
+"""How many seconds to wait after a failed renewal, while the old token is still valid."""
 
 FETCH_SECONDS = 60.0
-"""How long a fetch may take."""
+"""How many seconds a fetch may take."""
 
 MOST_TOKENS = 1024
-"""Tokens that a provider keeps, those used last."""
+"""The most tokens that a provider keeps; the least recently used are dropped."""
 
 TOKEN_BYTES = 64 * 1024
-"""Bytes of an answer with a token."""
+"""The most bytes of a response with a token."""
 
 
 @define(frozen=True)
 class Token:
-    """A credential that was fetched, and for how many seconds it is good (`inf`: for ever).
+    """A fetched credential, and the number of seconds for which it is valid (`inf`: for ever).
 
-    A subclass may add fields, for credentials of several parts; those with `repr=False` are
-    secrets, which are hidden in every text for people.
+    A subclass may add fields, for credentials of several parts. Fields with `repr=False` are
+    secrets, which are removed from every text for people.
     """
 
     value: str = field(repr=False)
@@ -62,11 +65,11 @@ class Token:
 
 
 class Grant:
-    """The entitlement to a token. Write a subclass with `@attrs.define(frozen=True)`.
+    """The data with which a token is fetched. Write a subclass with `@attrs.define(frozen=True)`.
 
-    Its fields are all that the token depends on, and tokens are kept by them: equal grants share
-    one. Fields with `repr=False` are secrets. `issuer` names the service in error messages
-    (empty: its host).
+    Its fields are all that the token depends on. They are the key of the token cache: equal grants
+    share a token. Fields with `repr=False` are secrets. `issuer` names the service in error
+    messages (empty: its host).
     """
 
     issuer: ClassVar[str] = ""
@@ -76,21 +79,21 @@ class Grant:
         raise NotImplementedError("fetch() has to be written")
 
     def refuses(self, failure: Failure) -> bool:
-        """Tell whether a failed request means that its token is not accepted any more.
+        """Return True if a failed request means that its token is no longer accepted.
 
-        The default is HTTP 401. The token is then dropped and the request sent once more.
+        The default is HTTP 401. The token is then discarded, and the request is sent once more.
         """
         return failure.status == 401
 
     def error_facts(self, failure: Failure) -> None:
-        """Fill `code`, `type` and `message` from the body of an answer without a token."""
+        """Set `code`, `type` and `message` from the body of a response without a token."""
         read_error(failure)
 
 
 class TokenHTTP:
     """Sends the requests of a fetch, over the connections of the client.
 
-    Nothing of a call goes with them: neither its key nor its headers.
+    The requests contain nothing from a call: neither its key nor its headers.
     """
 
     def __init__(self, grant: Grant, call: Call) -> None:
@@ -99,7 +102,7 @@ class TokenHTTP:
         self._attempt = call.attempt
 
     async def form(self, url: str, fields: Mapping[str, str], into: type[T]) -> T:
-        """POST a form and return the JSON that answers it, as RFC 6749 section 4 has it.
+        """Send a form by POST and return the decoded JSON response, as in RFC 6749 section 4.
 
         `into` is a type that msgspec decodes, or `bytes`. Raises ProviderFailure.
         """
@@ -107,11 +110,11 @@ class TokenHTTP:
         return await self.read(HTTPRequest(url, urlencode(fields).encode(), headers), into)
 
     async def read(self, request: HTTPRequest, into: type[T]) -> T:
-        """Send a request and return the JSON that answers it.
+        """Send a request and return the decoded JSON response.
 
-        `into` is a type that msgspec decodes, or `bytes` for the raw body. A refusal is a
-        ProviderFailure of kind `auth`; HTTP 408, 429, 5xx and lost connections are of kind
-        `network`, which is tried again.
+        `into` is a type that msgspec decodes, or `bytes` for the raw body. If the service refuses,
+        raises ProviderFailure of kind `auth`; HTTP 408, 429, 5xx and lost connections are of kind
+        `network`, which is retried.
         """
         try:
             return await self._read(request, into)
@@ -143,7 +146,7 @@ class TokenHTTP:
             failure.kind = failure.kind or (Kind.NETWORK if transient else Kind.AUTH)
         except ProviderFailure as error:
             if error.failure.kind is Kind.PROTOCOL:
-                error.failure.kind = Kind.AUTH  # other values are not tokens
+                error.failure.kind = Kind.AUTH  # the value is not a token
             raise
         finally:
             response.close()
@@ -161,15 +164,18 @@ class _Kept:
 
 
 class Tokens:
-    """The tokens of one provider. Times are seconds of the calls' clock."""
+    """The cached tokens of one provider. Times are seconds of the calls' clock."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Grant, _Kept] = OrderedDict()
-        # by event loop, because a task of one can be awaited in no other
+        # by event loop, because a task can be awaited only in its own loop
         self._fetches: WeakKeyDictionary[Any, dict[Grant, asyncio.Task[Any]]] = WeakKeyDictionary()
 
     async def get(self, grant: Grant, call: Call) -> Token:
-        """Return a grant's token for a call: kept, renewed or new. Raises ProviderFailure."""
+        """Return a grant's token for a call: from the cache, renewed or new.
+
+        Raises ProviderFailure.
+        """
         kept = self._kept.get(grant)
         now = call.clock.time()
         if kept is None or now >= kept.until:
@@ -181,9 +187,9 @@ class Tokens:
         return kept.token
 
     def drop_refused(self, grant: Grant, token: Token, failure: Failure) -> bool:
-        """Drop a token that a failure refuses, and tell whether it does.
+        """Discard a token if a failure shows that it was refused; return True if so.
 
-        A token that has taken its place stays.
+        A newer token that has replaced it is kept.
         """
         refuses = grant.refuses(failure)
         kept = self._kept.get(grant)
@@ -194,8 +200,8 @@ class Tokens:
     async def _fetched(self, grant: Grant, call: Call) -> _Kept:
         while True:
             task = self._fetch(grant, call)
-            await asyncio.wait((task,))  # cancelling this leaves the task alone
-            if not task.cancelled():  # by the client that began it, which closed
+            await asyncio.wait((task,))  # cancelling this does not cancel the task
+            if not task.cancelled():  # the client that began the task was closed
                 break
         result = task.result()
         if isinstance(result, _Kept):
@@ -205,7 +211,7 @@ class Tokens:
         raise result
 
     def _fetch(self, grant: Grant, call: Call) -> asyncio.Task[Any]:
-        """Return the fetch of a grant's token that is under way, or begin one."""
+        """Return the running fetch of a grant's token, or start one."""
         fetches = self._fetches.setdefault(asyncio.get_running_loop(), {})
         task = fetches.get(grant)
         if task is None or task.done():
@@ -222,7 +228,7 @@ class Tokens:
     async def _renew(
         self, grant: Grant, call: Call, fetches: dict[Grant, asyncio.Task[Any]]
     ) -> _Kept | Exception:
-        """Fetch a token and keep it. Return the error instead of raising it, for all who wait."""
+        """Fetch a token and cache it. Return an error instead of raising it: several calls wait."""
         asked_at = call.clock.time()
         try:
             async with asyncio.timeout(FETCH_SECONDS):
@@ -248,7 +254,7 @@ class Tokens:
         return kept
 
     def _failed(self, grant: Grant, call: Call, error: Exception) -> Exception:
-        """Put a failed renewal off, where the token is still good."""
+        """Schedule the next try of a failed renewal, if the old token is still valid."""
         kept = self._kept.get(grant)
         now = call.clock.time()
         if kept is not None and now < kept.until:
@@ -263,7 +269,7 @@ class Tokens:
 
 
 def secrets_of(value: Any) -> set[str]:
-    """Return the texts in an attrs object's fields that its repr leaves out."""
+    """Return the strings in those fields of an attrs object that its repr hides."""
     found: set[str] = set()
     for each in fields(type(value)) if has(type(value)) else ():
         inner = getattr(value, each.name)

@@ -1,8 +1,9 @@
-"""The tool calls of an answer that are open, and which of them a fragment belongs to.
+"""The open tool calls of an answer, and the matching of fragments to them.
 
-Fragments of parallel calls interleave on the wire. The provider's key, id and name decide, never
-"the latest" where there is a key. The work is linear in the input: calls are found by dictionary,
-and whether arguments are whole is followed piece by piece instead of parsed with every fragment.
+The fragments of parallel calls may arrive interleaved. They are matched by the provider's key, id
+and name; "the latest call" is used only without a key. The work is linear in the input: calls are
+found by dictionary, and each piece of the arguments is scanned once to see whether they are
+complete, instead of parsing them again with every fragment.
 """
 
 from __future__ import annotations
@@ -16,35 +17,38 @@ from swink_core.providers.open_blocks import OpenBlock
 from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments
 
 MAX_STRAY_WORK = 512 * 1024
-"""Characters of arguments that are read, joined or parsed for the stray fragments of an answer."""
+"""The most characters of arguments that are processed for an answer's stray fragments.
+
+A stray fragment has a key that belongs to no call. Its arguments may be read, joined and parsed.
+"""
 
 LOOK = 64
-"""Characters that one comparison of a fragment with a call counts as."""
+"""How many characters one comparison of a fragment with a call counts for in that limit."""
 
-# A bracket, or a string with its closing quote if that is there. Possessive, hence linear.
+# A bracket, or a string with its closing quote if present. Possessive, hence linear.
 _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
 
 
 @define(eq=False)
 class ToolCall(OpenBlock):
-    """A call being received. Its index is negative until it is announced.
+    """A tool call that is being received. Its index is negative until it is announced.
 
-    Its arguments are followed by their brackets and strings, to find where the object ends.
+    The brackets and strings of the arguments are scanned, to find where the object ends.
     """
 
     id: str | None = None
     name: str | None = None
-    named_before: bool = False  # in an earlier fragment than the last
+    named_before: bool = False  # in a fragment before the latest one
     parts: list[str] = field(factory=list)
-    length: int = 0  # characters that were followed
+    length: int = 0  # characters scanned
     _ended: bool = False  # the outermost bracket was closed
     _depth: int = 0
-    _string: str = ""  # how a string begins that the next part goes on with
-    _followed: int = 0  # parts
-    _whole: bool | None = None  # known when the outermost bracket was closed
+    _string: str = ""  # the unfinished string at the end of the last part
+    _followed: int = 0  # parts scanned
+    _whole: bool | None = None  # set when the outermost bracket was closed
 
     def is_complete(self) -> bool:
-        """Tell whether the arguments are a whole object where its outermost bracket is closed."""
+        """Return True if the arguments are a whole object up to their outermost bracket."""
         if self._whole is None:
             self._follow()
             if self._ended:
@@ -52,11 +56,11 @@ class ToolCall(OpenBlock):
         return bool(self._whole)
 
     def unread(self) -> int:
-        """Count the characters that `can_end` has not read yet."""
+        """Return the number of characters that `can_end` has not scanned yet."""
         return sum(map(len, self.parts[self._followed :]))
 
     def can_end(self, closing: int, quotes: int) -> bool:
-        """Tell whether text with so many closing brackets and quotes may end the arguments."""
+        """Return True if text with so many closing brackets and quotes may end the arguments."""
         self._follow()
         return not self._ended and closing >= self._depth and bool(quotes or not self._string)
 
@@ -80,7 +84,7 @@ class ToolCall(OpenBlock):
                     self._ended = True
                     break
             elif not found[1]:
-                self._string = '"' + text[found.end() :]  # half an escape, perhaps
+                self._string = '"' + text[found.end() :]  # may end in half an escape
 
 
 class OpenCalls:
@@ -94,7 +98,7 @@ class OpenCalls:
         self._stray_work = 0
 
     def find(self, key: Hashable, id: str | None, name: str | None) -> ToolCall | None:
-        """Return the open call that a fragment belongs to; `None` if it begins one."""
+        """Return the open call that a fragment belongs to; `None` if it begins a new one."""
         call = self._by_key.get(key) if key is not None else next(reversed(self._open), None)
         if id and (known := call if call and call.id == id else self._by_id.get(id)) is not None:
             fits = known in self._open and (not name or known.name in (None, name))
@@ -102,13 +106,13 @@ class OpenCalls:
         if call not in self._open:
             return None
         if id and call.id and not is_synthetic_id(call.id):
-            return None  # a second id; one that comes after ours was made up is the first
+            return None  # a second id; but it may replace a generated one
         if name and call.name and (name != call.name or call.is_complete()):
-            return None  # another name, or the same name again after whole arguments
+            return None  # another name, or the same after whole arguments
         return call
 
     def of(self, key: Hashable) -> ToolCall | None:
-        """Return the open call of a key."""
+        """Return the open call with a key, or `None`."""
         return call if (call := self._by_key.get(key)) in self._open else None
 
     def begin(self, key: Hashable) -> ToolCall:
@@ -120,35 +124,39 @@ class OpenCalls:
         return call
 
     def identify(self, call: ToolCall, id: str) -> int:
-        """Note an id that fragments may name a call by, the first being its own; return by how
-        many characters that is more to keep."""
+        """Record an id by which fragments may refer to a call; the first id becomes the call's own.
+
+        Returns by how many characters the kept content has grown.
+        """
         known = id in self._by_id
         call.id = call.id or id
         self._by_id[id] = call
         return 0 if known else len(id)
 
     def name(self, call: ToolCall, name: str) -> None:
-        """Note the name of a call."""
+        """Record the name of a call."""
         call.name = name
         self._named.append(call)
 
     def take_named(self) -> list[ToolCall]:
-        """Return the calls that may be announced, once."""
+        """Return the calls that can be announced now; each call is returned once."""
         named = self._named
         self._named = []
         return [call for call in named if call.index < 0 and call in self._open]
 
     def close(self, call: ToolCall) -> None:
-        """Take a call out: nothing more belongs to it."""
+        """Remove a call, to which no more fragments belong."""
         del self._open[call]
 
     def strays_first(self) -> list[ToolCall]:
-        """Return the open calls, those before the rest that were never announced."""
+        """Return the open calls, first those that were never announced."""
         return sorted(self._open, key=lambda call: call.index >= 0)
 
     def completed_by(self, stray: ToolCall) -> ToolCall | None:
-        """Return the announced call that fragments under a drifted key complete, having
-        given it the fragments."""
+        """Add the fragments of `stray` to the announced call that they complete, and return it.
+
+        They came with a different key, because the server changed the key during the call.
+        """
         tail = "".join(stray.parts)
         closing = tail.count("}") + tail.count("]")
         quotes = tail.count('"')
@@ -169,6 +177,6 @@ class OpenCalls:
         return None
 
     def _is_affordable(self, characters: int) -> bool:
-        """Count characters read for fragments without a call; tell whether the limit is kept."""
+        """Count characters processed for stray fragments; return False above the limit."""
         self._stray_work += characters
         return self._stray_work <= MAX_STRAY_WORK

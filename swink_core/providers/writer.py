@@ -1,8 +1,9 @@
-"""Create events from the calls of parsers, only in sequences that the grammar allows.
+"""Create events from the method calls of parsers, in an order that the event grammar allows.
 
-A parser says what it learnt (text, reasoning, a fragment of a tool call) and the writer opens,
-numbers and closes the blocks. At most one text or thinking block is open, the run; beside it any
-number of tool calls, which `tool_calls` tells apart. One that lacks its name or id is held back.
+A parser reports what it read (text, reasoning, a fragment of a tool call), and the writer opens,
+numbers and closes the blocks. At most one text or thinking block is open, the run; any number of
+tool calls may be open at the same time, see `tool_calls`. A tool call without name or id is held
+back.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ _NO_RUN = Run(None)
 
 
 class EventWriter:
-    """Turns what a parser learns into events.
+    """Converts what a parser reports to events.
 
     `provider` labels extension blocks, `id_prefix` makes generated tool call ids unique, and
     `model` (`provider/id`) is the requested model. The reported facts are `cost` (US dollars),
-    `stop_reason` (if set, the answer is complete), `failure`, `response_id` and `model`.
-    `finished`: no more input is needed.
+    `stop_reason` (if set, the answer is complete), `failure`, `response_id` and `model`. `finished`
+    means that no more input is needed.
     """
 
     most_blocks: ClassVar[int] = 4_096
-    """Blocks of an answer; one with more fails as `output_too_large`."""
+    """The most blocks of an answer; one with more fails as `output_too_large`."""
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         self.provider = provider
         self._asked = model
         self._prefix = id_prefix
-        self.names: Mapping[str, str] = {}  # of tools that went out under others, by those
+        self.names: Mapping[str, str] = {}  # maps tool names as sent to the caller's names
         self._tries = 1
         self.voided: Usage | None = None  # the usage of restarted answers
         self.cost: float | None = None
@@ -60,25 +61,25 @@ class EventWriter:
     def _begin(self) -> None:
         self.usage_seen: Usage | None = None
         self.stop_reason: StopReason | None = None
-        self.damage: Failure | None = None  # why the answer, though completed, is not whole
+        self.damage: Failure | None = None  # why an answer, though completed, is not whole
         self.response_id: str | None = None
         self.model: str | None = None
-        self._answered = False  # with more than text
+        self._answered = False  # contains more than text
         self._has_calls = False
         self._said = 0  # characters of text
-        self._kept = 0  # characters of the rest
-        self._blocks = 0  # those held back too
-        self._started = 0  # those announced
+        self._kept = 0  # characters of other content
+        self._blocks = 0  # including those held back
+        self._started = 0  # blocks announced
         self._calls = OpenCalls()
         self._extra = Metadata()
         self._facts = Metadata()
 
     @property
     def stopped(self) -> bool:
-        """Whether the parser has read why the answer stopped, or that it failed."""
+        """Whether the parser has read the stop reason or an error."""
         return self.finished or self.stop_reason is not None or self.failure is not None
 
-    # -- what a parser says ------------------------------------------------------------------
+    # -- called by parsers -------------------------------------------------------------------
 
     def text(
         self, delta: str, key: Hashable = None, metadata: Mapping[str, Any] | None = None
@@ -90,7 +91,7 @@ class EventWriter:
         if not delta and metadata is None:
             return
         run = self._run
-        # identity first: this runs for every delta
+        # compare by identity first: this runs for every delta
         if run.kind is not TEXT or (run.key is not key and run.key != key):
             run = self._open_run(TEXT, key)
         if delta:
@@ -109,8 +110,8 @@ class EventWriter:
     ) -> None:
         """Add reasoning to the block of `key` (`None`: the current one).
 
-        A signature replaces the block's earlier one. `redacted` says that the provider hides
-        the text, and that `signature` holds what it wants back.
+        A signature replaces the block's earlier one. `redacted` means that the provider hides the
+        text, and that `signature` contains the data that the provider needs in the next request.
         """
         if not (delta or signature or redacted or metadata is not None):
             return
@@ -136,9 +137,9 @@ class EventWriter:
         arguments: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add a fragment to a tool call, or begin one.
+        """Add a fragment to a tool call, or begin a new one.
 
-        `key` is whatever the provider tells its calls apart by (`None`: it sends nothing).
+        `key` is the provider's index or id for distinguishing calls (`None`: it sends neither).
         `arguments` is a piece of JSON text. A new id or name begins a new call.
         """
         name = self.names.get(name, name) if name else name
@@ -165,13 +166,13 @@ class EventWriter:
             if name and not call.name:
                 self._kept += len(name)
                 calls.name(call, name)
-            # an id may come one fragment late; servers that send none must not wait for ever
+            # the id may arrive one fragment late, but some servers send none at all
             if call.name and (call.id or call.named_before):
                 self._announce(call)
             call.named_before = call.name is not None
 
     def extension(self, kind: str, data: Any, metadata: Mapping[str, Any] | None = None) -> None:
-        """Add a whole opaque block, to be sent back to this provider unchanged."""
+        """Add a complete opaque block, which is sent back unchanged to this provider."""
         size = measured((data, metadata))
         self._make_room()
         self._answered = True
@@ -181,7 +182,7 @@ class EventWriter:
         self._started += 1
 
     def end(self, key: Hashable) -> None:
-        """Close the block of `key`, for formats with such an event; unknown keys are ignored."""
+        """Close the block of `key`, for formats with such an event. Ignores unknown keys."""
         if self._run.kind and self._run.key == key:
             self._close_run()
         elif (call := self._calls.of(key)) is not None:
@@ -198,9 +199,10 @@ class EventWriter:
         cost: float | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record token counts; the last known value of each wins.
+        """Record token counts. A later value of a count replaces the earlier one; `None` does not.
 
-        `input` includes what a cache gave or took, `output` reasoning; `cost` is in US dollars.
+        `input` includes tokens read from or written to a cache, and `output` includes reasoning;
+        `cost` is in US dollars.
         """
         seen = self.usage_seen or Usage(reported=True)
         self.usage_seen = seen
@@ -220,14 +222,14 @@ class EventWriter:
         model: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record the response's id, the model that answers, and facts that fit nowhere else."""
+        """Record the response's id, the responding model, and further facts about the answer."""
         self.response_id = id or self.response_id
         self.model = model or self.model
         if metadata:
             self._kept += self._facts.merge(metadata)
 
     def restart(self, why: str) -> None:
-        """Void the answer so far: the provider restarts it.
+        """Discard the answer so far, because the provider restarts it.
 
         For intermediaries that lose their upstream and put a second answer into the same body.
         Callers get a `Retry` event without a delay, as for any other attempt.
@@ -241,13 +243,14 @@ class EventWriter:
         self._begin()
 
     def notice(self, code: str, detail: str = "") -> None:
-        """Tell observers something that is not content."""
+        """Add a notice, which observers receive."""
         self._append(ev.Notice(code, detail))
 
     def stop(self, reason: StopReason) -> None:
-        """Record that the provider completed its answer, and why it stopped.
+        """Record that the answer is complete, and its stop reason.
 
-        A plain stop after a tool call becomes tool use. Raises PluginError for an invalid reason.
+        `StopReason.STOP` after a tool call is recorded as `StopReason.TOOL_USE`. Raises PluginError
+        for an invalid reason.
         """
         if not isinstance(reason, StopReason):
             raise PluginError(f"{reason!r} is not a StopReason; use one of {', '.join(StopReason)}")
@@ -256,7 +259,7 @@ class EventWriter:
         self.stop_reason = reason
 
     def finish(self) -> None:
-        """Say that nothing of interest follows, so that reading may end."""
+        """Stop reading, because nothing of interest follows."""
         self.finished = True
 
     def fail(self, failure: Failure) -> None:
@@ -267,7 +270,7 @@ class EventWriter:
     def overflow(self) -> None:
         """End the attempt because the answer has more than `most_blocks` blocks.
 
-        Nothing more is taken in: a frame may go on for long.
+        The rest of the frame, which may be long, is ignored.
         """
         self.close()
         self._is_full = True
@@ -278,7 +281,7 @@ class EventWriter:
     def decode_json(self, text: bytes, decode: Callable[[bytes], T]) -> T:
         """Decode the JSON of a binary frame or of a whole answer, which the source does not check.
 
-        A text with lone surrogate escapes is repaired, with a notice. Raises msgspec.DecodeError,
+        Text with lone surrogate escapes is repaired, with a notice. Raises msgspec.DecodeError,
         UnicodeDecodeError for invalid UTF-8, and MalformedFrame for deep nesting.
         """
         if not text.isascii():
@@ -295,7 +298,7 @@ class EventWriter:
         self.notice(LONE_SURROGATE, REPAIRED)
         return data
 
-    # -- what the core takes -----------------------------------------------------------------
+    # -- called by the core ------------------------------------------------------------------
 
     def take(self) -> list[ev.Event]:
         """Return the events since the last call."""
@@ -314,7 +317,7 @@ class EventWriter:
 
     @property
     def has_answer(self) -> bool:
-        """Whether anything answers: the caller's `stop_sequence` does, metadata alone not."""
+        """Whether there is content. The caller's `stop_sequence` is content, metadata is not."""
         return self._answered or self._said > 0 or "stop_sequence" in self._facts.data
 
     @property
@@ -323,7 +326,7 @@ class EventWriter:
         return self._facts.data or None
 
     def hold(self, chars: int) -> None:
-        """Count characters that a parser holds back; written content is counted automatically."""
+        """Count characters that a parser stores; written content is counted automatically."""
         self._kept += chars
 
     @property
@@ -340,7 +343,7 @@ class EventWriter:
                 self._close_call(call)
 
     def _make_room(self) -> None:
-        """Finish what is before a new block, which the answer may have one of too many."""
+        """Close earlier blocks before a new one; the answer may already have too many blocks."""
         self._close_run()
         if self._has_calls:
             self._announce(*self._calls.take_named())

@@ -1,1 +1,1 @@
-"""One call under way: its attempts, limits, retries and events, in order."""
+"""Runs a call, with attempts, time limits, retries and events in order."""

@@ -1,7 +1,7 @@
-"""The circuit breaker: all calls of a client pass over a target that keeps failing.
+"""The circuit breaker: the calls of a client skip a target that keeps failing.
 
 The circuit of a target opens when `circuit_threshold` calls in a row have failed on it; the retries
-of one call count once. It stays open for as long as the provider asked callers to wait. Where the
+of one call count once. It stays open for as long as the provider asked callers to wait. If the
 provider named no time, it stays open for `circuit_cooldown` and is then half open: one call is let
 through, and its outcome closes the circuit or opens it again. The last target of a chain is always
 tried, because no other target is left.
@@ -27,8 +27,9 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 class _Circuit:
     """The failures of a target.
 
-    `failures` counts calls in a row. `open_until` is a time of the clock (`None`: the circuit has
-    not opened). `half_opens`: after that time, one call at a time is let through.
+    `failures` is the number of failed calls in a row. `open_until` is a time of the clock (`None`:
+    the circuit has not opened). `half_opens` means that after that time, one call at a time is let
+    through.
     """
 
     failures: int = 0
@@ -37,7 +38,7 @@ class _Circuit:
 
 
 class CircuitBreaker:
-    """The circuit breaker of a client, its first gate."""
+    """The circuit breaker of a client. It is the client's first gate."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -45,7 +46,10 @@ class CircuitBreaker:
         self._counted = WeakSet[Target]()
 
     async def enter(self, target: Target) -> None:
-        """Let an attempt begin; half open, only the first. Raises ProviderFailure."""
+        """Admit an attempt while the circuit is closed, and one at a time while it is half open.
+
+        Raises ProviderFailure otherwise.
+        """
         if not self._circuits or target.is_last:
             return
         circuit = self._circuits.get(target.key)
@@ -57,11 +61,11 @@ class CircuitBreaker:
             failure = Failure("connect", kind=Kind.OVERLOADED, code="circuit_open", message=why)
             raise ProviderFailure(failure)
         if circuit.half_opens:
-            # other calls wait for the outcome of this one
+            # other calls are refused until this one has ended
             circuit.open_until = now + target.options.retry.circuit_cooldown
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Record what the end of an attempt shows about its target's health."""
+        """Update the circuit by the outcome of an attempt."""
         healthy = health_of(terminal)
         if healthy:
             if self._circuits:

@@ -1,6 +1,6 @@
-"""From events back to a message, complete or partial, at any time.
+"""Build a message, complete or partial, from events.
 
-Text is collected in lists and joined when asked for: a string that grows with `+=` is quadratic
+Text is collected in lists and joined on demand: a string that grows with `+=` takes quadratic time
 over a long answer.
 """
 
@@ -30,7 +30,7 @@ from swink_core.vocabulary.messages import (
 from swink_core.vocabulary.outcome import Cost, StopReason, Usage
 
 _COMPACT_AFTER = 8192
-"""Deltas between two joinings of the collected pieces, so that they cannot pile up."""
+"""The number of deltas after which the collected pieces are joined, to bound their number."""
 
 
 _DATA = {"data", "metadata", "usage", "cost"}
@@ -38,12 +38,12 @@ _DATA = {"data", "metadata", "usage", "cost"}
 _encode = msgpack.Encoder().encode
 _decoder: Any = cache(lambda kind: msgpack.Decoder(kind).decode)
 
-_NOT_YET: Any = ev.Done(None)  # type: ignore[arg-type]  # why is not known yet
+_NOT_YET: Any = ev.Done(None)  # type: ignore[arg-type]  # the stop reason is set later
 
 
 @define
 class _Open:
-    """A block being received: the event that began it, its pieces, the event that ended it."""
+    """A block that is being received: its first event, its pieces, its last event."""
 
     start: Any
     parts: list[str] = field(factory=list)
@@ -55,7 +55,7 @@ class _Open:
 
 
 def _own(event: Any) -> Any:
-    """Return a copy for the message, which who is handed the event does not change."""
+    """Return a copy for the message, which changes to the delivered event do not affect."""
     own = replace(event)
     for name in _HOLDS[type(event)]:
         held = getattr(event, name)
@@ -67,11 +67,11 @@ def _own(event: Any) -> Any:
 _HOLDS = {
     kind: [name for name in kind.__struct_fields__ if name in _DATA] for kind in list[Any](RULES)
 }
-"""Fields that may be changed in place."""
+"""Fields with values that can be changed in place."""
 
 
 def _nested(held: Any) -> Any:
-    """Return a copy of data with all that is in it, the quickest way that there is."""
+    """Return a deep copy of data, made in the fastest way."""
     if type(held) is Cost:
         return replace(held)
     if type(held) is Usage and not held.extra:
@@ -83,7 +83,7 @@ def _nested(held: Any) -> Any:
 
 
 class MessageBuilder:
-    """Folds events into a message; a `Retry` voids what came before it."""
+    """Builds a message from events; a `Retry` discards the events before it."""
 
     def __init__(self, provider: str | None = None, model: str | None = None) -> None:
         self.turn_to(provider, model)
@@ -92,7 +92,7 @@ class MessageBuilder:
         self._blocks: list[_Open] = []
 
     def feed(self, batch: Sequence[ev.Event]) -> None:
-        """Take events that the grammar allows, in order."""
+        """Add events, in an order that the grammar allows."""
         blocks = self._blocks
         for event in batch:
             kind = type(event)
@@ -109,7 +109,7 @@ class MessageBuilder:
 
     @property
     def message(self) -> AssistantMessage:
-        """The partial message, as a copy."""
+        """The partial message. Each access returns a new copy."""
         end: Any = self.terminal or _NOT_YET
         blocks = [self._block(block) for block in self._blocks]
         who = (self.provider, end.model or self.model)
@@ -119,7 +119,7 @@ class MessageBuilder:
 
     @property
     def received(self) -> str:
-        """The text of all blocks so far, with thinking, names and arguments of tool calls."""
+        """The text of all blocks so far, with thinking and names and arguments of tool calls."""
         names = (getattr(block.start, "name", None) or "" for block in self._blocks)
         return "".join((*names, *(block.joined() for block in self._blocks)))
 

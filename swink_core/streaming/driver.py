@@ -1,8 +1,8 @@
-"""`Driver`: drives a call's attempts and keeps the promises of every stream.
+"""`Driver`: runs the attempts of a call, and ensures the guarantees of every stream.
 
     attempts ── batches ──> deliver: observers, builder ──> the caller
 
-* The caller pulls; nothing is read ahead and nothing per event crosses a task.
+* Data is read only when the caller asks for the next event; events do not pass between tasks.
 * Exactly one terminal event reaches the observers and the message, however the stream ends: by
   itself, by `aclose()` from any task, by a cancelled task, by `break` and garbage collection.
 * A failure outside the source (a timeout, an exception of a plugin) becomes this terminal event;
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 Batch = list[ev.Event]
 
 SAYING = DELTAS | {ev.ToolCallStart, ev.Extension}
-"""Events that hold content: more than that a block of text or thinking begins."""
+"""Events with content, unlike the start of a block of text or thinking."""
 
 
 class Driver:
@@ -59,7 +59,7 @@ class Driver:
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.call = call
-        self.result_only = False  # the caller waits for the result and is handed no event before
+        self.result_only = False  # the caller awaits the result and receives no events before it
         self.observers = Observers(call, [target.binding for target in targets])
         self._gates = gates or ClientGates(())
         self._on_close = on_close
@@ -68,24 +68,24 @@ class Driver:
         self._watchdog = Watchdog(call.clock)
         self._retries = Retries(call, targets)
         self._under_way: UnderWay | None = None
-        self._ended: Source | None = None  # of the last attempt, until it is closed
-        self._handed_out = False  # the caller has been given events
+        self._ended: Source | None = None  # the last attempt's source, until it is closed
+        self._handed_out = False  # the caller has received events
         self._short_of_memory = False
-        self._parting: Batch = []  # how it ended, if no reader was there
-        self._moved: asyncio.Event | None = None  # for closers: the driver pauses or ends
+        self._parting: Batch = []  # the last events, if no reader was there
+        self._moved: asyncio.Event | None = None  # wakes closers when the driver pauses or ends
         call.started_at = call.clock.time()
-        call.turn_to(call.attempt)  # one that is never read still ends in its provider's terms
+        call.turn_to(call.attempt)  # for a stream that is closed before it is read
 
-    # -- for the stream ----------------------------------------------------------------------
+    # -- called by the stream ----------------------------------------------------------------
 
     @property
     def terminal(self) -> ev.Done | ev.Error | None:
-        """How the call ended; `None` while it has not."""
+        """The terminal event of the call; `None` until it ends."""
         return self._builder.terminal
 
     @property
     def message(self) -> AssistantMessage:
-        """The partial message; complete after the terminal event."""
+        """The message so far; complete after the terminal event."""
         message = self._builder.message
         call = self.call
         if self.terminal is None and self._under_way is not None:
@@ -97,29 +97,29 @@ class Driver:
         return message
 
     def expect_result(self) -> None:
-        """Hand out nothing before the end, unless events have been handed out already."""
+        """Deliver no events before the end, unless events were delivered already."""
         self.result_only = not self._handed_out
 
     def interrupt(self) -> None:
-        """End the wait of whoever reads, because the caller closes the stream."""
+        """Interrupt the task that reads, because the caller closes the stream."""
         if self._watchdog.waiting is not None:
             self._watchdog.interrupt(abandoned())
 
     async def pause(self) -> None:
-        """Return when whoever reads has been handed a batch, or has left."""
+        """Wait until the reading task has received a batch, or has ended."""
         if self._moved is None:
             self._moved = asyncio.Event()
         self._moved.clear()
         await self._moved.wait()
 
     def part(self) -> Batch:
-        """Return, once, what a stream that was closed from outside still owes its reader."""
+        """Return, once, the last events for the reader of a stream that was closed from outside."""
         parting = self._parting
         self._parting = []
         return parting
 
     async def close(self) -> None:
-        """End a call that has not ended, and close what was opened for it alone."""
+        """End the call if it has not ended, and close what was opened only for it."""
         self._abandon()
         if self._on_close is not None:
             on_close = self._on_close
@@ -127,10 +127,10 @@ class Driver:
             await on_close()
 
     async def drive(self) -> AsyncGenerator[Batch, None]:
-        """Yield every batch that the caller gets, having shown it to the observers."""
+        """Yield every batch for the caller, after the observers have received it."""
         watchdog = self._watchdog
         builder = self._builder
-        self.call.started_at = self.call.clock.time()  # anew: work begins with the first read
+        self.call.started_at = self.call.clock.time()  # reset: work begins with the first read
         log.info("call %s: %s begins", self.call.id, self.call.model)
         try:
             while builder.terminal is None:
@@ -153,9 +153,9 @@ class Driver:
                     batch = self._broken(error)
                 if current is not None and source is not None and source.kept > current.limit:
                     batch, outcome = self._bounded(batch, current, outcome)
-                # a start is not yet an event of the provider
+                # `Start` does not count as an event of the provider
                 is_event = batch and source is not None and type(batch[0]) is not ev.Start
-                if watchdog.back(bool(is_event)):  # a plugin let a cancellation go no further
+                if watchdog.back(bool(is_event)):  # a plugin swallowed a cancellation
                     batch, outcome = self._stifled(batch, watchdog.recover(), outcome)
                 if not batch:
                     continue
@@ -178,12 +178,12 @@ class Driver:
                     self._release_closers()
 
     def _release_closers(self) -> None:
-        """Let whoever waits in `pause` go on."""
+        """Wake the tasks that wait in `pause`."""
         if self._moved is not None:
             self._moved.set()
 
     def _abandon(self) -> None:
-        """End a call without a reader."""
+        """End a call that was abandoned by its reader."""
         if self.terminal is None:
             self._parting = self._cut(abandoned())
             self._end(self._parting, Outcome.CANCELLED)
@@ -192,19 +192,22 @@ class Driver:
     # -- attempts ----------------------------------------------------------------------------
 
     async def _begin(self) -> tuple[Batch, Outcome | None]:
-        """Wait, begin the next attempt, and return its first events; or how it ended at a gate."""
+        """Wait, begin the next attempt, and return its first events.
+
+        If a gate refuses the attempt, return its outcome as well.
+        """
         call = self.call
         if not call.attempts:
             call.context = await read_media(call.context)
             call.size = size_of(call.context)
         else:
-            await self._release()  # which the loop goes on with even in a sleep of nothing
+            await self._release()  # gives the event loop a chance to run, even for a sleep of 0 s
             await call.clock.sleep(self._retries.delay)
         first: Batch = []
         while True:
             target = self._retries.target
             if call.attempts or target is not call.attempt.target:
-                self._turn_to(target)  # the call began with the first one
+                self._turn_to(target)  # the call already began with the first target
             first += self._retries.take_notices()
             if call.attempt.options.download_media:
                 call.context = await downloaded(call.context, call.attempt)
@@ -240,7 +243,7 @@ class Driver:
         self._builder.turn_to(target.model.provider, target.model.id)
 
     def _end(self, batch: Batch, outcome: Outcome) -> None:
-        """End the attempt, whose last events these are, as its outcome's transition says."""
+        """End the attempt with these last events, by the transition for this outcome."""
         row = TRANSITIONS[outcome]
         terminal: Any = batch[-1]
         log.debug("call %s: attempt %d %s", self.call.id, self.call.attempts, outcome)
@@ -258,7 +261,7 @@ class Driver:
             batch[-1] = self._retries.ended(terminal, shown and not self.result_only)
 
     def _interrupted(self, reason: Failure | None) -> tuple[Batch, Outcome | None]:
-        """Return the outcome of a cancellation; other cancellations are re-raised."""
+        """Return the outcome of a cancellation by swink; re-raise other cancellations."""
         if reason is None:
             raise asyncio.CancelledError
         source = None if self._under_way is None else self._under_way.source
@@ -282,17 +285,17 @@ class Driver:
     def _bounded(
         self, batch: Batch, current: UnderWay, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return the events of an answer that exceeds the size limit."""
+        """Return the events for an answer that exceeds the size limit."""
         if batch and type(batch[-1]) is ev.Error:
             return batch, outcome
         return self._instead(batch, too_large(current.limit)), Outcome.BOUNDED
 
     def _instead(self, batch: Batch, reason: Failure) -> Batch:
-        """Return the events with a different end."""
+        """Return the batch with another ending, for this reason."""
         return _unended(batch) + self._cut(reason)
 
     def _broken(self, error: Exception) -> Batch:
-        """Return the last events for an exception; the source handles exceptions of its input."""
+        """Return the last events for an exception; the source handles those of the input."""
         if self._under_way is not None and self._under_way.source is not None:
             try:
                 return self._under_way.source.fail(error)
@@ -305,16 +308,16 @@ class Driver:
         return self._cut(failure)
 
     def _cut(self, failure: Failure) -> Batch:
-        """Return the last events of an attempt cut from outside: ends of blocks, then the error."""
+        """Return the last events of an attempt that ends early: ends of blocks, then the error."""
         current = self._under_way
         if current is not None and current.source is not None:
             return current.source.cut(failure)
-        if current is None and self.call.attempts:  # facts learned by the last attempt are lost
+        if current is None and self.call.attempts:  # facts about the last attempt would be lost
             self._turn_to(self._retries.target)
         return [ev.Start(), self.call.error(failure)]
 
     async def _release(self) -> None:
-        """Close the source of the attempt that has ended, whatever its plugin says to that."""
+        """Close the source of the attempt that has ended; log exceptions of the plugin."""
         source = self._ended
         self._ended = None
         if source is not None:
@@ -330,7 +333,7 @@ class Driver:
     def _account(
         self, batch: Batch, terminal: Any, current: UnderWay | None, outcome: Outcome
     ) -> None:
-        """Settle the charge of the attempt, price its last event, and add both to the sums."""
+        """Settle the charge of the attempt, price its last event, and add both to the totals."""
         call = self.call
         if type(terminal) is ev.Error:
             if terminal.title is None:
@@ -346,7 +349,7 @@ class Driver:
         is_done = type(terminal) is ev.Done
         is_complete = is_done or (source is not None and source.completed)
         if not is_done and terminal.error_kind is Kind.PROTOCOL:
-            is_complete = False  # the frame with the final usage may be the damaged one
+            is_complete = False  # the damaged frame may be the one with the final usage
         is_settled = is_complete and usage is not None and None not in (usage.input, usage.output)
         if is_settled or not has_left(attempt, terminal, outcome):
             terminal.cost = attempt.price(usage, terminal.cost, now)
@@ -359,13 +362,13 @@ class Driver:
         call.add(usage, terminal.cost, attempt.charge)
 
     def _tokens_seen(self, batch: Batch) -> int:
-        """Estimate the tokens of the answer so far, with those of the last events."""
+        """Estimate the output tokens of the answer so far, including those of the last events."""
         more: Any = (event for event in batch if type(event) in DELTAS)
         text = "".join((self._builder.received, *(event.delta for event in more)))
         return ceil(text_tokens(text).tokens)
 
     def _free(self, error: ev.Error) -> None:
-        """Give back what can be given back before the next attempt."""
+        """Free resources before the next attempt."""
         if self.call.http is not None:
             self.call.http.close_idle()
         provider = self.call.attempt.target.binding.provider
@@ -375,7 +378,7 @@ class Driver:
     # -- delivery ----------------------------------------------------------------------------
 
     def _deliver(self, batch: Batch) -> None:
-        """Show a batch to the observers and fold it into the message."""
+        """Pass a batch to the observers and add it to the message."""
         call = self.call
         current = self._under_way
         if current is not None and not current.content_shown:
@@ -383,7 +386,7 @@ class Driver:
         attempt = call.attempt
         if attempt.first_event_at is None and not SAYING.isdisjoint(map(type, batch)):
             attempt.show_content(call.clock.time())
-        self._builder.feed(batch)  # first: who changes events spoils no message
+        self._builder.feed(batch)  # before observers can change events
         terminal: Any = batch[-1]
         if type(terminal) in TERMINAL:
             call.ended_at = call.clock.time()

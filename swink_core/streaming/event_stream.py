@@ -1,7 +1,7 @@
-"""`EventStream`: what callers iterate, and every way to leave it.
+"""`EventStream`: the object that callers iterate over, and all ways to end it early.
 
-The driving generator holds the `Driver`, never the `EventStream`, so that a forgotten stream is
-collected at once and its connection closed by the event loop's generator hooks.
+The driving generator refers to the `Driver`, never to the `EventStream`, so that a forgotten stream
+is garbage collected at once, and the event loop's generator hooks close its connection.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class EventStream(AsyncOnly):
 
     @property
     def text(self) -> AsyncGenerator[str, None]:
-        """The text of the answer, piece by piece, each what one network read brought.
+        """The text of the answer, in pieces; each piece is the text of one network read.
 
-        Raises like `result()`, and also raises a `StreamError` that would restart the call after
-        text was delivered.
+        Raises the same exceptions as `result()`. Also raises a `StreamError` if the call would have
+        to restart after text was delivered.
         """
         return self._pieces(self._text())
 
@@ -84,7 +84,7 @@ class EventStream(AsyncOnly):
             yield batch
 
     async def __aiter__(self) -> AsyncGenerator[ev.Event, None]:
-        # the iterator over a batch is kept on the stream: a loop left by break can be resumed
+        # the iterator over a batch is stored, so that a loop left by `break` can be resumed
         for event in self._rest:
             yield event
         while batch := await self._next() or self._driver.part():
@@ -93,7 +93,7 @@ class EventStream(AsyncOnly):
                 yield event
 
     def _next(self) -> Awaitable[Batch]:
-        """Return an awaitable for the next batch, which is empty at the end."""
+        """Return an awaitable for the next batch; the batch is empty at the end."""
         driving = self._driving or self._start()
         if driving.ag_running:
             raise RuntimeError(READ_BY_ANOTHER)
@@ -102,9 +102,10 @@ class EventStream(AsyncOnly):
     async def result(self) -> AssistantMessage:
         """Read to the end and return the message.
 
-        A dropped stream is begun again, within the retry policy, if no events were handed out
-        before. While another task reads the stream, this waits until that one has read to the end
-        or left. Raises the `StreamError` of the failure's kind; its `partial` holds what came.
+        If no events were delivered before, an attempt that fails is retried within the retry
+        policy. If another task reads the stream, this waits until that task has read to the end or
+        stopped. Raises the `StreamError` of the failure's kind; its `partial` contains the message
+        so far.
         """
         while self._driving is not None and self._driving.ag_running:
             await self._driver.pause()
@@ -118,20 +119,21 @@ class EventStream(AsyncOnly):
         return self.message
 
     def observe(self, event: ev.AssistantMessageEvent) -> None:
-        """Show an event from outside the stream, also before its start or after its end, to
-        observers with `other_events`.
+        """Pass an event of another class to observers with `other_events`.
+
+        May be called before the stream starts and after it ends.
         """
         self._driver.observers.show_other(event)
 
     async def aclose(self) -> None:
-        """Close the connection at once, from any task; a second call does nothing.
+        """Close the connection at once. May be called from any task; further calls do nothing.
 
         A task that reads the stream gets `Error(aborted)`, and its loop ends.
         """
         self._driver.interrupt()
         driving = self._driving or self._start()
         self._closed = True
-        while driving.ag_running:  # a reader or another closer is at it, and is soon done
+        while driving.ag_running:  # a reader or another closer runs it, and will soon be done
             await self._driver.pause()
         await driving.aclose()
         await self._driver.close()  # for a stream that was never read

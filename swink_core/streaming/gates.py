@@ -1,7 +1,8 @@
-"""The gates of a client: they admit or refuse each attempt, and learn how it ended.
+"""The gates of a client: they admit or refuse each attempt, and are notified when it ends.
 
-Gates fail closed. A gate that counts money or requests and then raises has lost count: the call
-ends before a request is sent, or, after an exception from `leave`, the next attempt fails.
+Gates fail closed. If a gate that counts money or requests raises, its counts can no longer be
+trusted: the call ends before a request is sent, or, after an exception from `leave`, the next
+attempt fails.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 log = logging.getLogger(__name__)
 
 GATE_FAULT = "gate"
-"""The code of a failure that a gate's own exception caused."""
+"""The code of a failure caused by a gate's own exception."""
 
 
 class Entrance:
-    """A gate, and whether its methods name `attempt`: their signatures are read once."""
+    """A gate, and whether its methods have a parameter `attempt`; signatures are inspected once."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate: Any = gate
@@ -37,14 +38,14 @@ class Entrance:
         self._leave_takes_attempt = _names_attempt(gate.leave)
 
     async def enter(self, attempt: Attempt) -> None:
-        """Ask the gate to admit an attempt. Raises what the gate raises."""
+        """Call the gate's `enter` for an attempt. Raises what the gate raises."""
         if self._enter_takes_attempt:
             await self.gate.enter(attempt.target, attempt=attempt)
         else:
             await self.gate.enter(attempt.target)
 
     def leave(self, attempt: Attempt, terminal: Done | Error) -> Any:
-        """Pass the end of an attempt to the gate."""
+        """Call the gate's `leave` with the last event of an attempt."""
         if self._leave_takes_attempt:
             return self.gate.leave(attempt.target, terminal, attempt.response, attempt=attempt)
         return self.gate.leave(attempt.target, terminal, attempt.response)
@@ -60,8 +61,8 @@ def _names_attempt(method: Any) -> bool:
 class ClientGates:
     """The gates of one client, in order, and the exceptions of `leave` not yet reported.
 
-    Each such exception fails exactly one later attempt of the client, which reports it. Which gates
-    an attempt has entered is the attempt's own state: `entered`.
+    Each such exception fails exactly one later attempt of the client, which reports it. Each
+    attempt has its own list `entered` of the gates that admitted it.
     """
 
     def __init__(self, gates: Sequence[Gate]) -> None:
@@ -93,7 +94,7 @@ class ClientGates:
         return None
 
     def leave(self, call: Call, entered: list[Entrance], terminal: Done | Error) -> None:
-        """Pass the end of the attempt to the gates entered for it, the last one first."""
+        """Call `leave` of the gates that admitted the attempt, the last one first."""
         attempt = call.attempt
         while entered:
             entrance = entered.pop()
@@ -108,7 +109,7 @@ class ClientGates:
 
 
 def _fault(call: Call, gate: Gate, method: str, error: Exception) -> Failure:
-    """Log the exception of a gate, and describe it as a failure that hides secrets."""
+    """Log the exception of a gate, and return it as a failure without secrets."""
     name = type(gate).__name__
     log.error("gate %s raised in %s:\n%s", name, method, call.trace(error))
     place = _place(gate, method, error)
@@ -129,7 +130,7 @@ def _failure_of(error: StreamError) -> Failure:
 
 
 def _place(gate: Gate, method: str, error: Exception) -> str:
-    """Return ` (folder/file.py:line)`: where the gate raised, else where its method begins."""
+    """Return ` (folder/file.py:line)` where the gate raised, or else where its method begins."""
     home = type(gate).__module__
     owner, place = raised_at(error, lambda module: module == home)
     if owner:

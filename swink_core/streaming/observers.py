@@ -15,20 +15,21 @@ from swink_core.vocabulary.outcome import StopReason
 log = logging.getLogger(__name__)
 
 Observer = Callable[[Sequence[AssistantMessageEvent]], object]
-"""Deliver events to an observer, in order."""
+"""A function that delivers events to an observer, in order."""
 
 
 class Observers:
-    """The `on_event` hooks of every plugin of a call, each bound to the arguments it names.
+    """The `on_event` hooks of all plugins of a call, each bound to the arguments that it takes.
 
-    `bound` is who still observes, by name; one that raises is left out of the rest of the call.
+    `bound` contains the active observers by name. One that raises is removed for the rest of the
+    call.
     """
 
     def __init__(self, call: Call, bindings: Iterable[Binding]) -> None:
         self._call = call
-        # by name: shared plugins are bound to every target's provider, and observe once
+        # by name: a shared plugin is bound to the provider of each target, but observes once
         self.bound: dict[str, Observer] = {}
-        self._others: set[str] = set()  # whose plugins receive events other than a stream's
+        self._others: set[str] = set()  # names of plugins with `other_events`
         for binding in bindings:
             for impl in reversed(binding.hook.on_event.get_hookimpls()):
                 self.bound.setdefault(impl.plugin_name, _bind(impl.function, impl.argnames, call))
@@ -38,19 +39,19 @@ class Observers:
             self.bound["log"] = _bind(partial(log.debug, "call %s: %r", call.id), ["event"], call)
 
     def show_other(self, event: AssistantMessageEvent) -> None:
-        """Show an event from outside the stream to observers with `other_events`."""
+        """Pass an event of another class to observers with `other_events`."""
         self.show([event], {n: observer for n, observer in self.bound.items() if n in self._others})
 
     def show(
         self, batch: Sequence[AssistantMessageEvent], to: Mapping[str, Observer] | None = None
     ) -> None:
-        """Show events, in order, to these observers, or to everyone."""
+        """Pass events, in order, to these observers, or to all."""
         for name, observer in [*(self.bound if to is None else to).items()]:
             try:
                 observer(batch)
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # whose cancellation would it be?
+            except BaseException as error:  # a cancellation cannot be meant for an observer
                 trace = self._call.trace(error)
                 log.error(
                     "observer %s raised an exception and is disabled for this call:\n%s",
@@ -69,7 +70,7 @@ def _bind(hook: Callable[..., Any], names: Sequence[str], call: Call) -> Observe
 
 
 def log_end(call: Call, terminal: Done | Error) -> None:
-    """Write to the log how a call ended."""
+    """Log how a call ended."""
     if isinstance(terminal, Done):
         log.info("call %s: %s done: %s", call.id, call.model, terminal.stop_reason)
         return

@@ -1,4 +1,4 @@
-"""When a failed attempt is made again, where, and after what wait.
+"""Decides whether a failed attempt is retried, on which model, and after which wait.
 
 A call is retried before any output was delivered, or if the caller allowed a restart: first on the
 same target, as often as the kind of failure and the policy allow, then on the next target of the
@@ -25,14 +25,14 @@ FINAL = "total"
 
 
 def is_retryable(error: ev.Error) -> bool:
-    """Tell whether the same call may succeed later, whatever the policy allows."""
+    """Return True if the same call may succeed later, regardless of the retry policy."""
     return KINDS[error.error_kind or Kind.UNKNOWN].retries > 0 and most_retries(error.code) != 0
 
 
 class Retries:
     """Counts retries per kind on each target, and the waits of the whole call.
 
-    `target` is what the next attempt is made on, `delay` the wait before it.
+    `target` is the target of the next attempt, `delay` the wait before it in seconds.
     """
 
     def __init__(self, call: Call, targets: Sequence[Target]) -> None:
@@ -48,8 +48,9 @@ class Retries:
         self._waits: dict[Kind, Iterator[float | None]] = {}
 
     def ended(self, terminal: ev.Done | ev.Error, seen: bool) -> ev.Done | ev.Error | ev.Retry:
-        """Return the event for the end of an attempt: a retry, or the end of the call. `seen`:
-        output was delivered.
+        """Return the event for the end of an attempt: a retry, or the end of the call.
+
+        `seen` says whether output was delivered.
         """
         if isinstance(terminal, ev.Done) or terminal.stop_reason != "error":
             return terminal
@@ -58,7 +59,7 @@ class Retries:
         return self.after(terminal) or terminal
 
     def after(self, error: ev.Error) -> ev.Retry | None:
-        """Return the retry after a failed attempt, or `None` if the failure is final."""
+        """Return the `Retry` event after a failed attempt, or `None` if the failure is final."""
         if error.code == FINAL:
             return None
         kind = error.error_kind or Kind.UNKNOWN
@@ -66,12 +67,12 @@ class Retries:
         return self._again(error) or (self._on_next_target(error) if falls_back else None)
 
     def pass_over(self, why: str) -> None:
-        """Turn to the next target, because a gate refused this one."""
+        """Continue with the next target, because a gate refused this one."""
         self._notices.append(ev.Notice("target_passed_over", f"{self.target.model}: {why}"))
         self._move_on()
 
     def take_notices(self) -> list[ev.Notice]:
-        """Return which targets were passed over, once."""
+        """Return notices about the targets that were skipped; each notice is returned once."""
         notices = self._notices
         self._notices = []
         return notices
@@ -117,7 +118,7 @@ class Retries:
     def _backoff(self, kind: Kind, policy: RetryPolicy) -> float:
         try:
             import backoff
-        except OSError:  # out of descriptors, which an import needs too
+        except OSError:  # out of file descriptors, which an import needs too
             return policy.base
         if kind not in self._waits:
             self._waits[kind] = backoff.expo(policy.factor, policy.base, policy.max_delay)

@@ -1,4 +1,4 @@
-"""The attempt under way, and the outcomes by which it ends.
+"""The current attempt of a call, and the outcomes with which an attempt ends.
 
 An attempt ends with one of seven outcomes. `TRANSITIONS` has a row for each, which `Driver._end`
 carries out: no other code ends an attempt.
@@ -25,7 +25,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
     """The provider, the connection or a plugin failed."""
     CUT = "cut"
-    """A time limit passed."""
+    """A time limit was exceeded."""
     BOUNDED = "bounded"
     """The answer grew beyond `max_output_chars`."""
     CANCELLED = "cancelled"
@@ -37,10 +37,11 @@ class Outcome(StrEnum):
 
 
 class Transition(NamedTuple):
-    """The consequences of an outcome. Gates that the attempt entered are notified of each.
+    """The consequences of an outcome. Gates that admitted the attempt are always notified.
 
-    `is_final`: the call ends, unless the policy makes a retry. `may_retry`: an attempt that had
-    begun may be followed by a retry. Each attempt that has begun is charged, see `Attempt.settle`.
+    `is_final` means that the call ends, unless the policy allows a retry. `may_retry` means that a
+    retry may follow an attempt that had begun. Each attempt that has begun is charged, see
+    `Attempt.settle`.
     """
 
     is_final: bool = True
@@ -58,17 +59,17 @@ TRANSITIONS: dict[Outcome, Transition] = {
 }
 
 UNSENT = frozenset(code for code, row in CODES.items() if row.unsent)
-"""The codes of failures after which the provider has not seen the request."""
+"""The codes of failures after which the provider has not received the request."""
 
 REFUSED_FROM = 300
-"""HTTP statuses from here on mean that no answer began (RFC 9110 section 15)."""
+"""From this HTTP status on, no answer has begun (RFC 9110 section 15)."""
 
 
 class UnderWay:
     """An attempt from its first gate to its end, with the state that plugins do not see.
 
-    `entered` are the gates that have admitted it, `source` makes its events once it has begun, and
-    `content_shown` tells whether the caller has been handed content of it.
+    `entered` are the gates that have admitted it, `source` produces its events once it has begun,
+    and `content_shown` is true if the caller has received content of it.
     """
 
     def __init__(self, attempt: Attempt) -> None:
@@ -78,11 +79,11 @@ class UnderWay:
         self.has_begun = False
         self.content_shown = False
         self.limit = attempt.options.max_output_chars or inf
-        """Characters that the answer may have."""
+        """The most characters that the answer may have."""
 
 
 def outcome_of(terminal: object) -> Outcome:
-    """Name the outcome of an attempt that its source ended with this event."""
+    """Return the outcome of an attempt whose source ended with this event."""
     return Outcome.COMPLETED if type(terminal) is Done else Outcome.FAILED
 
 
@@ -90,10 +91,11 @@ _FROM_OUTSIDE = {Outcome.CUT, Outcome.BOUNDED, Outcome.CANCELLED}
 
 
 def has_left(attempt: Attempt, terminal: Done | Error, outcome: Outcome) -> bool:
-    """Tell whether a provider may bill an attempt that ended with this event.
+    """Return True if a provider may bill an attempt that ended with this event.
 
-    It may, once a request left by HTTP and was not refused. A hand-written `stream` hook may have
-    sent a request by itself: its attempt counts as sent if it was ended from outside.
+    This is the case if a request was sent by HTTP and was not refused. A `stream` hook that is
+    written by hand may have sent a request by itself: its attempt counts as sent if it was ended
+    from outside.
     """
     if attempt.response is not None:
         return attempt.response.status < REFUSED_FROM

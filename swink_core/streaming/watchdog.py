@@ -1,12 +1,12 @@
 """The time limits of a call (first event, idle between reads, total), and closing from outside.
 
-While the stream waits for its source, the waiting task is known here. Interrupting it cancels
-that task with a reason; the stream catches the cancellation, takes it back (`uncancel`) and ends
-with the reason. A cancellation of anyone else's passes through. One timer serves all limits of a
-call and is re-armed only when it fires: a read costs a few assignments.
+While the stream waits for its source, this module knows the waiting task. `interrupt` cancels that
+task with a reason; the stream catches the cancellation, revokes it (`uncancel`) and ends with the
+reason. Cancellations by other code pass through. One timer serves all limits of a call and is set
+again only when it fires, so that a read costs only a few assignments.
 
-The time that the consumer spends between two waits counts only for the total limit. All other times
-are waiting time: the clock's time minus the consumer's time so far.
+The time that the caller spends between two waits counts only for the total limit. All other times
+are waiting time: the clock's time minus the caller's time so far.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from swink_core.vocabulary.options import Timeouts
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 Stage = Literal["between", "begun", "first_event", "streaming"]
-"""How far an attempt is: none under way, begun but not waited for, waiting for its first event,
-or having had one."""
+"""The state of the current attempt.
+
+`between`: there is none. `begun`: it has begun, and nothing was awaited yet. `first_event`: it
+waits for its first event. `streaming`: it has had its first event.
+"""
 
 
 class Watchdog:
-    """Watches the waits of one call. `reason` says why it interrupted the current one."""
+    """Limits the waits of one call. `reason` says why it interrupted the current one."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -36,26 +39,26 @@ class Watchdog:
         self.waiting: asyncio.Task[object] | None = None
         self._call_started: float | None = None
         self._left = 0.0  # when the last wait ended
-        self._away = 0.0  # the events that the consumer has taken
+        self._away = 0.0  # the time that the consumer has used so far
         self._stage: Stage = "between"
         self._fired_unheard = False  # the timer fired while no wait was in progress
         self._settle: float | None = None
         self._cancel_timer: Callable[[], None] | None = None
 
     def begin_attempt(self, limits: Timeouts, source: Source) -> None:
-        """Start the limits of an attempt on this source, at the next wait."""
+        """Start the limits of an attempt on this source, from the next wait."""
         self.limits = limits
         self._source = source
         self._window_chars = 0
         self._stage = "begun"
 
     def end_attempt(self) -> None:
-        """Leave only the total limit, until the next attempt begins."""
+        """Keep only the total limit until the next attempt begins."""
         self._stage = "between"
         self._settle = None
 
     def wait(self) -> None:
-        """Mark that the current task waits for the source from now on."""
+        """Record that the current task waits for the source from now on."""
         task = asyncio.current_task()
         self.waiting = task
         self._cancelling = task.cancelling() if task is not None else 0
@@ -74,9 +77,10 @@ class Watchdog:
             self._arm()
 
     def back(self, has_events: bool) -> bool:
-        """Mark that the wait is over, with events or without.
+        """Record that the wait is over, with events or without.
 
-        Return whether it was cancelled, by us or by anyone, whatever became of that.
+        Return True if the task was cancelled during the wait, by this object or by other code, even
+        if the cancellation was swallowed.
         """
         task = self.waiting
         self.waiting = None
@@ -91,7 +95,7 @@ class Watchdog:
         )
 
     def expect_end(self, seconds: float) -> None:
-        """Limit what remains of the attempt, from the first time that it is called."""
+        """Limit the time for the rest of the attempt. Only the first call has an effect."""
         if self._settle is None:
             self._settle = self.clock.time() - self._away + seconds
             self._arm()
@@ -103,7 +107,7 @@ class Watchdog:
             self.waiting.cancel()
 
     def recover(self) -> Failure | None:
-        """Return the reason if the cancellation at hand is ours, and take it back."""
+        """Return the reason if this object caused the current cancellation, and revoke it."""
         reason = self.reason
         task = asyncio.current_task()
         if reason is None or task is None:
@@ -141,7 +145,7 @@ class Watchdog:
         return due
 
     def _arm(self) -> None:
-        """Set the timer to the earliest moment at which any limit could pass."""
+        """Set the timer to the earliest time at which any limit could be exceeded."""
         self._disarm()
         self._fired_unheard = False
         limits = self.limits
@@ -156,7 +160,7 @@ class Watchdog:
 
     def _fire(self) -> None:
         self._cancel_timer = None
-        if self.waiting is None:  # a slow consumer takes the time
+        if self.waiting is None:  # the consumer is busy
             self._fired_unheard = True
             return
         now = self.clock.time()

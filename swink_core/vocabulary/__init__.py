@@ -1,1 +1,1 @@
-"""Data and protocol classes for all other packages, without I/O."""
+"""Data types and interfaces that all other packages use. They do no I/O."""

@@ -1,11 +1,12 @@
-"""The charge for an attempt: reserved before it begins, settled by its reported usage.
+"""The charge for an attempt: an amount reserved before it begins, and the final amount.
 
     reserved    the upper bound of the prompt, and as output `max_tokens` or a typical answer
-    settled     the cost of the usage that the provider reported, and nothing else
-    estimated   without that: the estimated prompt, and the larger of the output that was seen and
-                what the model writes in the time that has passed, up to the reserved output
+    final       the cost of the usage that the provider reported, and nothing else
+    estimated   if nothing was reported: the estimated prompt, and as output the larger of what
+                arrived and what the model can write in the time that has passed, up to the
+                reserved output
 
-Everything is priced by `cost_of`.
+All prices are computed by `cost_of`.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from swink_core.vocabulary.structs import replace
 from swink_core.vocabulary.tokens import Estimate, MediaTokens, prompt_tokens
 
 TYPICAL_OUTPUT = 4_096
-"""Tokens of an answer for which neither the call nor the catalogue gives a length."""
+"""The assumed output tokens of an answer if neither the call nor the catalogue gives a length."""
 
 OUTPUT_RATE = 150.0
-"""Tokens a second that a model writes for which the catalogue gives no rate."""
+"""The assumed output tokens per second of a model if the catalogue gives no rate."""
 
 LONG = 3600
-"""Seconds from which on a cache is one that keeps things long."""
+"""From this time to live in seconds on, cache writes have the price of long-lived ones."""
 
 _DEFAULT_MEDIA = MediaTokens()
 
 _ANSWERS = ("n", "num_generations", "candidateCount", "best_of")
-"""Names of the number of answers to one prompt, in the APIs that give several."""
+"""The fields with the number of answers to one prompt, in APIs that support several."""
 
 _TERMS = ("service_tier", "speed", "serviceTier")
-"""Names of what an API bills by another price."""
+"""The fields that select a service with other prices."""
 
 
 def dollars_of(cost: Cost | None) -> float | None:
@@ -51,17 +52,17 @@ def dollars_of(cost: Cost | None) -> float | None:
 
 
 def tokens_of(usage: Usage) -> int:
-    """Return the tokens of prompt and output; an unknown number counts for nothing."""
+    """Return the tokens of prompt and output together; an unknown number counts as 0."""
     return max(usage.total or 0, (usage.input or 0) + (usage.output or 0))
 
 
 def keeps_long(options: StreamOptions) -> bool:
-    """Tell whether a call's cache writes are kept for an hour or more."""
+    """Return True if a call's cache writes are kept for an hour or more."""
     return options.cache is not None and (options.cache.ttl or 0) >= LONG
 
 
 def reserved_output(info: ModelInfo | None, options: StreamOptions) -> int:
-    """Return the tokens to reserve for the answers of a call."""
+    """Return the number of output tokens to reserve for a call."""
     output = options.max_tokens
     if output is None:
         output = (info.typical_output if info is not None else None) or TYPICAL_OUTPUT
@@ -85,7 +86,7 @@ def _values(extra: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:
 def reservation(
     info: ModelInfo | None, provider: ProviderInfo | None, context: Context, options: StreamOptions
 ) -> Charge:
-    """Return the reservation for a call, by the upper bound of the estimated prompt."""
+    """Return the amount to reserve for a call, using the upper bound of the estimated prompt."""
     return reserved(int(prompt_of(provider, context, options, info).most), info, options)
 
 
@@ -95,9 +96,9 @@ def prompt_of(
     options: StreamOptions,
     info: ModelInfo | None = None,
 ) -> Estimate:
-    """Estimate the tokens of a prompt, with the tools and fields that go out beside it.
+    """Estimate the tokens of a prompt, including the tools and fields that are sent with it.
 
-    The rules for media are those of the model (`info`), by default those of the provider.
+    Media are counted by the rules of the model (`info`), or else by those of the provider.
     """
     rules = (place.media for place in (info, provider) if place is not None)
     media = next(filter(None, rules), _DEFAULT_MEDIA)
@@ -107,16 +108,16 @@ def prompt_of(
 def reserved(
     prompt: int, info: ModelInfo | None, options: StreamOptions, at: datetime | None = None
 ) -> Charge:
-    """Return the reservation for a prompt of so many tokens (`at`: when; `None`: now).
+    """Return the amount to reserve for a prompt of so many tokens.
 
-    The prompt may be written to a cache at a higher price, if the call caches; a service tier that
-    the request names has its price.
+    `at` is the time whose prices apply (`None`: now). If the call caches, the prompt is assumed to
+    be written to the cache, which may cost more. A service tier that the request names is included.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
     usage = Usage(prompt, output, extra=terms)
     costs = [_priced(usage, info, options, at)]
-    if terms:  # a provider may serve at its usual price instead
+    if terms:  # the provider may serve it at the usual price instead
         costs.append(_priced(replace(usage, extra={}), info, options, at))
     if options.cache is not None or _holds_marks(options.extra):
         costs.append(_priced(replace(usage, cache_write=prompt), info, options, at))
@@ -130,7 +131,7 @@ def requested_terms(options: StreamOptions) -> dict[str, str]:
 
 
 def reports_terms(usage: Usage) -> bool:
-    """Tell whether usage reports the service tier or speed that the provider bills."""
+    """Return True if usage reports the service tier or speed that the provider bills."""
     return not usage.extra.keys().isdisjoint(_TERMS)
 
 
@@ -154,10 +155,10 @@ def completed_usage(
     info: ModelInfo | None,
     options: StreamOptions,
 ) -> Usage:
-    """Return the usage to charge where the provider's own is missing or not final.
+    """Return the usage to charge if the provider's own is missing or not final.
 
-    `prompt` and `seen` are the estimated tokens of the prompt and of the output that came, in
-    `seconds`. Reported numbers stand; those of an answer that is not complete are the least.
+    `prompt` and `seen` are the estimated tokens of the prompt and of the output that arrived in
+    `seconds`. Reported numbers are kept; if the answer is not complete, they are lower bounds.
     """
     usage = reported if reported is not None else Usage()
     if usage.input is not None:

@@ -1,4 +1,4 @@
-"""Values held to the annotations of their class, by msgspec."""
+"""Check values against the annotations of their class, with msgspec."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def annotations_of(kind: Any) -> dict[str, Any]:
 
 
 class LayeredExtra(dict[str, Any]):
-    """The `extra` of a call over a client's, both of which were checked.
+    """The merged `extra` of a call and its client, both of which were checked.
 
-    `over` is the part that replaces other fields of the request: those in which options of the
-    client go out, and which the call names in its `extra`. `own` is the call's `extra` alone, and
-    `inherited` are the options of the client.
+    `over` is the part that replaces other fields of the request: those that the call names in its
+    `extra` and that come from options of the client. `own` is the call's `extra` alone, and
+    `inherited` are the names of the client's options.
     """
 
     def __init__(
@@ -44,21 +44,21 @@ class LayeredExtra(dict[str, Any]):
 
 
 def held_to(annotation: Any, value: Any) -> Any:
-    """Return a value as an annotation has it: a word as its enum's member, a list as a tuple.
+    """Check a value against an annotation, and convert strings to enum members, lists to tuples.
 
-    Raises ValueError with the expected values; of the actual value, it shows at most a word.
+    Raises ValueError with the expected values; of the actual value, it shows at most a single word.
     """
     classes, kept = _known(annotation)
-    if classes and not isinstance(value, annotation):  # msgspec takes mappings for them
+    if classes and not isinstance(value, annotation):  # msgspec would accept mappings for them
         raise ValueError(f"expected {' or '.join(classes)}, got `{type(value).__name__}`")
     if classes or type(value) in kept or isinstance(value, LayeredExtra):
         return value
-    # of a subclass of float, numpy's for one, msgspec knows nothing
+    # msgspec does not support subclasses of float, such as numpy's
     if isinstance(value, float) and not isfinite(value := float(value)):
         raise ValueError("expected a finite number")
     try:
         return msgspec.convert(value, annotation)
-    except AttributeError:  # of an object with `[]`, which msgspec takes for a mapping
+    except AttributeError:  # an object with `[]`, which msgspec takes for a mapping
         raise ValueError(f"expected `dict`, got `{type(value).__name__}`") from None
     except msgspec.ValidationError as error:
         said = str(error).replace("null`", "None`").replace("`object`", "`dict`")
@@ -69,8 +69,10 @@ def held_to(annotation: Any, value: Any) -> Any:
 
 @cache
 def _known(annotation: Any) -> tuple[list[str], set[Any]]:
-    """Return the classes of an annotation, and types that accept any value unchanged: msgspec would
-    inspect the annotation again for each, which takes ten times as long.
+    """Return the classes in an annotation, and the types that accept any value unchanged.
+
+    The result is cached: msgspec would inspect the annotation again for each value, which takes ten
+    times as long.
     """
     parts = (annotation, *get_args(annotation))
     alone = parts if get_origin(annotation) in (Union, UnionType) else (annotation,)
@@ -86,7 +88,7 @@ def _meant(annotation: Any) -> str | None:
 
 
 def _words(annotation: Any) -> Iterator[str]:
-    """Yield the words that an annotation takes."""
+    """Yield the strings that an annotation accepts."""
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         yield from annotation
     elif isinstance(annotation, str):
@@ -102,9 +104,9 @@ def _held(kind: Any) -> list[tuple[Any, ...]]:
 
 @define(frozen=True)
 class Checked:
-    """The base of what is held to its annotations when it is made.
+    """The base of classes whose values are checked against their annotations on creation.
 
-    Raises ValueError, which quotes no value of a field that is hidden in a repr.
+    Raises ValueError. The message quotes no value of a field that the repr hides.
     """
 
     none_is_default: ClassVar[bool] = False

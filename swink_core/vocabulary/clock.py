@@ -1,4 +1,4 @@
-"""Time, as the core sees it, so that tests can bring their own."""
+"""The interface of clocks, so that tests can replace the time."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Clock(Protocol):
-    """Monotonic seconds, sleeping and timers, and the day and time of day."""
+    """Monotonic time, sleeping, timers, and the date and time of day."""
 
     def time(self) -> float:
-        """Return monotonic seconds."""
+        """Return a monotonic time in seconds."""
 
     def now(self) -> datetime:
-        """Return the date and the time, with their zone."""
+        """Return the current date and time, with time zone."""
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds`; cancelling the task ends it at once."""
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when `time()` has reached `when`, unless the result is called before."""
+        """Call `callback` when `time()` has reached `when`.
+
+        Return a function that cancels it.
+        """

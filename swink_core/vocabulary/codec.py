@@ -1,8 +1,8 @@
-"""Events and messages to JSON data and back, by msgspec.
+"""Convert events and messages to JSON data and back, with msgspec.
 
-The classes state their JSON form themselves (`structs`): a tag, then the fields that differ from
-their defaults. Compiled code reads and writes it. Data that it refuses is read again by `_Reading`,
-which names every fault and where it is.
+The classes define their JSON form themselves (see `structs`): a tag, then the fields that differ
+from their defaults. Compiled code reads and writes this form. If it rejects data, `_Reading` reads
+the data again, and names every fault and where it is.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ T = TypeVar("T")
 
 
 class CodecError(ValueError):
-    """JSON data that is not what it should be; the message says where and why."""
+    """JSON data is invalid; the message says where and why."""
 
 
 def dump(value: Any) -> Any:
-    """Return JSON data for an event, message, block, context or list of these."""
+    """Return the JSON data for an event, message, block, context or a list of these."""
     data = msgspec.to_builtins(value)
     _leave_out_parameters(value, data)
     return data
 
 
 def _leave_out_parameters(value: Any, data: Any) -> None:
-    """Leave out what tools take by default: msgspec compares no default that is made anew."""
+    """Remove default parameters of tools, because msgspec does not compare mutable defaults."""
     if isinstance(value, ms.Context):
         value = value.tools
         data = data.get("tools", ())
@@ -53,8 +53,8 @@ _NO_PARAMETERS = ms.Tool("").parameters
 def load(kind: TypeForm[T], data: Any, *, allow_files: bool = False, exact: bool = False) -> T:
     """Return an object of `kind` (`Context`, `AssistantMessage`, `Message`, …).
 
-    `allow_files` says that the data may name files of this machine, as a conversation does that
-    was saved here. Raises CodecError, which says where the data is wrong.
+    `allow_files` allows the data to name files of this machine, as saved conversations may. Raises
+    CodecError, which says where the data is wrong.
     """
     before = ms.no_files.set(not allow_files)
     try:
@@ -78,12 +78,12 @@ def _convert(kind: Any, data: Any) -> Any:
 
 @cache
 def _holder(kind: Any) -> Any:
-    """Return a struct with one value of a kind: `convert` reads any other kind anew each time."""
+    """Return a struct with one field of a type, for which msgspec caches a fast decoder."""
     return msgspec.defstruct("Held", [("value", kind)])
 
 
 def _mended(kind: Any, data: Any, allow_files: bool, exact: bool) -> Any:
-    """Return data with whole numbers for floats where a field wants them. Raises CodecError."""
+    """Return data with integers in place of floats where a field needs them. Raises CodecError."""
     reading = _Reading(allow_files, exact)
     mended = reading.read(kind, data)
     if reading.faults:
@@ -92,7 +92,7 @@ def _mended(kind: Any, data: Any, allow_files: bool, exact: bool) -> Any:
 
 
 class _Reading:
-    """Reads data field by field; `faults` are reasons for a refusal, each with its place."""
+    """Reads data field by field; `faults` are the errors found, each with its place."""
 
     def __init__(self, allow_files: bool, exact: bool) -> None:
         self.allow_files = allow_files
@@ -100,7 +100,7 @@ class _Reading:
         self.faults: list[str] = []
 
     def read(self, kind: Any, data: Any, place: str = "$") -> Any:
-        """Return data of a kind, having noted its faults."""
+        """Return data of a type; errors are added to `faults`."""
         parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         if (data is None and NoneType in parts) or (isinstance(data, str) and str in parts):
             return data
@@ -162,7 +162,7 @@ class _Reading:
 
 
 def _is_exact(made: Any, data: Any) -> bool:
-    """Tell whether data of which something was made has no keys but those of fields."""
+    """Return True if the data of an object has no keys besides those of fields."""
     if isinstance(made, msgspec.Struct):
         known, holding = _shape(type(made))
         return data.keys() <= known and all(
@@ -175,7 +175,7 @@ def _is_exact(made: Any, data: Any) -> bool:
 
 @cache
 def _shape(kind: Any) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the keys that a class's JSON form may have, and the fields that may hold structs."""
+    """Return the keys of a class's JSON form, and the fields that may contain structs."""
     tag = {kind.__struct_config__.tag_field} - {None}
     holding = [name for name, held in annotations_of(kind).items() if _has_structs(held)]
     return frozenset({*kind.__struct_fields__, *tag}), tuple(holding)

@@ -1,9 +1,9 @@
-"""How deeply JSON may be nested.
+"""The maximum nesting of JSON data.
 
-The decoder, `swink_core.dump`, comparison, `copy.deepcopy` and `repr` all recurse. `dump` uses
-most of the interpreter's stack: three frames for each level of 1,000 that Python allows. Data of
-at most `MAX_DEPTH` levels therefore pass through all of them, also from code that is called deep
-in the stack.
+The decoder, `swink_core.dump`, comparison, `copy.deepcopy` and `repr` are all recursive. `dump`
+uses most of the interpreter's stack: three frames per level, of the 1,000 frames that Python
+allows. Data of at most `MAX_DEPTH` levels therefore passes through all of them, even if they are
+called deep in the stack.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 
 MAX_DEPTH = 128
-"""The most arrays and objects inside each other that are accepted from a provider."""
+"""The maximum depth of nested arrays and objects that is accepted from a provider."""
 
 SHALLOW_SIZE = 2 * MAX_DEPTH
-"""JSON of at most so many bytes cannot be nested deeper than `MAX_DEPTH`: each level takes two."""
+"""JSON of at most this many bytes cannot be nested deeper than `MAX_DEPTH`: a level takes two."""
 
-# A string, with its closing quote if it has one. Possessive, hence linear.
+# A string, with its closing quote if present. Possessive, hence linear.
 _remove_strings = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?').sub
 
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
@@ -25,9 +25,9 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def is_too_deep(text: bytes | str) -> bool:
-    """Tell whether JSON text is nested deeper than `MAX_DEPTH`.
+    """Return True if JSON text is nested deeper than `MAX_DEPTH`.
 
-    The result for text with unbalanced brackets, which is no JSON, is false. The work is linear.
+    Returns False for text with unbalanced brackets, which is not JSON. The work is linear.
     """
     if len(text) <= SHALLOW_SIZE:
         return False

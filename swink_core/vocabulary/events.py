@@ -1,6 +1,7 @@
-"""The events of a stream: provider-neutral increments, in the order defined by `grammar`.
+"""The events of a stream: increments of an answer, the same for all providers.
 
-Events are not frozen, for speed; do not change an event after delivery.
+Their order is defined in `grammar`. Events are not frozen, for speed; do not change an event after
+delivery.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from swink_core.vocabulary.structs import Finite, Record
 
 
 class AssistantMessageEvent(Record):
-    """The base of all events. `type` is the tag in JSON."""
+    """The base class of all events. `type` is the tag in JSON."""
 
     type: ClassVar[str] = ""
 
 
 class Start(AssistantMessageEvent, tag="start"):
-    """An attempt begins; sent before its request is."""
+    """An attempt begins. This event is delivered before the request is sent."""
 
     if not TYPE_CHECKING:
-        # a loop written for another library fails here, at the first event; on every event, a
-        # missing attribute would cost observers a microsecond
+        # Code written for another library fails here, at the first event. The helpful error is only
+        # on this event, because it would slow down the access to missing attributes on every event.
         def __getattr__(self, name: str) -> Any:
             raise missing_part("event", self, name)
 
@@ -92,7 +93,7 @@ class ToolCallDelta(AssistantMessageEvent, tag="tool_call_delta"):
 
 
 class ToolCallEnd(AssistantMessageEvent, tag="tool_call_end"):
-    """A tool call has got all the arguments that it will get."""
+    """A tool call has ended: its arguments are complete, or the rest will not arrive."""
 
     content_index: int
     metadata: dict[str, Any] | None = None
@@ -109,12 +110,12 @@ class Extension(AssistantMessageEvent, tag="extension"):
 
 
 class Notice(AssistantMessageEvent, tag="notice"):
-    """Something that is not content; callers may ignore it. `code` is stable, `detail` is prose.
+    """Information that is not content; callers may ignore it.
 
-    If the request leaves out or changes a value, `paths` names it:
-    `messages[3].content[1].source`, `system_prompt`, `options.temperature`,
-    `tools[2].parameters.properties.x.format`. A path stands for everything below it. Indexes count
-    the call's own messages, blocks and tools. Of other notices `paths` is empty.
+    `code` is stable, `detail` is text for people. If the request leaves out or changes a value,
+    `paths` names it: `messages[3].content[1].source`, `system_prompt`, `options.temperature`,
+    `tools[2].parameters.properties.x.format`. A path includes everything below it. Indexes count
+    the call's own messages, blocks and tools. For other notices, `paths` is empty.
     """
 
     code: str
@@ -123,12 +124,12 @@ class Notice(AssistantMessageEvent, tag="notice"):
 
 
 class Retry(AssistantMessageEvent, tag="retry"):
-    """Everything since the last `Start` is void; the call is made again.
+    """Everything since the last `Start` is discarded; the call is made again.
 
-    `attempt` is the number of the attempt that follows, counted from 1 on its model, of
-    `max_attempts`; it begins after `delay` seconds, on `model` (`provider/id`, the same one or
-    the next of the fallback chain). `error` says why; `error_kind` and `code` are those of the
-    failed attempt's `Error`.
+    `attempt` is the number of the next attempt, counted from 1 on its model, of `max_attempts`. It
+    begins after `delay` seconds, on `model` (`provider/id`, the same model or the next of the
+    fallback chain). `error` is the reason as text; `error_kind` and `code` are those of the failed
+    attempt's `Error`.
     """
 
     attempt: int
@@ -141,9 +142,9 @@ class Retry(AssistantMessageEvent, tag="retry"):
 
 
 class Done(AssistantMessageEvent, tag="done"):
-    """The provider completed its answer. `usage` and `cost` are `None` where unknown.
+    """The answer is complete. `usage` and `cost` are `None` if unknown.
 
-    `metadata` is the provider's own: facts of the whole answer that fit nowhere else.
+    `metadata` contains other facts of the provider about the whole answer.
     """
 
     stop_reason: StopReason
@@ -156,14 +157,14 @@ class Done(AssistantMessageEvent, tag="done"):
 
 
 class Error(ErrorConstructors, AssistantMessageEvent, tag="error"):
-    """The stream failed, or was aborted; what came before stays valid.
+    """The stream failed or was aborted. The content before it remains valid.
 
-    `error_kind` is `None` only where an adapter did not say. `retry_after` is in seconds, as the
-    provider asked. `title` and `resolution` are for people. `code` is the provider's own error
-    code, or one of the core's for what the core found itself (`no_credentials`; the page on
-    failures lists them); `None` without a code. `metadata` is as on `Done`.
+    `error_kind` is `None` only if a plugin did not set it. `retry_after` is the wait in seconds
+    that the provider requested. `title` and `resolution` are for people. `code` is the provider's
+    error code, or one of the core's for a failure that the core detected (`no_credentials`, for
+    example; the page on failures lists them); `None` without a code. `metadata` is as in `Done`.
 
-    `Error.throttled("slow down", 7)` makes an error of that kind, for adapters that yield events
+    `Error.throttled("slow down", 7)` creates an error of that kind, for plugins that produce events
     themselves. There is such a constructor for each kind.
     """
 

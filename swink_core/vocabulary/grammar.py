@@ -1,4 +1,4 @@
-"""The event grammar, as one table.
+"""The allowed order of events, as one table.
 
     stream   = attempt *( Retry attempt ) terminal      ; one terminal; Notice anywhere before it
     attempt  = Start *block-event                       ; all blocks closed before Retry or terminal
@@ -28,7 +28,7 @@ Effect = Literal["begin", "open", "more", "close", "whole", "retry", "end", "non
 
 
 class Rule(NamedTuple):
-    """When an event may come and what it does; `block` is the kind of block it speaks of."""
+    """When an event is allowed and what it does; `block` is the kind of block it belongs to."""
 
     phases: tuple[Phase, ...]
     effect: Effect
@@ -59,13 +59,13 @@ def _that(*effects: Effect) -> frozenset[type[ev.AssistantMessageEvent]]:
 
 
 CONTENT = _that("open", "whole")
-"""The events that hand content out."""
+"""The events that contain content."""
 
 DELTAS = _that("more")
 _MORE = {kind: rule.block for kind, rule in RULES.items() if rule.effect == "more"}
 TERMINAL = _that("end")
 ENDS: dict[str, Any] = {rule.block: kind for kind, rule in RULES.items() if rule.effect == "close"}
-"""What closes a block, by its kind: called with its index."""
+"""For each kind of block, the event that closes it, to be called with the block's index."""
 
 SHAPES: dict[str, tuple[type, ...]] = {
     "delta": (str,),
@@ -88,7 +88,7 @@ _KEPT = ("id", "name", "kind", "data", "signature", "metadata")
 
 
 def _kept_of(event: Any) -> int:
-    """Count the characters that a message keeps: a delta's text, or the JSON of other facts."""
+    """Return the size of an event's content in a message: a delta's text, or JSON data."""
     if type(event) in DELTAS:
         return len(event.delta)
     facts = [fact for name in _KEPT if (fact := getattr(event, name, None)) is not None]
@@ -99,10 +99,11 @@ def _kept_of(event: Any) -> int:
 
 
 class Automaton:
-    """Follows a stream and names the rule that an event breaks.
+    """Follows a stream, and reports the rule that an event violates.
 
-    `open` are the kinds of the open blocks by index, `started` counts the blocks of the attempt,
-    and `kept` is about how many characters of the attempt a message would keep.
+    `open` contains the kinds of the open blocks by index, `started` is the number of blocks started
+    in the attempt, and `kept` is the approximate number of characters that a message of the attempt
+    would keep.
     """
 
     def __init__(self) -> None:
@@ -112,11 +113,11 @@ class Automaton:
         self.kept = 0
 
     def step(self, event: ev.AssistantMessageEvent) -> str | None:
-        """Take one event and return `None`, or the broken rule in words.
+        """Process one event and return `None`, or a description of the violated rule.
 
-        After a broken rule the automaton stands where it stood before the event.
+        An event that violates a rule does not change the state.
         """
-        if (block := _MORE.get(type(event))) and self.phase == "attempt":  # nearly all that comes
+        if (block := _MORE.get(type(event))) and self.phase == "attempt":  # nearly every event
             more: Any = event
             if self.open.get(more.content_index) == block and type(more.delta) is str:
                 self.kept += len(more.delta)
@@ -150,7 +151,7 @@ class Automaton:
         return None
 
     def closing(self) -> list[ev.Event]:
-        """Return the events that close every open block, and take them as said."""
+        """Return the events that close every open block, and process them."""
         events = [ENDS[kind](index) for index, kind in self.open.items()]
         self.open.clear()
         return events

@@ -1,7 +1,7 @@
-"""Options as other libraries call them: what each means in swink, or what to write instead.
+"""Option names of other libraries: their meaning in swink, or advice on what to write instead.
 
-A name that means exactly what an option of swink means is taken for it. Every other one is
-answered with swink's way to say it.
+A name that means exactly the same as an option of swink is accepted in its place. For every other
+name, the error message says how to write it with swink.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from attrs import define
 class Habit:
     """An option of another library.
 
-    `option` is the option of swink that means the same, or `None`. `convert` makes the option's
-    value of what was given, and raises ValueError for a value that means something else (`None`:
-    the value stays). `advice` is what to write where the name, or the value, means something else.
+    `option` is the option of swink that means the same, or `None`. `convert` converts the given
+    value to the option's value, and raises ValueError for a value that means something else
+    (`None`: the value is used unchanged). `advice` says what to write if the name or the value
+    means something else.
     """
 
     name: str
@@ -33,7 +34,7 @@ def _effort(value: Any) -> Any:
 
 
 def _reasoning(value: Any) -> Any:
-    """Read `{"effort": …}` or `{"max_tokens": …}`; other keys have no counterpart."""
+    """Convert `{"effort": …}` or `{"max_tokens": …}`; other keys have no counterpart."""
     match value:
         case {"effort": str() as effort} if len(value) == 1:
             return _effort(effort)
@@ -128,7 +129,7 @@ HABITS: Mapping[str, Habit] = MappingProxyType({habit.name: habit for habit in _
 _NAMES = frozenset(HABITS)
 
 CONTEXT_WORDS = ("contents", "conversation", "input", "inputs", "messages", "prompt", "text")
-"""Names of the argument `context` in other libraries."""
+"""The argument `context` as other libraries name it."""
 
 
 _OF_MESSAGE = {
@@ -152,21 +153,20 @@ _OF_EVENT = {
 READ_AS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {"message": _OF_MESSAGE, "event": _OF_EVENT}
 )
-"""Parts of messages and events by their names in other libraries, and where swink has them."""
+"""Attributes of messages and events as other libraries name them, with swink's counterpart."""
 
 
 def missing_part(whole: str, value: object, name: str) -> AttributeError:
-    """Return the error for a part that a message or an event (`whole`) does not have."""
+    """Return the error for an attribute that a message or event does not have, with advice."""
     hint = READ_AS[whole].get(name)
     text = f"{type(value).__name__!r} object has no attribute {name!r}"
     return AttributeError(text + (f"; {hint}" if hint else ""), name=name, obj=value)
 
 
 def in_own_words(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by swink's names.
+    """Return options under swink's names.
 
-    Raises ValueError with the fault and the advice for one that has no counterpart, or that is
-    given twice.
+    Raises ValueError with advice for an option that has no counterpart, or that is given twice.
     """
     options = dict(given)
     if _NAMES.isdisjoint(given):

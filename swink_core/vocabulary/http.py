@@ -10,7 +10,7 @@ from attrs import define, field
 
 @define
 class HTTPRequest:
-    """What to send. `headers` may carry credentials and never show in a repr."""
+    """An HTTP request. The repr hides `headers`, which may contain credentials."""
 
     url: str
     body: bytes = field(default=b"", repr=False)
@@ -20,25 +20,25 @@ class HTTPRequest:
 
 @define
 class ResponseHead:
-    """Status and headers of a response, with its time in seconds of the clock."""
+    """The status and headers of a response, and the time of the clock at which it arrived."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
-    """Looked up without regard to case."""
+    """Lookup ignores the case of names."""
     at: float = field(repr=False)
 
 
 class HTTPResponse(Protocol):
     """An HTTP response. Iterate over it to read its body in pieces.
 
-    `status` is the HTTP status. `headers` are looked up without regard to case. Iterate over it
-    (`async for data in response`) for the pieces of the body, each at least a byte; that raises
-    ProviderFailure when the connection fails. Close it where the body is not read to its end.
+    `status` is the HTTP status. Lookup in `headers` ignores the case of names. Each piece of the
+    body (`async for data in response`) has at least one byte; iteration raises ProviderFailure if
+    the connection fails. Close a response whose body is not read to its end.
     """
 
     status: int
     headers: Mapping[str, str]
-    """Looked up without regard to case."""
+    """Lookup ignores the case of names."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         """Return the response itself."""
@@ -52,12 +52,12 @@ class HTTPResponse(Protocol):
 
 @runtime_checkable
 class HTTPClient(Protocol):
-    """Sends requests. Redirects are not followed."""
+    """Sends requests. It does not follow redirects."""
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """Send a request and return when the response's headers have come.
+        """Send a request and return when the response's headers have arrived.
 
-        `connect_timeout` is in seconds, `None` for none. Raises ProviderFailure.
+        `connect_timeout` is in seconds, `None` for no limit. Raises ProviderFailure.
         """
 
     def close_idle(self) -> None:

@@ -1,4 +1,4 @@
-"""Limits of what a client, a call or a run may spend."""
+"""Spending limits of a client, a call or a tool loop."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _check(limits: Any, attribute: Any, value: Any) -> None:
 class Limits:
     """The most that may be spent; `None` for no limit.
 
-    `cost` is in US dollars and `tokens` counts prompts and outputs, both with retries and
-    fallbacks. `requests` counts attempts. `turns` and `tool_calls` are those of a run. A limit is
-    checked before each attempt, with the most that the attempt is expected to cost. Raises
+    `cost` is in US dollars and `tokens` counts prompts and outputs; both include retries and
+    fallbacks. `requests` counts attempts. `turns` and `tool_calls` count those of a tool loop. A
+    limit is checked before each attempt, with the most that the attempt is expected to cost. Raises
     ValueError for a negative limit, or one that is not a number.
     """
 

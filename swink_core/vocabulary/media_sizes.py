@@ -1,4 +1,4 @@
-"""The size of media in base64: pixels of images, seconds of sound, pages of documents."""
+"""The size of media in base64: the pixels of images, seconds of sound, pages of documents."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import struct
 from binascii import Error, a2b_base64
 
 HEADER = 65_536
-"""Characters of base64 in which the size of an image is looked for."""
+"""How many characters of base64 are searched for the size of an image."""
 
 BYTES_A_SECOND = 8_000
-"""Of compressed sound (64 kbit/s), where no header gives the rate."""
+"""The assumed bytes per second of compressed sound without a header (64 kbit/s)."""
 
 BYTES_A_PAGE = 50_000
-"""Of a PDF whose pages cannot be counted, because they are compressed."""
+"""The assumed bytes per page of a PDF whose pages are compressed and cannot be counted."""
 
 _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
 _COUNT = re.compile(rb"/Count\s+(\d{1,6})")
 
 
 def _decoded(data: str) -> bytes:
-    """Decode base64; return no bytes for other text."""
+    """Decode base64; return empty bytes for text that is not base64."""
     try:
         return a2b_base64(data)
     except (Error, ValueError):
@@ -28,7 +28,7 @@ def _decoded(data: str) -> bytes:
 
 
 def image_size(data: str) -> tuple[int, int] | None:
-    """Return width and height of a PNG, GIF, WebP or JPEG in base64; `None` for another file."""
+    """Return width and height of a PNG, GIF, WebP or JPEG in base64; `None` for other files."""
     raw = _decoded(data[:HEADER])
     if raw.startswith(b"\x89PNG") and len(raw) >= 24:
         width, height = struct.unpack(">II", raw[16:24])
@@ -56,7 +56,7 @@ def _webp(raw: bytes) -> tuple[int, int]:
 
 
 def _jpeg(raw: bytes) -> tuple[int, int]:
-    """Find the frame header (ITU T.81 B.2.2)."""
+    """Return the size stated in the frame header (ITU T.81 B.2.2)."""
     at = 2
     while at + 9 <= len(raw) and raw[at] == 0xFF:
         marker = raw[at + 1]
@@ -68,7 +68,7 @@ def _jpeg(raw: bytes) -> tuple[int, int]:
 
 
 def audio_seconds(data: str) -> float:
-    """Return the seconds of sound in base64: by a WAV header's rate, or else a usual one."""
+    """Return the seconds of sound in base64: from a WAV header, or else by a usual rate."""
     size = len(data) * 3 / 4
     raw = _decoded(data[:64])
     if raw.startswith(b"RIFF") and raw[8:12] == b"WAVE" and len(raw) >= 32:
@@ -79,7 +79,10 @@ def audio_seconds(data: str) -> float:
 
 
 def pdf_pages(data: str) -> int:
-    """Return the pages of a PDF in base64, at least one; by its size where none can be read."""
+    """Return the number of pages of a PDF in base64, at least one.
+
+    If the pages cannot be counted, the number is estimated from the size.
+    """
     raw = _decoded(data)
     counts = [int(found) for found in _COUNT.findall(raw)]
     pages = max(len(_PAGE.findall(raw)), max(counts, default=0))

@@ -1,7 +1,8 @@
-"""A conversation: what callers pass in and what comes back.
+"""The parts of a conversation: messages, blocks, media and tools.
 
-The JSON forms are normative (recordings, the native proxy protocol and the gateway exchange
-them): snake case, messages tagged `role`, blocks tagged `type`, absent means default.
+The JSON forms are normative, because recordings, the native proxy protocol and the gateway exchange
+them: names in snake case, messages tagged `role`, blocks tagged `type`; an absent field has its
+default.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ _SYNTHETIC = "swink_call_"
 
 
 def synthetic_id(prefix: str, number: int) -> str:
-    """Make a recognisable id for a tool call that its provider sent without one."""
+    """Return a recognisable id for a tool call that its provider sent without one."""
     return f"{_SYNTHETIC}{prefix}_{number}"
 
 
 def is_synthetic_id(tool_call_id: str) -> bool:
-    """Tell whether an id was made by `synthetic_id` and not by a provider."""
+    """Return True if an id was created by `synthetic_id` and not by a provider."""
     return tool_call_id.startswith(_SYNTHETIC)
 
 
 def parse_arguments(raw: str) -> dict[str, Any] | None:
-    """Return a tool call's arguments: `{}` for empty text, `None` for no JSON object.
+    """Return a tool call's arguments: `{}` for empty text, `None` if it is not a JSON object.
 
-    An object nested deeper than `MAX_DEPTH` is `None` as well.
+    An object nested deeper than `MAX_DEPTH` gives `None` as well.
     """
     if not raw.strip():
         return {}
@@ -52,7 +53,7 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        try:  # the standard library accepts lone surrogates, which models do produce
+        try:  # the standard library accepts lone surrogates, which models send
             value = json.loads(raw)
         except (ValueError, RecursionError):
             return None
@@ -66,19 +67,19 @@ MediaType: TypeAlias = Annotated[
 
 
 class _Typed(Record):
-    """The base of blocks and sources. `type` is the tag in JSON."""
+    """The base class of blocks and sources. `type` is the tag in JSON."""
 
     type: ClassVar[str] = ""
 
 
 class _Turn(Record, tag_field="role"):
-    """The base of messages. `role` is the tag in JSON."""
+    """The base class of messages. `role` is the tag in JSON."""
 
     role: ClassVar[str] = ""
 
 
 class Base64Source(_Typed, tag="base64"):
-    """Media carried in the message itself. `data` is standard base64 without line breaks."""
+    """Media contained in the message. `data` is standard base64 without line breaks."""
 
     media_type: MediaType
     data: str
@@ -91,7 +92,7 @@ class Base64Source(_Typed, tag="base64"):
 
 
 class UrlSource(_Typed, tag="url"):
-    """Media that the provider fetches. `media_type` is `None` where the caller does not know."""
+    """Media that the provider fetches from a URL. `media_type` is `None` if unknown."""
 
     url: str
     media_type: MediaType | None = None
@@ -102,7 +103,7 @@ class UrlSource(_Typed, tag="url"):
 
 
 no_files: ContextVar[bool] = ContextVar("no_files", default=False)
-"""Set while data is loaded that must not name files of this machine."""
+"""True while data is loaded that must not name files of this machine."""
 
 FILES_REFUSED = (
     "file sources and file: URLs are loaded only with allow_files=True, because untrusted data "
@@ -111,7 +112,10 @@ FILES_REFUSED = (
 
 
 class FileSource(_Typed, tag="file"):
-    """A file on this machine, read when the request is built. `media_type` `None`: by suffix."""
+    """A file on this machine, read when the request is built.
+
+    With `media_type` `None`, the type is derived from the suffix of the file name.
+    """
 
     path: str
     media_type: MediaType | None = None
@@ -129,7 +133,7 @@ class FileSource(_Typed, tag="file"):
 
 
 class FileIdSource(_Typed, tag="file_id"):
-    """A file that was uploaded to `provider` before, by the `id` that its Files API gave."""
+    """A file uploaded earlier to `provider`, by the `id` that its Files API returned."""
 
     provider: str
     id: str
@@ -139,16 +143,21 @@ Source: TypeAlias = Base64Source | UrlSource | FileSource | FileIdSource
 
 
 class TextBlock(_Typed, tag="text"):
-    """Text. `metadata` is the provider's own (citations, a signature); it goes back unchanged."""
+    """Text.
+
+    `metadata` contains the provider's own data (citations, a signature), which is sent back
+    unchanged.
+    """
 
     text: str
     metadata: Metadata | None = None
 
 
 class ThinkingBlock(_Typed, tag="thinking"):
-    """Reasoning. `signature` and `metadata` are opaque and go back only to their provider.
+    """Reasoning. `signature` and `metadata` are opaque and are sent back only to their provider.
 
-    `redacted`: the provider hides the text, and `signature` holds what it wants back instead.
+    `redacted` means that the provider hides the text; `signature` then contains the data that the
+    provider needs in the next request.
     """
 
     thinking: str
@@ -188,14 +197,17 @@ class DocumentBlock(_Typed, tag="document"):
 
 
 class AudioBlock(_Typed, tag="audio"):
-    """Sound for the model to hear."""
+    """Sound for the model to listen to."""
 
     source: Source
     metadata: Metadata | None = None
 
 
 class ExtensionBlock(_Typed, tag="extension"):
-    """A whole opaque block (server-side tool, generated media); goes back to `provider` only."""
+    """A complete opaque block, such as a server-side tool or generated media.
+
+    It is sent back only to `provider`.
+    """
 
     provider: str
     kind: str
@@ -209,7 +221,7 @@ Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | MediaBlock | Exte
 
 
 def _blocks_of(content: Any) -> Any:
-    """Make blocks of the strings in a content; return any other content unchanged."""
+    """Convert strings in a content list to text blocks; return any other content unchanged."""
     if isinstance(content, _Typed):
         return [content]
     if isinstance(content, list | tuple) and any(isinstance(each, str) for each in content):
@@ -218,10 +230,11 @@ def _blocks_of(content: Any) -> Any:
 
 
 class SystemMessage(_Turn, tag="system"):
-    """An instruction to the model: a string, or blocks of text.
+    """A system message: a string, or blocks of text.
 
-    One that leads the conversation joins the system prompt; one further on takes effect there. An
-    extension's `data` goes to its own provider unchanged: a tool that is added there, for one.
+    System messages at the start of the conversation are joined to the system prompt; a later one
+    takes effect at its place. The `data` of an extension is sent unchanged to its provider, for
+    example a tool that is added there.
     """
 
     content: str | list[Block]
@@ -230,9 +243,9 @@ class SystemMessage(_Turn, tag="system"):
 class UserMessage(_Turn, tag="user"):
     """A user message: a string, or blocks of text, images, documents and audio.
 
-    The `data` of an extension is sent unchanged to its provider: a part that swink does not model.
-    A string in the list stands for a text block, and a single block for a list with it.
-    `name` identifies one of several users, for APIs with a field for it.
+    The `data` of an extension is sent unchanged to its provider, for content that swink has no
+    class for. A string in the list becomes a text block, and a single block becomes a list. `name`
+    identifies one of several users, for APIs with a field for it.
     """
 
     if TYPE_CHECKING:
@@ -254,12 +267,12 @@ class UserMessage(_Turn, tag="user"):
 
 
 class AssistantMessage(_Turn, tag="assistant"):
-    """The answer of a model, with its metadata. A string stands for a text block.
+    """The answer of a model, with its metadata. A string becomes a text block.
 
     `model` is the responding model, as named by the provider. `usage` and `cost` are those of this
     answer, or `None` if unknown; `total_usage` and `total_cost` cover all attempts of the call.
-    `stop_reason` is `None` only for a message that the caller wrote or that is incomplete.
-    `metadata` contains other facts of the provider about the answer.
+    `stop_reason` is `None` only for a message that the caller created or that is incomplete.
+    `metadata` contains other facts from the provider about the answer.
     """
 
     if TYPE_CHECKING:
@@ -330,11 +343,11 @@ class AssistantMessage(_Turn, tag="assistant"):
 
 
 _compared = attrgetter(*AssistantMessage.__struct_fields__[:-2])
-"""The fields that equal answers share: all but the totals of their calls."""
+"""Returns the fields that are compared: all except the totals of the call."""
 
 
 class ToolResultMessage(_Turn, tag="tool_result"):
-    """The result of a tool call. `is_error`: the tool failed, and `content` explains why."""
+    """The result of a tool call. If `is_error` is true, the tool failed, and `content` says why."""
 
     tool_call_id: str
     tool_name: str
@@ -351,9 +364,9 @@ Conversation: TypeAlias = list[Message]
 class Tool(Record):
     """A tool that the model may call. `parameters` is a JSON schema of an object.
 
-    `strict` asks that arguments keep to the schema (`None`: as the provider does by itself).
-    `metadata` holds, by provider, fields that are merged into its form of the tool and win there
-    (`{"anthropic": {"defer_loading": true}}`); another provider's are ignored.
+    `strict` requests that arguments follow the schema (`None`: the provider's default). `metadata`
+    maps provider names to fields that are merged into that provider's form of the tool and override
+    its fields (`{"anthropic": {"defer_loading": true}}`); other providers ignore them.
     """
 
     name: str
@@ -364,10 +377,10 @@ class Tool(Record):
 
 
 class Context(Record):
-    """A conversation: messages in order, the system prompt, the tools on offer.
+    """A conversation: messages in order, the system prompt, the available tools.
 
-    The system prompt is a string, or a list of texts and blocks, which go out as blocks where the
-    API has them. A block's metadata holds its cache mark.
+    The system prompt is a string, or a list of texts and blocks. The list is sent as blocks if the
+    API supports them. A block's metadata contains its cache mark.
     """
 
     messages: list[Message]
@@ -381,10 +394,10 @@ class Context(Record):
 
     @classmethod
     def of(cls, value: Context | Piece | Sequence[Piece]) -> Context:
-        """Return a context from what a caller may pass for one.
+        """Return the context for a prompt in any of the accepted forms.
 
-        A string is a user message, and so are blocks and strings that follow one another in a
-        list; messages stand for themselves. Raises TypeError for anything else.
+        A string is a user message. In a list, consecutive strings and blocks form one user message,
+        and messages are used unchanged. Raises TypeError for anything else.
         """
         if isinstance(value, Context):
             return value
@@ -400,14 +413,14 @@ class Context(Record):
 _KINDS_OF_PROMPT = "a string, a message, a list of strings, media and messages, or a Context"
 
 Piece: TypeAlias = str | TextBlock | MediaBlock | ExtensionBlock | Message
-"""A part of a prompt: a message, or a part of the user message that it makes with others."""
+"""A part of a prompt: a message, or text or a block that becomes part of a user message."""
 
 
 _TURNS = frozenset(get_args(Message))
 
 
 def _messages_of(pieces: Sequence[Any]) -> list[Message]:
-    """Join strings and blocks that follow one another in one user message; keep the rest."""
+    """Join consecutive strings and blocks to user messages; keep messages unchanged."""
     if {*map(type, pieces)} <= _TURNS:
         return [*pieces]
     messages: list[Message] = []
@@ -428,6 +441,6 @@ def _messages_of(pieces: Sequence[Any]) -> list[Message]:
 Prompt: TypeAlias = Context | Piece | Mapping[str, Any] | Sequence[Piece | Mapping[str, Any]]
 """The conversation that a call accepts.
 
-A string is a user message. In a list, strings and blocks that follow one another are one user
-message; messages stand for themselves. Mappings are messages or blocks in their JSON form.
+A string is a user message. In a list, consecutive strings and blocks form one user message, and
+messages are used unchanged. Mappings are messages or blocks in their JSON form.
 """

@@ -1,6 +1,6 @@
-"""Models, their providers and prices, as the catalogue knows them.
+"""The catalogue's classes: models, providers and rules.
 
-Rows of a `models.toml` are decoded into these very classes.
+The entries of a `models.toml` are decoded into these classes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The catalogue entry of a model. `None` means unknown.
 
     `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
-    `structured_output`, `json`); `api` chooses among a provider's endpoints; `as_of` is the ISO
-    date of the figures; limits are in tokens. `match` is a regular expression for other ids of the
-    model, such as aliases and dated versions. `typical_output` is the number of tokens to reserve
-    for an answer without `max_tokens`, and `output_rate` the number of output tokens per second.
-    `media` replaces the provider's rules for the tokens of media.
+    `structured_output`, `json`); `api` selects one of a provider's endpoints; `as_of` is the ISO
+    date on which the figures were checked; limits are in tokens. `match` is a regular expression
+    for other ids of the model, such as aliases and dated versions. `typical_output` is the number
+    of tokens to reserve for an answer without `max_tokens`, and `output_rate` the number of output
+    tokens per second. `media` replaces the provider's rules for the tokens of media.
     """
 
     id: str
@@ -51,12 +51,13 @@ SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any
 
 
 COUNTED = frozenset({"tools", "documents"})
-"""Names for which `Rule.most` bounds a number of items: tools and documents of a call."""
+"""Names for which `Rule.most` limits a number of items: tools and documents of a call."""
 
 
 class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):
-    """A rule: the options and content that some models support. Values without a rule are sent
-    unchanged.
+    """A rule about the options and content that some models support.
+
+    Values without a rule are sent unchanged.
 
     Selection: models of `providers` (empty: all) whose id matches the pattern `match` and not
     `unless`, over one of `apis` (empty: any). A rule with `when` applies to calls in which each
@@ -64,7 +65,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
     also `on` and, for a number, `tokens`; for `tool_choice` also `forced`. A later rule replaces an
     earlier rule with the same `name`.
 
-    Effect: `takes` states for a feature, an option or a shape of the call (`prefill`, `call_first`,
+    Effect: `takes` states for a feature, an option or a form of the call (`prefill`, `call_first`,
     …) whether it is supported, or which values are. `least` and `most` are limits of numbers;
     `most` also limits lengths and the number of `tools` and `documents`. `change` replaces values
     of options. `efforts` are the names of thinking levels, `budget` is the minimum and maximum of
@@ -110,7 +111,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
             if name not in COUNTED
         )
         if options := {**dict(bounds), **self.change}:
-            StreamOptions(**options)  # refuses what no call can have
+            StreamOptions(**options)  # raises for options that no call can have
 
 
 class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,7 +148,7 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Model:
     """A model of a provider, written `provider/id`. `info` is `None` outside the catalogue.
 
-    `rules` are those for its id, in order; the catalogue adds them.
+    `rules` are the rules for its id, in order; the catalogue adds them.
     """
 
     provider: str
@@ -167,6 +168,6 @@ class Model:
         return f"{self.provider}/{self.id}"
 
     def lacks(self, capability: str) -> bool:
-        """Tell whether the catalogue says that the model has no such capability."""
+        """Return True if the catalogue states that the model lacks this capability."""
         known = self.info.capabilities if self.info else None
         return known is not None and capability not in known

@@ -1,4 +1,4 @@
-"""The table of options, and the signatures that are made from it."""
+"""The table of options, and the function signatures that are generated from it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ class Option:
     """A row of the table of options.
 
     `type` is the annotation of the keyword argument; `default` is the value of an option that is
-    not set, `None` if the provider decides. `example` is a value for pages and tests, or `None`.
-    `kind` is the option's subject:
+    not set, `None` if the provider decides. `example` is a value for documentation and tests, or
+    `None`. `kind` is the option's subject:
 
-    * `tuning`: how tokens are chosen and the like. A provider that lacks it leaves it out, with a
-      `Notice`.
-    * `answer`: what the answer must be. A provider that lacks it refuses the call.
+    * `tuning`: sampling and output, such as the temperature. If a provider does not support it, it
+      is left out with a `Notice`.
+    * `answer`: the form of the answer. If a provider does not support it, the call is refused.
     * `call`: how swink makes the call.
-    * `provider`: credentials, address and fields of one provider, which no other one gets.
-    * `conversation`: completes the conversation.
+    * `provider`: credentials, address and fields of one provider, which no other provider receives.
+    * `conversation`: an addition to the conversation.
 
-    `local`: the option is about this machine's connection and is not sent on to a gateway.
+    `local` means that the option concerns this machine's connection and is not sent on to a
+    gateway.
     """
 
     name: str
@@ -57,17 +58,17 @@ class Option:
 
     @property
     def annotation(self) -> Any:
-        """The resolved annotation of the field in `StreamOptions`, or `None` without a field."""
+        """The resolved annotation of the field in `StreamOptions`; `None` without a field."""
         return annotations_of(StreamOptions).get(self.name)
 
     @property
     def types(self) -> frozenset[Any]:
-        """The types of values, without `None`; a literal counts as its type."""
+        """The types of values, without `None`; a literal is represented by its type."""
         return frozenset(_types(self.annotation)) - {NoneType}
 
 
 def _types(annotation: Any) -> Iterator[Any]:
-    """Yield the types that an annotation takes, without their bounds."""
+    """Yield the types in an annotation, without their constraints."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _types(annotation.__origin__)
@@ -113,7 +114,7 @@ _BESIDE: Mapping[str, Option] = {
 
 
 def _written(kind: Any) -> Mapping[str, str]:
-    """Map the keys of a typed dictionary to their annotations."""
+    """Return the annotations of a typed dictionary by key."""
     annotations = kind.__annotations__.items()
     return {name: getattr(each, "__forward_arg__", str(each)) for name, each in annotations}
 
@@ -134,7 +135,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType({option.name: option for option
 """All options by name, in the order of a call's keyword arguments."""
 
 TUNING: tuple[str, ...] = tuple(name for name, each in OPTIONS.items() if each.kind == "tuning")
-"""Options that tune an answer: a provider that lacks one leaves it out, with a `Notice`."""
+"""Sampling and output options: if a provider lacks one, it is left out with a `Notice`."""
 
 StreamOptions.__doc__ = "\n".join(
     (
@@ -152,7 +153,7 @@ StreamOptions.__doc__ = "\n".join(
 def _parameters(kind: Any) -> tuple[inspect.Parameter, ...]:
     """Return the keyword parameters of a typed dictionary.
 
-    A default of another type than a number or a string appears as `None`, which means the default.
+    A default that is neither a number nor a string appears as `None`, which means the default.
     """
     made = []
     for name, written in _written(kind).items():
@@ -165,28 +166,28 @@ def _parameters(kind: Any) -> tuple[inspect.Parameter, ...]:
 
 
 if TYPE_CHECKING:
-    # Jedi completes scripts without running them, and does not read `Unpack`. It follows
-    # `**options` into the calls of a function's body, to the parameters and fields that have
-    # names. Such a call stands under `TYPE_CHECKING`.
+    # Jedi completes scripts without running them, and does not support `Unpack`. It follows
+    # `**options` into the calls in a function's body and uses the parameters and fields of the
+    # called function. Therefore such functions contain a call under `TYPE_CHECKING`.
 
     def call_options(*, system_prompt: Any = None, tools: Any = None, **options: Any) -> None:
-        """Name the options of a call."""
+        """List the options of a call."""
         target_options(**options)
 
     def target_options(*, timeout: Any = None, **options: Any) -> None:
-        """Name the options of a model in a chain."""
+        """List the options of a model in a chain."""
         StreamOptions(**options)
 
     def client_options(*, timeout: Any = None, **options: Any) -> None:
-        """Name the options of a client, which leave out those of one provider."""
+        """List the options of a client, without those that apply to a single provider."""
         StreamOptions(api_key="", base_url="", headers={}, settings={}, extra={}, **options)
 
 
 def takes_options(kind: Any) -> Callable[[F], F]:
-    """Decorate a function with `**options: Unpack[kind]` so that its signature names each option.
+    """Decorate a function with `**options: Unpack[kind]` so that its signature lists each option.
 
     `kind` is a typed dictionary whose keys are in `OPTIONS`. `inspect.signature`, `help()` and the
-    completion of IPython and Jupyter read the signature; type checkers read `Unpack`.
+    completion of IPython and Jupyter use the signature; type checkers use `Unpack`.
     """
 
     def decorate(function: F) -> F:

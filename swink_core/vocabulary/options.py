@@ -19,7 +19,7 @@ MalformedPolicy: TypeAlias = Literal["read_on", "skip", "fail"]
 
 
 class ThinkingLevel(StrEnum):
-    """How hard a model should reason, for providers that take a word or a token budget."""
+    """How hard a model should reason. Providers accept a name or a token budget."""
 
     OFF = "off"
     MINIMAL = "minimal"
@@ -43,7 +43,7 @@ THINKING_BUDGETS: dict[ThinkingLevel, int] = {
     ThinkingLevel.HIGH: 10000,
     ThinkingLevel.EXTRA_HIGH: 20000,
 }
-"""Tokens of reasoning that a level stands for where a provider wants a number."""
+"""For each level, the token budget that is sent to providers that want a number."""
 
 
 PositiveInt: TypeAlias = Annotated[int, Meta(gt=0)]
@@ -63,7 +63,7 @@ HttpUrl: TypeAlias = Annotated[
 
 @define(frozen=True)
 class CacheStrategy(Checked):
-    """Prompt caching, with its lifetime (`ttl` in seconds; `None`: the API's default)."""
+    """Prompt caching, with the lifetime `ttl` in seconds (`None`: the API's default)."""
 
     mode: Literal["none", "auto"] = "auto"
     ttl: PositiveInt | None = None
@@ -71,13 +71,13 @@ class CacheStrategy(Checked):
 
 @define(frozen=True, kw_only=True)
 class Timeouts(Checked):
-    """Limits in seconds; `None` disables one. Each closes the connection when it passes.
+    """Time limits in seconds; `None` disables one. When one is exceeded, the connection is closed.
 
     `first_event` limits the time from the start of an attempt to its first event; headers, comments
     and chunks without content do not count. After that, `idle` limits the time between network
     reads, and `no_progress` the time between events (keep-alive comments do not count). `total`
     limits the whole call. With `min_chars_per_second`, an answer that stays slower over `window`
-    seconds times out too. A limit of 100 seconds or more may pass up to a second late.
+    seconds times out too. A limit of 100 seconds or more may take effect up to a second late.
     """
 
     connect: PositiveFloat | None = 10.0
@@ -93,14 +93,15 @@ class Timeouts(Checked):
 class RetryPolicy(Checked):
     """When and how often failed attempts are retried.
 
-    `retries` overrides the number of retries per kind of failure, which is counted for each model;
-    the documentation of failures lists the defaults. `budget` is the maximum sum of the waits of a
-    call, in seconds. The wait grows from `base` by `factor` up to `max_delay`, with full jitter. A
-    provider's Retry-After has precedence up to `retry_after_cap`; a longer one is final.
-    `restart_after_output` also allows retries after content was delivered, announced by a `Retry`
-    event. `fall_back_on` lists kinds after which the next model of a chain is tried although they
-    normally end the chain. After `circuit_threshold` consecutive failed calls, a model is skipped
-    as long as the provider requested, or else for `circuit_cooldown` seconds.
+    `retries` overrides the number of retries for each kind of failure, which is counted separately
+    for each model; the documentation of failures lists the defaults. `budget` is the maximum sum of
+    the waits of a call, in seconds. The wait grows from `base` by `factor` up to `max_delay`, with
+    full jitter. A provider's Retry-After takes precedence up to `retry_after_cap`; a longer one
+    ends the retries. `restart_after_output` also allows retries after content was delivered,
+    announced by a `Retry` event. `fall_back_on` lists kinds after which the next model of a chain
+    is tried although they normally end the chain. After `circuit_threshold` consecutive failed
+    calls, a model is skipped as long as the provider requested, or else for `circuit_cooldown`
+    seconds.
     """
 
     retries: Mapping[StreamErrorKind, NonNegativeInt] = field(factory=dict)
@@ -116,7 +117,7 @@ class RetryPolicy(Checked):
 
     @classmethod
     def none(cls) -> RetryPolicy:
-        """Return the policy that makes every call once."""
+        """Return a policy without retries."""
         return cls(retries=dict.fromkeys(StreamErrorKind, 0))
 
 
@@ -129,7 +130,7 @@ def _stop(value: Any) -> Any:
 
 
 def _thinking(value: Any) -> Any:
-    """Convert the Messages API's forms of `thinking` that mean what swink's values mean.
+    """Convert the forms of `thinking` in Anthropic's Messages API that swink can express.
 
     Source: Anthropic's API reference, `thinking` of Messages.
     """
@@ -146,7 +147,7 @@ def _thinking(value: Any) -> Any:
 
 
 def _choice(value: Any) -> Any:
-    """Convert the forms of `tool_choice` of Chat Completions, Responses and Messages.
+    """Convert the forms of `tool_choice` in Chat Completions, Responses and Messages.
 
     Sources: OpenAI's and Anthropic's API references, `tool_choice`.
     """
@@ -169,11 +170,11 @@ def _retry(value: Any) -> Any:
 def _format(value: Any) -> Any:
     """Convert OpenAI's forms of `response_format` to swink's; return a JSON schema unchanged.
 
-    JSON Schema has no types `json_object`, `json_schema` and `text`: a schema never looks like one
-    of these forms. The name and the description become the title and the description of the schema,
-    and replace those that it has; `strict` is dropped, because providers ask strictly
-    for every schema that strict mode accepts. Source: OpenAI's API reference, `response_format` of
-    Chat Completions and `text.format` of Responses.
+    JSON Schema has no types `json_object`, `json_schema` and `text`, so a schema cannot be mistaken
+    for one of these forms. The name and the description become the title and the description of the
+    schema, and replace existing ones; `strict` is dropped, because providers use strict mode for
+    every schema that it accepts. Source: OpenAI's API reference, `response_format` of Chat
+    Completions and `text.format` of Responses.
     """
     if isinstance(value, type) or get_origin(value) is not None:
         name = getattr(value, "__name__", repr(value))
@@ -208,7 +209,7 @@ _POLICY = RetryPolicy()
 
 
 def _address(value: object) -> str:
-    """Show an address that holds no user information and no query."""
+    """Return a URL without its user information and query."""
     return "[hidden]" if {"@", "?"} & {*str(value)} else repr(value)
 
 
@@ -219,17 +220,17 @@ OptionKind: TypeAlias = Literal["tuning", "answer", "call", "provider", "convers
 def _option(
     kind: OptionKind, meaning: str, example: Any = None, *, local: bool = False
 ) -> dict[str, Any]:
-    """Make the metadata of an option's field; see `Option`."""
+    """Return the metadata of an option's field; see `Option`."""
     return {"kind": kind, "meaning": meaning, "example": example, "local": local}
 
 
 @define(frozen=True, kw_only=True)
 class StreamOptions(Checked):
-    """How the model should answer; `None` leaves a choice to the provider.
+    """The options of a call; `None` leaves a choice to the provider.
 
-    Each field is a row of the table of options, `OPTIONS`. `api_key`, `headers` and what may be
-    secret in `base_url` never show in a repr. Raises ValueError for a value that no provider could
-    take.
+    Each field is a row of the table of options, `OPTIONS`. The repr hides `api_key`, `headers` and
+    the parts of `base_url` that may be secret. Raises ValueError for a value that no provider could
+    accept.
     """
 
     none_is_default: ClassVar[bool] = True
@@ -419,7 +420,7 @@ LevelWord: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "extra
 
 
 class ClientOptions(TypedDict, total=False):
-    """How models should answer, as keyword arguments: see `StreamOptions`; `None` is the default.
+    """The options of a client, as keyword arguments: see `StreamOptions`; `None` is the default.
 
     `timeout=30` is short for `timeouts=Timeouts(total=30)`.
     """
@@ -452,7 +453,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 class TargetOptions(ClientOptions, total=False):
-    """How a model should answer, and what is for its provider alone."""
+    """The options of a model in a chain, including those for its provider alone."""
 
     api_key: str | None
     base_url: str | None
@@ -462,7 +463,7 @@ class TargetOptions(ClientOptions, total=False):
 
 
 class Options(TargetOptions, total=False):
-    """All keyword arguments of a call: what completes its conversation, and how to answer it."""
+    """All keyword arguments of a call: additions to the conversation, and options."""
 
     system_prompt: str | Sequence[str | Block] | None
     tools: Sequence[Tool] | None

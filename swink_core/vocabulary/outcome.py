@@ -1,4 +1,4 @@
-"""How an answer ended and what it took: stop reasons, kinds of failure, usage, cost."""
+"""The result of an answer: stop reasons, kinds of failure, usage, cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StopReason(StrEnum):
     TOOL_USE = "tool_use"
     CONTENT_FILTER = "content_filter"
     PAUSE = "pause"
-    """The provider wants to be called again with the same conversation."""
+    """The provider expects another call with the same conversation."""
     ERROR = "error"
     ABORTED = "aborted"
 
@@ -27,40 +27,40 @@ class StopReason(StrEnum):
 class StreamErrorKind(StrEnum):
     """The kind of a failure, which alone decides about retries and fallback.
 
-    The text below each kind is where it comes from; the table in the documentation is made of it.
+    The docstring of each kind lists its causes; the documentation's table is generated from it.
     """
 
     THROTTLED = "throttled"
-    """The rate of requests or tokens is limited: HTTP 429, or its twin inside a stream."""
+    """The rate of requests or tokens is limited: HTTP 429, or the same error inside a stream."""
     OVERLOADED = "overloaded"
-    """The provider has no capacity: HTTP 503 or 529, or its twin inside a stream."""
+    """The provider has no capacity: HTTP 503 or 529, or the same error inside a stream."""
     NETWORK = "network"
-    """The connection or the server failed: no connection, a reset, an end before the
-    provider completed its answer, HTTP 408 and other 5xx."""
+    """The connection or the server failed: no connection, a reset, an end before the answer is
+    complete, HTTP 408 and other 5xx.
+    """
     EMPTY_RESPONSE = "empty_response"
-    """The answer was completed with nothing to use: no text, media or readable tool call."""
+    """The answer is complete but has no text, media or readable tool call."""
     TIMEOUT = "timeout"
-    """A time limit passed: connect, first event, idle, no progress, throughput, total."""
+    """A time limit was exceeded: connect, first event, idle, no progress, throughput, total."""
     PROTOCOL = "protocol"
-    """The answer is not in the wire format: not an event stream (a proxy's page), a damaged frame
-    that may have had content, too many malformed frames, a frame beyond its limit, a
-    redirect, a broken event grammar.
+    """The answer violates the wire format: not an event stream (a proxy's page), a damaged frame
+    that may have contained content, too many malformed frames, a frame longer than the limit, a
+    redirect, events in an order that is not allowed.
     """
     AUTH = "auth"
     """Credentials are missing, invalid, expired or not enough: HTTP 401, 403."""
     QUOTA_EXHAUSTED = "quota_exhausted"
     """The account's quota or credit is used up: HTTP 402."""
     CONTEXT_WINDOW_EXCEEDED = "context_window_exceeded"
-    """The conversation is longer than the model can read."""
+    """The conversation exceeds the model's context window."""
     CONTENT_FILTERED = "content_filtered"
-    """Refused for its content, without an answer."""
+    """The request was refused because of the content, without an answer."""
     MODEL_NOT_FOUND = "model_not_found"
     """The model does not exist, is retired or closed to this account: HTTP 404, 410."""
     INVALID_REQUEST = "invalid_request"
-    """The provider does not accept the request: HTTP 400, 405, 406, 413, 415, 422."""
+    """The provider rejects the request: HTTP 400, 405, 406, 413, 415, 422."""
     UNSUPPORTED = "unsupported"
-    """A feature that this provider or model does not have; mostly found before anything
-    is sent."""
+    """The provider or model lacks a requested feature. Mostly found before anything is sent."""
     OUTPUT_TOO_LARGE = "output_too_large"
     """The answer is longer than `max_output_chars`."""
     RESOURCE = "resource"
@@ -68,9 +68,9 @@ class StreamErrorKind(StrEnum):
     CANCELLED = "cancelled"
     """The caller closed or cancelled the stream."""
     INTERNAL = "internal"
-    """A plugin raised."""
+    """The code of a plugin raised an exception."""
     UNKNOWN = "unknown"
-    """Nothing recognised the failure; it is never guessed."""
+    """The failure could not be classified; the kind is never guessed."""
 
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ E_co = TypeVar("E_co", covariant=True)
 
 
 def for_every_kind(name: str, rows: Mapping[StreamErrorKind, T]) -> dict[StreamErrorKind, T]:
-    """Return a table of all kinds. Raises LookupError, which names the kinds that it lacks."""
+    """Return a table with all kinds. Raises LookupError, which names the missing kinds."""
     if missing := [kind.name for kind in StreamErrorKind if kind not in rows]:
         raise LookupError(f"{name}: no row for {', '.join(missing)}")
     return {kind: rows[kind] for kind in StreamErrorKind}
@@ -89,7 +89,7 @@ class _Make(Protocol, Generic[E_co]):
 
 
 class _Constructor:
-    """A constructor for errors of one kind, on whatever class it is looked up."""
+    """A descriptor that returns a constructor for errors of one kind, for the class it is on."""
 
     def __init__(self, kind: StreamErrorKind) -> None:
         self.kind = kind
@@ -107,7 +107,7 @@ class _Constructor:
 
 
 class ErrorConstructors:
-    """The constructors of `Error`, one for each kind; a new kind adds its line here."""
+    """The constructors of `Error`, one for each kind. A new kind adds a line here."""
 
     __slots__ = ()
 
@@ -135,24 +135,24 @@ N = TypeVar("N", int, float)
 
 
 def _sum(a: N | None, b: N | None) -> N | None:
-    """Add two numbers, of which an unknown one counts for nothing."""
+    """Add two numbers; an unknown one counts as 0, and two unknown ones give `None`."""
     return b if a is None else a if b is None else a + b
 
 
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
-"""The numbers of a `Usage`, in its order."""
+"""The names of the counts of a `Usage`, in order."""
 
 MOST_TOKENS = 10**12
 """Upper limit of plausible token counts."""
 
 
 class Usage(Record):
-    """Tokens that an answer took. A number that the provider did not report is `None`, not 0.
+    """The tokens of an answer. A number that the provider did not report is `None`, not 0.
 
-    `cache_read` and `cache_write` are parts of `input`, and `reasoning` is a part of `output`,
-    whichever way the provider counts; `total` is the provider's own figure, or `input + output`
-    where both are known. `extra` holds provider-specific figures. `reported` is false while
-    nothing has come from the provider.
+    `cache_read` and `cache_write` are included in `input`, and `reasoning` is included in `output`,
+    however the provider counts them; `total` is the provider's own figure, or `input + output` if
+    both are known. `extra` contains provider-specific figures. `reported` is false until the
+    provider has reported usage.
     """
 
     input: int | None = None
@@ -165,20 +165,20 @@ class Usage(Record):
     reported: bool = False
 
     def count(self, name: str, tokens: float) -> bool:
-        """Store a token count of a provider; return `False` if it is not a valid count."""
+        """Store a token count from a provider; return `False` if it is not a valid count."""
         if not 0 <= tokens <= MOST_TOKENS:
             return False
         setattr(self, name, int(tokens))
         return True
 
     def added_up(self) -> Usage:
-        """Fill in the total, where its parts are known and the provider gave none."""
+        """Compute the total from its parts if the provider gave none, and return the usage."""
         if self.total is None and self.input is not None and self.output is not None:
             self.total = self.input + self.output
         return self
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum of two attempts; a number unknown in both stays unknown."""
+        """Return the sum of two usages; a number that is unknown in both stays unknown."""
         return Usage(
             _sum(self.input, other.input),
             _sum(self.output, other.output),
@@ -196,11 +196,11 @@ class Usage(Record):
 
 
 class Cost(Record):
-    """US dollars, part by part; `None` where a price or a count is unknown.
+    """US dollars for each part; `None` if a price or a count is unknown.
 
     `input` is the cost of input tokens that were neither read from nor written to a cache. `fees`
-    are costs other than tokens: searches, the request itself. `estimated`: the provider reported no
-    final usage, so tokens were estimated.
+    are costs other than tokens, such as searches. `estimated` means that the provider reported no
+    final usage, so that the tokens were estimated.
     """
 
     input: Finite | None = None
@@ -212,7 +212,7 @@ class Cost(Record):
     estimated: bool = False
 
     def __add__(self, other: Cost) -> Cost:
-        """Return the sum of two attempts' costs."""
+        """Return the sum of two costs."""
         return Cost(
             _sum(self.input, other.input),
             _sum(self.output, other.output),
@@ -229,10 +229,11 @@ class Cost(Record):
 
 
 class Charge(Struct, frozen=True):
-    """The charge for an attempt, or for several.
+    """The charge for one or several attempts.
 
-    `tokens` are prompt and output together. `cost` is in US dollars; `None` if the model has no
-    price. `estimated`: a part is an estimate, because the provider reported no final usage.
+    `tokens` counts prompt and output together. `cost` is in US dollars; `None` if the model has no
+    price. `estimated` means that a part is an estimate, because the provider reported no final
+    usage.
     """
 
     tokens: int = 0
@@ -240,7 +241,7 @@ class Charge(Struct, frozen=True):
     estimated: bool = False
 
     def __add__(self, other: Charge) -> Charge:
-        """Return the sum; an unknown cost counts for nothing beside a known one."""
+        """Return the sum; if only one cost is known, it is the cost of the sum."""
         if self.cost is None or other.cost is None:
             cost = other.cost if self.cost is None else self.cost
         else:
@@ -249,18 +250,18 @@ class Charge(Struct, frozen=True):
 
 
 NOTHING = Charge()
-"""The charge of an attempt that never left, or that an HTTP error refused."""
+"""The charge of an attempt that sent no request, or that an HTTP error rejected."""
 
 
 class Totals(Record):
-    """The usage and cost of several attempts, including voided ones; `None` if unknown."""
+    """The usage and cost of several attempts, including discarded ones; `None` if unknown."""
 
     usage: Usage | None = None
     cost: Cost | None = None
     charge: Charge = NOTHING
 
     def add(self, usage: Usage | None, cost: Cost | None, charge: Charge = NOTHING) -> None:
-        """Add what one attempt took, and what it is charged."""
+        """Add the usage, cost and charge of one attempt."""
         if charge is not NOTHING:
             known_charge = self.charge
             self.charge = charge if known_charge is NOTHING else known_charge + charge

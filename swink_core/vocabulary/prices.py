@@ -4,8 +4,8 @@ Plugins report quantities in `Usage.extra` under these names. Tokens included in
 a possible separate price: `input_audio`, `input_image`, `cache_read_audio` (included in
 `input_audio`), `cache_write_long` (cached for an hour or more), `output_audio`, `output_image`,
 `citation`. Billed tokens that differ from the counted ones: `billed_input`, `billed_output`.
-Quantities with a fee: `searches`, `file_searches`, `audio_seconds`. Strings are terms of the bill:
-the service tier (`batch`, `flex`, `priority`, `fast`), the region.
+Quantities with a fee: `searches`, `file_searches`, `audio_seconds`. Values that are strings are
+conditions of the price: the service tier (`batch`, `flex`, `priority`, `fast`), the region.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from swink_core.vocabulary.outcome import Cost, Usage
 
 
 class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """US dollars for a million tokens; `None` where unknown, or where it is that of the whole.
+    """US dollars per million tokens; `None` if unknown, or if the price of the whole count applies.
 
-    `fees` are US dollars for one of what they name, `requests` for an answer at all.
+    `fees` maps quantities to US dollars per unit; `requests` is the fee for each answer.
     """
 
     input: NonNegativeFloat | None = None
@@ -44,12 +44,12 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PriceCase(Rates, frozen=True, kw_only=True):
-    """Prices that replace others where all of this holds; what they do not name stays.
+    """Prices that replace others if all conditions hold; prices not named here stay the same.
 
-    The prompt is longer than `above` tokens, the answer was billed on all `terms`, the day is
-    `since` or later (ISO date), the time is within `hours` (`["22:00", "06:30"]`, the first
-    included), the day is Monday to Friday if `weekdays`; days and times are UTC. `factor` is what
-    all tokens cost times as much.
+    The conditions: the prompt is longer than `above` tokens; the answer was billed on all `terms`;
+    the day is `since` (ISO date) or later; the time is within `hours` (`["22:00", "06:30"]`,
+    including the first); the day is Monday to Friday if `weekdays` is true. Days and times are in
+    UTC. `factor` multiplies the price of all tokens.
     """
 
     above: int = -1
@@ -60,7 +60,7 @@ class PriceCase(Rates, frozen=True, kw_only=True):
     factor: NonNegativeFloat = 1.0
 
     def holds(self, prompt: int, terms: Set[str], at: datetime) -> bool:
-        """Tell whether these prices are the ones to pay."""
+        """Return True if these prices apply."""
         if prompt <= self.above or (self.terms and not terms >= {*self.terms}):
             return False
         if self.weekdays and at.weekday() > 4:
@@ -75,7 +75,7 @@ class PriceCase(Rates, frozen=True, kw_only=True):
 
 
 class Prices(Rates, frozen=True):
-    """A model's prices; of `cases` that hold, a later one replaces an earlier."""
+    """A model's prices. If several `cases` apply, a later one overrides an earlier one."""
 
     cases: tuple[PriceCase, ...] = ()
 
@@ -98,7 +98,7 @@ _amounts = attrgetter(*_NAMES)
 
 @lru_cache(maxsize=1024)
 def _known_rates(amounts: tuple[float | None, ...]) -> Mapping[str, float]:
-    """Return the amounts that are known, by name. Callers share the mapping: do not change it."""
+    """Return the known amounts by name. Callers share the mapping: do not change it."""
     named = zip(_NAMES, amounts, strict=True)
     return {name: amount for name, amount in named if amount is not None}
 
@@ -115,11 +115,11 @@ _SEARCHES = ("searches", "file_searches")
 def cost_of(
     usage: Usage | None, prices: Prices | None, at: datetime | None = None, long: bool = False
 ) -> Cost | None:
-    """Price an answer at a time (`None`: now) in US dollars; `None` if nothing is known.
+    """Return the cost of an answer at a time (`None`: now); `None` if nothing is known.
 
     Parts without a price or a count are `None`. `total` is the sum, or `None` if a used part has no
-    price. Cache reads and writes without a separate price cost as much as input. `long` decides
-    about cache writes of unknown duration.
+    price. Cache reads and writes without a separate price cost as much as input. `long` says
+    whether cache writes of unknown duration count as long-lived. Amounts are in US dollars.
     """
     if usage is None or prices is None:
         return None
@@ -166,7 +166,7 @@ def _part_cost(
     rates: Mapping[str, float],
     default: float | None,
 ) -> float | None:
-    """Price the tokens of a part in US dollars; `default` is the rate of one without its own."""
+    """Return the cost of a part in US dollars; `default` is the rate if the part has none."""
     rate = rates.get(whole, default)
     if tokens is None or rate is None:
         return None

@@ -1,7 +1,7 @@
-"""The base of the vocabulary's classes, and how to copy one with changes.
+"""The base of the classes for messages and events, and a function to copy one with changes.
 
-They are structs of msgspec: the fields of a class are its JSON form, checked, written and read by
-compiled code.
+They are msgspec structs: the fields of a class are its JSON form, which compiled code checks,
+writes and reads.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Meta
 
 Finite: TypeAlias = Annotated[float, Meta(ge=-float_info.max, le=float_info.max)]
-"""A number that JSON has a form for."""
+"""A number that JSON can represent."""
 
 
 class Tagged(msgspec.StructMeta):
-    """Makes the tag of a class readable on the class and its instances, as `type` or `role`."""
+    """Makes the tag of a class available on the class and its instances, as `type` or `role`."""
 
     def __init__(cls, *_: Any, **__: Any) -> None:
         config = cls.__struct_config__
@@ -26,7 +26,7 @@ class Tagged(msgspec.StructMeta):
 
 
 class Record(msgspec.Struct, metaclass=Tagged, omit_defaults=True, weakref=True):
-    """The base of messages, blocks, sources, events and counts. Defaults are left out of JSON."""
+    """The base of messages, blocks, sources, events and counts. JSON leaves out default values."""
 
 
 R = TypeVar("R", bound=msgspec.Struct)

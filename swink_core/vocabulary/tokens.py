@@ -1,4 +1,4 @@
-"""Estimate tokens before a provider has counted them, by script class, without a tokenizer.
+"""Estimate the number of tokens of a prompt by the scripts of the text, without a tokenizer.
 
     Latin     a word is a token, and a long one several; long runs without a space cost more
     code      digits, punctuation, line breaks and indentation
@@ -7,8 +7,8 @@
     other     all other scripts, by the bytes of a character in UTF-8
 
 An `Estimate` has the expected number and an upper bound. Charges use the number, reservations the
-bound. The page "Usage and cost" has the measured errors. Counting is a few passes in C over a
-text, and reads no dictionary.
+bound. The page "Usage and cost" has the measured errors. Counting takes a few passes in C over a
+text, and no dictionary.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from swink_core.vocabulary.messages import (
 
 
 class Estimate(NamedTuple):
-    """An estimated number of tokens: the expected one, and an upper bound."""
+    """An estimated number of tokens: the expected number and an upper bound."""
 
     tokens: float = 0.0
     most: float = 0.0
 
     def plus(self, *others: Estimate) -> Estimate:
-        """Return the sum with other estimates."""
+        """Return the sum of this and other estimates."""
         tokens = self.tokens + sum(other.tokens for other in others)
         return Estimate(tokens, self.most + sum(other.most for other in others))
 
     def rounded(self) -> Estimate:
-        """Return whole tokens."""
+        """Return the estimate in whole tokens."""
         tokens = ceil(self.tokens)
         return Estimate(tokens, max(tokens, ceil(self.most)))
 
@@ -56,10 +56,10 @@ class Estimate(NamedTuple):
 class MediaTokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a provider counts the tokens of media.
 
-    An image costs `image` tokens, or, with an `image_tile` (pixels of a side), `image_base` and
-    `image_tile_tokens` for each tile, after its longer side was fitted to `image_side` (0: as large
-    as it comes). `image` then counts where the size is not known. Sound costs `audio_second` for
-    each second, a document `page` for each page.
+    With `image_tile` (the side of a tile in pixels), an image costs `image_base` and
+    `image_tile_tokens` for each tile, after its longer side was scaled to `image_side` (0: not
+    scaled); `image` is then used only if the size is unknown. Otherwise an image costs `image`
+    tokens. Sound costs `audio_second` per second, a document `page` per page.
     """
 
     image: int = 2_200
@@ -82,23 +82,23 @@ _CJK = "[\u2e80-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af\uf900-\uffef]+"
 _THREE_BYTES = "[\u0800-\uffff]+"
 
 LONG_WORD = 12
-"""Letters of an average word above which text counts as base64, hashes or minified code."""
+"""If words have more letters on average, text counts as base64, hashes or minified code."""
 
 MESSAGE = Estimate(4.0, 8.0)
-"""Tokens of a message beside its text."""
+"""Tokens of a message besides its text."""
 
 TOOL = Estimate(10.0, 30.0)
-"""Tokens of a tool beside its definition as JSON."""
+"""Tokens of a tool besides its JSON definition."""
 
 TOOLS = Estimate(0.0, 700.0)
 """Tokens of the instructions that some providers add to a prompt with tools."""
 
 PREFIX = Estimate(0.0, 100.0)
-"""Tokens of the instructions that some models have before every prompt, such as gpt-oss."""
+"""Tokens of the instructions that some models, such as gpt-oss, add to every prompt."""
 
 UNKNOWN_MEDIUM_SECONDS = 60.0
 UNKNOWN_PAGES = 10
-"""Assumed length of sound and documents that are not in the request itself."""
+"""Assumed pages of a document, or seconds of sound, that the request does not contain."""
 
 
 def text_tokens(text: str) -> Estimate:
@@ -124,7 +124,7 @@ def text_tokens(text: str) -> Estimate:
 
 
 def _other_scripts(text: str) -> Estimate:
-    # without ASCII; a lone surrogate counts as a character of three bytes
+    # not ASCII; a lone surrogate counts as a character of three bytes
     rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
     others = rest.decode("utf-8", "surrogatepass")
     characters = len(others)
@@ -152,7 +152,7 @@ def data_tokens(data: Any) -> Estimate:
 
 
 def prompt_tokens(context: Context, media: MediaTokens, *more: Any) -> Estimate:
-    """Estimate the tokens of a conversation with its tools; `more` is JSON data sent beside it."""
+    """Estimate the tokens of a conversation with its tools, and of `more` JSON data beside it."""
     parts = [PREFIX, *_of_content(context.system_prompt or "", media)]
     for tool in context.tools:
         definition = text_tokens(f"{tool.name} {tool.description}")

@@ -314,8 +314,8 @@ def test_a_line_holds_nothing_that_drives_a_terminal() -> None:
 
 
 def test_a_gap_is_told() -> None:
-    assert _line("gap", {"lost": 7}) == "... 7 records are lost"
-    assert _line("gap", {"lost": None}) == "... some records are lost"
+    assert _line("gap", {"lost": 7}) == "... 7 records were lost"
+    assert _line("gap", {"lost": None}) == "... some records were lost"
 
 
 # -- the table -----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""The answer to a row, stored and written as a line of JSON.
+"""The answer to a row, and its form in storage: a line of JSON.
 
-Fields without a value are omitted. The whole message is stored if its text is not all of it (tool
+Fields without a value are omitted. The whole message is stored if it contains more than text (tool
 calls, reasoning, citations).
 """
 
@@ -29,12 +29,14 @@ _FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 
 
 Id: TypeAlias = str | int | float
-"""The identity of a row; a number and its digits are the same id."""
+"""The id of a row; a number and the same digits as text are the same id."""
 
 
 class Failed(msgspec.Struct, omit_defaults=True):
-    """Why a row has no answer. `kind` is that of the failure (see the reference of failures),
-    `bad_row` if the row is invalid, `bad_answer` if the answer does not fit its type.
+    """The reason why a row has no answer.
+
+    `kind` is the kind of the failure (see the reference of failures), or `bad_row` if the row is
+    invalid, or `bad_answer` if the answer does not fit its type.
     """
 
     kind: str
@@ -45,10 +47,11 @@ class Failed(msgspec.Struct, omit_defaults=True):
 class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The result of a row.
 
-    `id` is the row's, as a number if it is one there. `value` is the answer parsed as JSON, if a
-    type or a schema was requested; `message` the whole message in its JSON form, if it is more than
-    text; for a failed row, `text` and `message` are the partial answer. `cost` is in US dollars,
-    `estimated` if the provider did not report all usage; `seconds` is the duration with retries.
+    `id` is the id of the row, as a number if it is one there. `value` is the answer parsed as JSON,
+    if a type or a schema was requested. `message` is the whole message in its JSON form, if it is
+    more than text. For a failed row, `text` and `message` contain the partial answer. `cost` is in
+    US dollars; `estimated` is true if the provider did not report all usage; `seconds` is the
+    duration including retries.
     """
 
     id: Id
@@ -66,11 +69,11 @@ class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 read_answer = msgspec.json.Decoder(Answer).decode
-"""Return the answer in a line."""
+"""Returns the answer in a line of JSON."""
 
 
 def succeeded(id: Id, result: AssistantMessage | TypedAnswer[Any], model: str) -> Answer:
-    """Return the answer to a row."""
+    """Create the answer to a row from a successful result."""
     if isinstance(result, AssistantMessage):
         return _told(id, result, model, result.total_usage, result.total_cost)
     answer = _told(id, result.message, model, result.usage, result.cost)
@@ -80,7 +83,7 @@ def succeeded(id: Id, result: AssistantMessage | TypedAnswer[Any], model: str) -
 
 
 def failed(id: Id, error: SwinkError, model: str) -> Answer:
-    """Return the record of a failed row: the kind, the message, and the partial answer."""
+    """Create the record of a failed row: the kind, the message, and the partial answer."""
     if isinstance(error, StreamError):
         partial = error.partial or AssistantMessage([])
         answer = _told(id, partial, model, partial.total_usage, partial.total_cost)
@@ -98,7 +101,7 @@ def failed(id: Id, error: SwinkError, model: str) -> Answer:
 
 
 def bad_row(id: Id, why: str) -> Answer:
-    """Return the record of an invalid row."""
+    """Create the record of an invalid row, with the reason."""
     return Answer(id=id, error=Failed("bad_row", why, "Correct the row, and start the run again."))
 
 
@@ -142,6 +145,6 @@ def _plain(value: Any) -> Any:
 
 
 def _dumped(value: Any) -> Any:
-    if hasattr(value, "model_dump"):  # pydantic's
+    if hasattr(value, "model_dump"):  # pydantic models have this method
         return value.model_dump(mode="json")
     raise TypeError(f"{type(value).__name__} cannot be converted to JSON")

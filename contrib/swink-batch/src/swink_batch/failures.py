@@ -1,6 +1,4 @@
-"""Failures that concern the run rather than a row: those that end it, are retried, or prevent it
-from starting.
-"""
+"""Failures that concern a whole run and not a single row."""
 
 from __future__ import annotations
 
@@ -10,23 +8,24 @@ from swink_core.providers import KINDS
 __all__ = ["HOPELESS", "MOST_HOPELESS", "PASSING", "refusal_of"]
 
 HOPELESS = frozenset(kind for kind, row in KINDS.items() if row.scope == "account")
-"""Failures that the next row will have, too."""
+"""Kinds of failure that the next row would have, too."""
 
 MOST_HOPELESS = 10
-"""Number of consecutive failures that ends a run."""
+"""The number of consecutive failures of these kinds that ends a run."""
 
 PASSING = HOPELESS | frozenset(
     kind for kind, row in KINDS.items() if row.scope in ("service", "machine", "caller")
 )
-"""Failures not caused by the row, which the next run retries."""
+"""Kinds of failure that the row did not cause; the next run retries these rows."""
 
 NO_CREDENTIALS = "no_credentials"
-"""The code of a call with an empty request."""
+"""The code of a failure without any request, because no credentials are set."""
 
 
 def refusal_of(error: SwinkError) -> UsageError | None:
-    """Return the reason why no row can be sent, if a row's failure shows one: missing credentials,
-    detected before any request.
+    """Return the reason why no row can be sent, if a row's failure shows one; otherwise `None`.
+
+    The reason is missing credentials, which are detected before any request.
     """
     if not isinstance(error, StreamError) or error.code != NO_CREDENTIALS or error.attempts > 1:
         return None

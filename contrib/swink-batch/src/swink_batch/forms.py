@@ -34,8 +34,10 @@ def key_of(id: Id) -> int:
 
 @define
 class Request:
-    """One request. `key` is the digest of the id, and `check` that of the whole row; `why` explains
-    why a row is invalid (`None`: it is valid).
+    """One request.
+
+    `key` is the digest of the id, and `check` the digest of the whole row. `why` explains why a row
+    is invalid (`None`: it is valid).
     """
 
     id: Id
@@ -47,21 +49,22 @@ class Request:
 
 
 def names_fields(template: str) -> bool:
-    """Return whether a template's prompts differ from row to row."""
+    """Return True if a template contains fields, so that its prompts differ from row to row."""
     return any(name is not None for _, name, _, _ in Formatter().parse(template))
 
 
 def unasked(id: str, why: str) -> Request:
-    """Return the request of an invalid row, with the reason."""
+    """Create the request for an invalid row, with the reason."""
     return Request(id, key_of(id), check=digest(why.encode()), why=why)
 
 
 class Form:
-    """Rules for converting rows to requests.
+    """The rules for converting rows to requests.
 
     `template` is a prompt with fields in braces, `{text}`, which are replaced by a row's values
-    (`None`: the row's own `prompt` or `messages`); `id_field` is the field with the row's id (a row
-    without it is identified by its number, from 1; if it is not "id", the first row must have it).
+    (`None`: the row has its own `prompt` or `messages`). `id_field` is the field with the row's id;
+    a row without it is identified by its number, from 1. If it is not "id", the first row must have
+    it.
     """
 
     def __init__(self, template: str | None = None, id_field: str = "id") -> None:
@@ -69,9 +72,10 @@ class Form:
         self._fill = _filling(template) if template is not None else None
 
     def request(self, number: int, row: Row | BadRow) -> Request:
-        """Return the request of a row with this number."""
+        """Return the request for the row with this number."""
         if isinstance(row, BadRow):
-            return unasked(f"row {number}", row.why)  # the number alone may be another row's id
+            # The number alone could be the id of another row.
+            return unasked(f"row {number}", row.why)
         named = {"prompt": row} if isinstance(row, str) else row
         try:
             id = str(number) if (given := named.get(self._id_field)) is None else _id(given)
@@ -106,14 +110,14 @@ class Form:
 
 
 def _id(given: object) -> Id:
-    """Return an id as JSON has it: as a number, or as text."""
+    """Return an id in the type that JSON has for it: a number or text."""
     if type(given) is int or (type(given) is float and isfinite(given)):
         return given
     return _text(given)
 
 
 def _text(value: object) -> str:
-    """Return a value as text; values that are not strings in their JSON form."""
+    """Return a value as text; a value that is not a string in its JSON form."""
     if isinstance(value, bool | list | tuple | dict):
         return msgspec.json.encode(value, enc_hook=str).decode()
     return str(value)

@@ -1,4 +1,4 @@
-"""`Job`: carries out a batch run. `run` and `answers` create one from settings."""
+"""`Job`: carries out a batch run. The functions `run` and `answers` create one from settings."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Order: TypeAlias = Literal["completion", "input"]
 
 @define(frozen=True, kw_only=True)
 class Job(Settings):
-    """Carries out its settings, with `run` or `answers`; see `Settings`."""
+    """Carries out a batch run by `run` or `answers`; see `Settings` for the fields."""
 
     async def answers(self, rows: Rows, watch: Watch | None = None) -> AsyncGenerator[Answer, None]:
-        """Yield the result of each row when it is known, including those of earlier runs.
+        """Yield the result of each row as soon as possible, including results of earlier runs.
 
         Requests are sent only as fast as answers are consumed. Closing the iterator ends the run.
         """
@@ -73,16 +73,16 @@ class Job(Settings):
     ) -> Tally:
         """Process all rows, write the answers as JSON lines, and return the report.
 
-        With `order` of completion, lines are written as answers arrive; in input order, after all
-        have arrived. A failed row has a line, too. Without a `journal`, one is created beside the
-        output, with its name and `.journal`. Raises SwinkError before any request if the output
-        cannot be written.
+        `order` says whether lines are written as answers arrive, or in the order of the rows after
+        all have arrived. A failed row gets a line, too. Without a `journal`, one is created beside
+        the output, under its name with `.journal` appended. Raises SwinkError before any request if
+        the output cannot be written.
         """
         check_one_of("order", Order, order)
         check_place(path := Path(output))
         job = self if self.journal is not None else evolve(self, journal=f"{output}.journal")
         if order == "input" and not isinstance(rows, str | Path):
-            rows = [*rows]  # they are read once more at the end
+            rows = [*rows]  # read a second time at the end
 
         async def deliver(line: bytes) -> None:
             if order == "completion":
@@ -106,7 +106,7 @@ class Job(Settings):
         gates = [*own, *self.client.get("gates", ())]
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
         client = Client(**given)
-        with suppress(InvalidContext):  # no message: the path is valid
+        with suppress(InvalidContext):  # no description, but a valid path
             self.stream(client, "", self.options)
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner
@@ -129,13 +129,14 @@ def check_place(path: Path) -> None:
 
 @contextmanager
 def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
-    """Yield a file to write; a `whole` one replaces the path when it is complete."""
+    """Yield a file to write to. With `whole`, it replaces the path only when it is complete."""
     part = path.with_name(f".{path.name}.part") if whole else path
     try:
         with part.open("wb") as file:
             yield file
     except OSError as error:
-        error.filename = error.filename or str(path)  # Python names none that is open already
+        # Python does not name a file that is already open.
+        error.filename = error.filename or str(path)
         raise
     if whole:
         part.replace(path)

@@ -1,11 +1,11 @@
-"""Record which rows are in which batches of a vendor's batch API, and whose results are stored.
+"""Record which rows were submitted in which batches of a vendor's batch API.
 
 The ledger is a folder beside the journal, named after it with `.batches`, in which each shard
 writes a file and reads all files. A submitted batch has a line with its rows, and later lines with
-the rows whose results are in the journal; the other rows wait for a run that contains them. A row's
-name is a digest of its content, so a changed row has another name.
+the rows whose results have been stored in the journal; the other rows wait for a run that contains
+them. Rows are named by a digest of the content, so a changed row has another name.
 
-Before a batch is submitted, its rows are written down with a token that the vendor keeps with the
+Before a batch is submitted, its rows are recorded with a token that the vendor stores with the
 batch. A token without a line for its batch is a submission whose outcome is unknown: the run was
 killed before the vendor's answer, or the answer was lost. The next run looks for the token in the
 vendor's list of batches.
@@ -29,7 +29,7 @@ _ID_PART = len("row-") + 16
 
 
 def row_name(request: Request) -> str:
-    """Return the vendor's name of a row: digests of the id and of the content."""
+    """Return the name under which a row is sent to the vendor: digests of id and content."""
     return f"row-{request.key:016x}-{request.check:016x}"
 
 
@@ -40,9 +40,9 @@ def id_part(name: str) -> str:
 
 @define
 class Intent:
-    """A submission whose outcome is unknown: `at` is when it began, in seconds since 1970.
+    """A submission whose outcome is unknown.
 
-    `held` is the reservation for its rows.
+    `at` is the Unix time in seconds at which it began, `held` the reservation for its rows.
     """
 
     token: str
@@ -54,9 +54,9 @@ class Intent:
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """A line: a batch was begun with these rows, or these results are stored.
+    """A line of the ledger: a batch was submitted with these rows, or these results are stored.
 
-    Without a batch: these rows are about to be submitted, or the submission failed.
+    Without the id of a batch: these rows are about to be submitted, or the submission failed.
     """
 
     batch: str
@@ -69,12 +69,12 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
     @property
     def held(self) -> Charge:
-        """The reservation for the rows; nothing for a run without limits."""
+        """The amount reserved for the rows; zero for a run without limits."""
         return Charge(self.tokens, self.cost, True)
 
 
 class Ledger:
-    """The batches of a job, as recorded by all its shards; `writer` names this shard."""
+    """The batches of a job, as recorded by all its shards; `writer` is the name of this shard."""
 
     def __init__(self, folder: Path, writer: str) -> None:
         self._folder = folder
@@ -82,8 +82,9 @@ class Ledger:
         self._read: list[_Line] = []
 
     def open_batches(self) -> dict[str, list[str]]:
-        """Return the rows of each batch without stored results. Raises SwinkError for an invalid
-        line.
+        """Return the ids of batches whose results are not all stored, with the remaining rows.
+
+        Raises SwinkError for an invalid line.
         """
         begun: dict[str, list[str]] = {}
         ended: dict[str, set[str]] = {}
@@ -100,7 +101,7 @@ class Ledger:
         return {id: rows for id, rows in left.items() if rows}
 
     def intents(self) -> list[Intent]:
-        """List the submissions whose outcome is unknown. Raises SwinkError as `open_batches`."""
+        """Return the submissions whose outcome is unknown. Raises SwinkError."""
         lines = self._lines()
         settled = {line.token for line in lines if line.batch or line.ended}
         known = frozenset(line.batch for line in lines if line.batch)
@@ -111,7 +112,7 @@ class Ledger:
         ]
 
     def held(self) -> tuple[Charge, int]:
-        """Return the reservations for rows without results, and their number."""
+        """Return the sum of the reservations for rows without results, and the number of rows."""
         held, number = Charge(), 0
         left = self.open_batches()
         for line in self._lines():
@@ -135,7 +136,7 @@ class Ledger:
         self._write(_Line("", [], ended=True, token=token))
 
     def begin(self, id: str, rows: Sequence[str], token: str, held: Charge) -> None:
-        """Record a batch that was begun with a token."""
+        """Record a batch that was submitted with a token."""
         self._write(_Line(id, [*rows], token=token, tokens=held.tokens, cost=held.cost))
 
     def end(self, id: str, rows: Sequence[str]) -> None:

@@ -5,9 +5,10 @@
                   journal="/shared/journal", actors=10, limits="actor")
     answers.write_json("/shared/answers")
 
-All actors write one journal, a folder that all nodes can access, with a file each: if a node is
-lost, Ray gives its batch to another actor, which resumes it; a run that is started again sends
-nothing twice. Clients are closed with their batch, so that an actor leaves no connection open.
+All actors write to one journal, a folder that all nodes can access, each to a separate file. If a
+node is lost, Ray gives its batch to another actor, which resumes it. A run that is started again
+sends nothing twice. Clients are closed after each batch, so that an actor leaves no connection
+open.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ def ask(
     batch: int = 1000,
     limits: str | None = None,
 ) -> Any:
-    """Return the dataset of answers to a dataset of rows.
+    """Return a dataset with the answers to a dataset of rows.
 
     At most `actors` run at a time, each with `batch` rows and the job's concurrency. With `limits`,
     they share the job's `rpm` and `tpm`, and the quota in headers: `actor` uses a Ray actor, any
-    other value is a Redis server's address. Each row has an id. Raises UsageError for a job with a
-    journal, a shard or spending limits, which require a single process.
+    other value is a Redis server's address. Each row must have an id. Raises UsageError for a job
+    with a journal, a shard or spending limits, which require a single process.
     """
     if job.journal is not None or job.shard != (1, 1) or job.limits is not None:
         raise UsageError(
@@ -67,7 +68,7 @@ def ask(
         batch_size=batch,
         batch_format="pyarrow",
         compute=ActorPoolStrategy(min_size=1, max_size=actors),
-        num_cpus=0.5,  # it waits most of the time
+        num_cpus=0.5,  # it mostly waits
     )
 
 
@@ -96,11 +97,12 @@ class _Asker:
 async def _answered(job: Job, rows: list[Any]) -> dict[str, list[str]]:
     found = [answer async for answer in job.answers(rows)]
     lines = [msgspec.json.encode(answer).decode() for answer in found]
-    return {"id": [str(answer.id) for answer in found], "answer": lines}  # a column has one type
+    # A column must have a single type.
+    return {"id": [str(answer.id) for answer in found], "answer": lines}
 
 
 class ActorTurns:
-    """Turns from a Ray actor, for all processes of a cluster."""
+    """Turns from a Ray actor, shared by all processes of a cluster."""
 
     def __init__(self) -> None:
         self._keeper = _keeper()
@@ -120,11 +122,11 @@ class ActorTurns:
 
 
 class _Keeper:
-    """The actor that counts."""
+    """The actor that assigns turns to all processes."""
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
-        self._signs: dict[str, float] = {}  # when each process gave one last
+        self._signs: dict[str, float] = {}  # time of each process's last sign of life
 
     def take(self, key: str, amount: float, rate: float) -> float:
         self._due[key], wait = turn(self._due.get(key, 0.0), time.monotonic(), amount, rate)

@@ -18,11 +18,11 @@ DRAW_SECONDS = 0.2
 LOG_SECONDS = 10.0
 
 CLEAR = "\r\x1b[K"
-"""Carriage return, and erase to the end of the line (ECMA-48 section 8.3.41)."""
+"""Moves the cursor to the start of the line and erases the line (ECMA-48 section 8.3.41)."""
 
 
 class Progress:
-    """Shows a run's state: a `watch` for `Job.run`.
+    """Shows the progress of a run; pass it as `watch` to `Job.run`.
 
     On a terminal, one line is redrawn, within its width; elsewhere, and on a terminal that cannot
     erase a line (TERM=dumb), a line is written every ten seconds. `now` returns the time, in
@@ -35,13 +35,13 @@ class Progress:
         self._shown_at = now()
 
     def __call__(self, tally: Tally) -> None:
-        """Show the state, if it is due."""
+        """Show the progress, if it is time to do so."""
         now = self._now()
         if now - self._shown_at < (DRAW_SECONDS if self._is_terminal else LOG_SECONDS):
             return
         self._shown_at = now
         line = told(tally)
-        if self._is_terminal:  # a wrapped line cannot be erased
+        if self._is_terminal:  # a wrapped line could not be erased
             line = f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}"
         self._file.write(line if self._is_terminal else f"{line}\n")
         self._file.flush()
@@ -54,7 +54,7 @@ class Progress:
 
 
 def told(tally: Tally) -> str:
-    """Return the line."""
+    """Return the line that shows the progress."""
     done = tally.done + tally.kept + tally.kept_failed
     share = f"{done:,} of {tally.total:,}" if tally.total else f"{done:,}"
     parts = [f"{share} rows", f"{tally.rate:,.1f}/s", f"{tally.tokens['total']:,} tokens"]
@@ -68,7 +68,7 @@ def told(tally: Tally) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration."""
+    """Format a duration in seconds."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:

@@ -23,10 +23,10 @@ QUANTILES = (0.5, 0.9, 0.99)
 FORMS = (".svg", ".json")
 
 BAR = 30
-"""Maximum width of a bar."""
+"""The maximum width of a bar, in characters."""
 
 MOST_WORDS = 200
-"""Maximum number of characters of a failure's message."""
+"""The maximum length of a failure's message, in characters."""
 
 
 def lines(tally: Tally) -> list[str]:
@@ -64,7 +64,7 @@ def lines(tally: Tally) -> list[str]:
 
 
 def data(tally: Tally) -> dict[str, Any]:
-    """Return the report as JSON data; times in seconds, money in US dollars."""
+    """Return the report as JSON data. Times are in seconds, money in US dollars."""
     names = (
         "total", "answered", "failed", "kept", "kept_failed", "retries", "refused", "seconds",
         "cost", "kept_cost", "estimated", "unpriced", "stopped", "kinds", "models", "tokens",
@@ -83,7 +83,7 @@ def write_report(tally: Tally, path: Path) -> None:
 
 
 def check_form(path: Path) -> None:
-    """Raise UsageError for an unknown form of report."""
+    """Raise UsageError if the file name has no supported suffix."""
     if path.suffix not in FORMS:
         raise UsageError(
             f"{path} is not a supported form of report",
@@ -139,7 +139,7 @@ def _bars(tally: Tally) -> list[str]:
 
 
 def _classes(tally: Tally, wide: int = 1) -> list[tuple[float, int]]:
-    """Return the distribution of durations, with `wide` classes merged."""
+    """Return the distribution of durations, merging `wide` adjacent classes."""
     counts: dict[int, int] = {}
     for number, count in tally.latency.classes.items():
         counts[number // wide] = counts.get(number // wide, 0) + count

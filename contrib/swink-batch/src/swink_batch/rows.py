@@ -21,17 +21,18 @@ from swink_core import MediaError, UsageError
 __all__ = ["BadRow", "Row", "Rows", "count_rows", "read_rows"]
 
 Row: TypeAlias = Mapping[str, Any] | str
-"""A mapping of fields, or a prompt."""
+"""A row: a mapping of fields, or a prompt."""
 
 Rows: TypeAlias = str | Path | Iterable[Row]
-"""A file's path, or rows."""
+"""The rows of a run: the path of a file, or an iterable."""
 
 PARQUET_ROWS = 1024
-"""Number of rows of a Parquet file to read at a time."""
+"""How many rows of a Parquet file are read at a time."""
 
 MOST_FIELD = 2**31 - 1
-"""Maximum length of a CSV field: the largest that Python's reader accepts on every platform. Its
-default, 131,072, is too short for long documents.
+"""The maximum length of a CSV field: the largest that Python's reader accepts on every platform.
+
+The reader's default, 131,072, is too short for long documents.
 """
 
 _SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
@@ -39,7 +40,7 @@ _SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
 
 @define(frozen=True)
 class BadRow:
-    """A placeholder for a row that could not be read, with the reason."""
+    """Stands for a row that could not be read, with the reason."""
 
     why: str
 
@@ -70,7 +71,7 @@ def count_rows(source: Rows) -> int | None:
     if path.suffix == ".parquet":
         with _parquet(path) as file:
             return int(file.metadata.num_rows)
-    if path.suffix == ".csv":  # a row may be of several lines
+    if path.suffix == ".csv":  # a row may span several lines
         with _csv_file(path) as text:
             return max(0, sum(1 for row in csv.reader(text) if row) - 1)
     lines, last = 0, b"\n"
@@ -107,7 +108,7 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
         named = len(names)
         for row in rows:
             if None in row:
-                many = named + len(row[None])  # where DictReader puts the rest
+                many = named + len(row[None])  # DictReader puts further fields there
                 yield BadRow(
                     f"line {rows.line_num} has {many} fields, but the header {named}: put values "
                     'that contain commas in "quotes"'
@@ -131,7 +132,7 @@ def _not_utf8(number: int) -> BadRow:
 
 
 def _is_utf8(fields: Iterable[str]) -> bool:
-    """Return whether all fields are valid UTF-8."""
+    """Return True if all fields are valid UTF-8."""
     try:
         "".join(fields).encode()
     except UnicodeEncodeError:
@@ -160,7 +161,7 @@ def _json_lines(path: Path) -> Iterator[Row | BadRow]:
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
-    """Open a Parquet file. Raises MediaError for a damaged or different file."""
+    """Open a Parquet file. Raises MediaError for a damaged file or another format."""
     try:
         import pyarrow
         import pyarrow.parquet as parquet

@@ -1,4 +1,4 @@
-"""`Runner`: takes rows one by one, sends them, stores and passes on the results."""
+"""`Runner`: reads rows one by one, sends them, and stores and delivers the results."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Deliver: TypeAlias = Callable[[bytes], Awaitable[object]]
-"""Receives the line of an answer."""
+"""A function that receives the line of an answer."""
 
 Watch: TypeAlias = Callable[[Tally], object]
-"""Receives a run's state when it begins, and whenever a row is done."""
+"""A function that receives a run's state when it begins, and whenever a row is done."""
 
 MOST_AT_ONCE = 4
-"""Number of rows that a worker skips before it yields to the others."""
+"""How many rows a worker may skip before it yields to other tasks."""
 
 
 async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
-    """Run all concurrently; if one fails, cancel the others before raising its error."""
+    """Run coroutines concurrently; if one fails, cancel the others before raising the error."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.gather(*tasks)
@@ -52,7 +52,7 @@ async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 
 class Runner:
-    """One run of a job: `async with` opens its client, and closes client and journal."""
+    """One run of a job: `async with` opens the client, and closes the client and the journal."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class Runner:
         self._to_come = len(self._ids) if is_own else 0  # answers of earlier runs
         self._passed = 0
         self._rows: Iterator[Request] = self._requests()
-        self._waiting: set[asyncio.Task[Any]] = set()  # for a call's turn, or for a batch's end
+        # Tasks that wait for a limit, or for the end of a batch.
+        self._waiting: set[asyncio.Task[Any]] = set()
         self.tally.on_stop = self._wait_no_more
         self._hopeless = 0
         self._refusal: UsageError | None = None
@@ -103,15 +104,13 @@ class Runner:
                 self._journal.close()
 
     def stop(self, why: str) -> None:
-        """Take no further rows, and drop those that wait; calls in progress continue."""
+        """Take no further rows and drop waiting ones; calls in progress continue."""
         if self.tally.stopped is None:
             self.tally.stop(why)
             log.warning("the run stops: %s", why)
 
     async def prepare(self) -> None:
-        """Check that the run can begin. Raises UsageError if not, for example if the first row is
-        invalid.
-        """
+        """Check that the run can begin. Raises UsageError if not, as for an invalid first row."""
         self._check_prices()
         await self._limiter.join()
         self._look_at_rows()
@@ -147,7 +146,7 @@ class Runner:
         return self.tally
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines of all rows with a result, in input order."""
+        """Yield the lines of all rows that have a result, in the order of the rows."""
         assert self._journal is not None
         for _, request in self._own_rows(again=True):
             if (kept := self._journal.kept(request.key, request.check)) is not None:
@@ -158,7 +157,7 @@ class Runner:
         return None if total is None else total // self._job.shard[1]
 
     def _own_rows(self, again: bool = False) -> Iterator[tuple[int, Request]]:
-        """Yield the requests of this process's rows, each id once, with their numbers.
+        """Yield the numbers and requests of this process's rows, each id only once.
 
         A row with the id of an earlier one is reported by its number. `again` marks the second
         pass.
@@ -174,7 +173,7 @@ class Runner:
             )
             why = request.why or f"{twice}: give each row a unique id"
             while not self._ids.meet(request.key, again):
-                name = f"row {name}"  # which may be another row's id itself
+                name = f"row {name}"  # could be the id of another row
                 request = unasked(name, why)
             yield position, request
 
@@ -189,7 +188,7 @@ class Runner:
             yield request
 
     async def _work(self) -> None:
-        for request in self._rows:  # shared: each worker takes the next one
+        for request in self._rows:  # all workers share the iterator
             if self.tally.stopped is not None and not self._hands_on:
                 return
             if (kept := self._kept(request)) is not None:
@@ -210,7 +209,7 @@ class Runner:
                 await self._leave(request)
 
     def _kept(self, request: Request) -> Kept | None:
-        """Return a row's result from an earlier run; `None` if the row should be sent."""
+        """Return a row's result from an earlier run; `None` if the row must be sent."""
         if self._journal is None or not self._job.resume:
             return None
         kept = self._journal.kept(request.key, request.check)
@@ -234,13 +233,15 @@ class Runner:
 
     @property
     def _hands_on(self) -> bool:
-        """Whether a stopped run reads the remaining rows of a file, to write the answers of earlier
-        runs: apart from changed rows, the output then has no fewer answers than before.
+        """Whether a stopped run reads the remaining rows of a file.
+
+        It does so to write the answers of earlier runs: apart from changed rows, the output then
+        has no fewer answers than before.
         """
         return self._to_come > 0 and isinstance(self._source, str | Path)
 
     async def _pass(self) -> None:
-        """Count a row that is not sent, and yield to other tasks now and then."""
+        """Count a row that is not sent, and now and then yield to other tasks."""
         self._passed += 1
         if not self._passed % MOST_AT_ONCE:
             await asyncio.sleep(0)
@@ -265,14 +266,14 @@ class Runner:
             self.stop(f"{what}\n{error.resolution} A run that is started again asks them again.")
 
     def _is_refused(self, error: SwinkError) -> bool:
-        """Return whether no row can be sent at all, which ends the run."""
+        """Return True if no row can be sent at all, which ends the run."""
         if not self.tally.answered and (refusal := refusal_of(error)) is not None:
             self._refusal = refusal
             self.stop(refusal.message)
         return self._refusal is not None
 
     async def _wait(self, waiting: Awaitable[T]) -> tuple[T] | None:
-        """Wait for a result unless the run is stopped; `None`: it was stopped."""
+        """Wait for a result, returned in a tuple; return `None` if the run is stopped before."""
         me = asyncio.current_task()
         assert me is not None
         self._waiting.add(me)
@@ -291,7 +292,7 @@ class Runner:
             waiting.cancel()
 
     async def _ask(self, request: Request) -> Answer | None:
-        """Return the result of a row; `None` if the run was stopped before it was sent."""
+        """Return the result of a row; `None` if the run was stopped before the row was sent."""
         while True:
             try:
                 return await self._asked(request)
@@ -305,7 +306,7 @@ class Runner:
                     return None
 
     async def _asked(self, request: Request) -> Answer | None:
-        """As `_ask`. Raises LimitReached for a row for which no request was made."""
+        """Do the same as `_ask`, but raise LimitReached for a row for which no request was made."""
         if request.why is not None:
             return bad_row(request.id, request.why)
         options: dict[str, Any] = {**self._job.options, **request.options}

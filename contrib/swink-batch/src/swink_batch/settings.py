@@ -1,4 +1,4 @@
-"""`Settings`: the models, prompts and limits of a batch run. A `Job` carries them out."""
+"""`Settings`: the models, prompts and limits of a batch run, which a `Job` carries out."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from swink_core import EventStream, InvalidModel, InvalidOption, Limits, Model, 
 __all__ = ["CONCURRENCY", "Settings", "check_one_of"]
 
 CONCURRENCY = 256
-"""Default maximum number of concurrent calls to a target."""
+"""The default maximum number of concurrent calls to a target."""
 
 Via: TypeAlias = Literal["calls", "batch"]
 
 NOT_OPTIONS = frozenset({"self", "model", "context", "type"})
-"""Parameters of a call that are not options: the job or its rows set them."""
+"""Parameters of a call that are not options: the job or the rows set them."""
 
 UNSAID = frozenset({"api_key", "headers", "base_url", "retry", "timeouts", "transport"})
-"""Options that do not affect answers, or are confidential; they are not stored in the journal."""
+"""Options that do not affect answers, or are confidential; the journal does not store them."""
 
 
 def _chain(given: Any) -> list[Any]:
@@ -77,7 +77,7 @@ def _template(job: Settings, attribute: Any, value: str | None) -> None:
 
 
 def check_one_of(name: str, kind: Any, value: object) -> None:
-    """Raise UsageError for a value that a literal type does not include."""
+    """Raise UsageError for a value that is not in a literal type."""
     if value not in (allowed := get_args(kind)):
         raise UsageError(
             f"{name} is {value!r}", resolution=f"Give {' or '.join(map(repr, allowed))}."
@@ -116,7 +116,7 @@ def _limits(job: Settings, attribute: Any, value: object) -> None:
 
 
 def _positive(job: Settings, attribute: Any, value: float | None) -> None:
-    if value is not None and not value > 0:  # nor is NaN
+    if value is not None and not value > 0:  # this is also true of NaN
         raise UsageError(f"{attribute.name} is {value}", resolution="Pass a number above 0.")
 
 
@@ -131,14 +131,14 @@ class Settings:
 
     At most `concurrency` calls to a model run at a time; `rpm` and `tpm` are known rate limits,
     requests and tokens per minute; `turns` shares these with other processes (`None`: not shared).
-    `limits` bound the spending of all runs of the journal: `cost`, `tokens`, `requests`.
+    `limits` restricts the spending of all runs with the same journal: `cost`, `tokens`, `requests`.
 
     `journal` stores the answers: a database (`.db`, `.sqlite`, `.sqlite3`), a folder, or an open
-    journal, which stays open; `None` for no journal. Rows that failed in an earlier run for reasons
-    outside the row are retried, the others only with `retry_failed`; without `resume`, all rows are
-    sent again, and the new answers replace the old. `shard` is `(i, n)`: this process handles part
-    i of n processes that share a journal. `client` are arguments of `swink.Client`: credentials,
-    addresses.
+    journal, which stays open; `None` for no journal. Rows that failed in an earlier run are retried
+    if the row was not the cause, the others only with `retry_failed`; without `resume`, all rows
+    are sent again, and the new answers replace the old ones. `shard` is `(i, n)`: this process
+    handles part i of n processes that share a journal. `client` are arguments of `swink.Client`:
+    credentials, addresses.
 
     `via="batch"` submits all rows to the batch API of the model's vendor, which answers within a
     day at a lower price; `cancel` cancels the submitted batches, and keeps the answers received by
@@ -167,7 +167,7 @@ class Settings:
         self, client: Client, prompt: Prompt, options: Mapping[str, Any]
     ) -> EventStream | AnswerStream[Any]:
         """Make the call of a row and return its stream; nothing is sent yet. Raises UsageError."""
-        asked: Options = {**options}  # type: ignore[typeddict-item]  # the client checks names
+        asked: Options = {**options}  # type: ignore[typeddict-item]  # the client checks the names
         if self.type is None:
             return client.stream(self.models, prompt, **asked)
         return client.stream_answer(self.models, prompt, type=self.type, **asked)
@@ -177,13 +177,13 @@ class Settings:
         if self.journal is None:
             return None
         if isinstance(self.journal, Journal):
-            self.journal.read()  # options added by others
+            self.journal.read()  # to see what others have added
             return self.journal
         return Journal(engine_of(self.journal, self.writer), self.told())
 
     @property
     def writer(self) -> str:
-        """The name of this process among the writers of the journal."""
+        """The name of this process in the journal."""
         number, count = self.shard
         return "all" if count == 1 else f"{number}-of-{count}"
 

@@ -15,7 +15,7 @@ PREFIX = "swink:batch:"
 
 SCHEMES = ("redis://", "rediss://", "unix://")
 
-# `turn` of limits/turns.py, by Redis's own clock, which is the same for everybody
+# The same as `turn` in limits/turns.py, by Redis's clock, which all processes share.
 _TAKE = f"""
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
@@ -36,7 +36,7 @@ return redis.call('ZCARD', KEYS[1])
 
 
 class RedisTurns:
-    """Turns kept by a Redis server, at an address such as `redis://localhost:6379`.
+    """Turns that a Redis server assigns, at an address such as `redis://localhost:6379`.
 
     Its keys begin with `swink:batch:`, contain no credentials, and expire.
     """
@@ -55,7 +55,7 @@ class RedisTurns:
         self._error = RedisError
         try:
             pool: Any = redis.ConnectionPool.from_url(url)
-            pool.make_connection()  # it alone knows what a query may say
+            pool.make_connection()  # checks the query of the URL
         except (ValueError, TypeError, RedisError) as error:
             raise _no_address(url, str(error)) from error
         self._redis: Any = redis.Redis.from_pool(pool)
@@ -68,11 +68,11 @@ class RedisTurns:
         return float(await self._ask(self._take, key, amount, rate))
 
     async def members(self) -> int:
-        """Return the number of processes with a recent heartbeat, including this one."""
+        """Return the number of processes with a recent sign of life, including this one."""
         return int(await self._ask(self._members, "members", self._name))
 
     async def aclose(self) -> None:
-        """Remove the heartbeat, and close the connection."""
+        """Remove the sign of life, and close the connection."""
         with suppress(self._error):
             await self._redis.zrem(PREFIX + "members", self._name)
         await self._redis.aclose()
@@ -89,7 +89,7 @@ class RedisTurns:
 
 
 def _no_address(url: str, why: str) -> UsageError:
-    user, _, server = url.rpartition("@")  # a password's part may be in the reason as well
+    user, _, server = url.rpartition("@")  # the reason may contain part of a password
     given, why = ("…@", "") if user else ("", f": {why}")
     given += server.partition("?")[0]
     return UsageError(

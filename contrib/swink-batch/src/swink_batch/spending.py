@@ -1,8 +1,9 @@
 """Spending limits of a run: a gate at which calls wait until reserved amounts are released.
 
-A running attempt reserves its maximum expected cost, and mostly costs less. A call that does not
-fit beside the others waits before it begins (`admit`), so that its time limits do not include the
-wait; a retry waits in the gate. A call that does not fit alone is rejected.
+A running attempt reserves its maximum expected cost, and mostly costs less. A call that would
+exceed a limit together with the running ones waits before it begins (`admit`), so that its time
+limits do not include the wait; a retry waits in the gate. A call that would exceed a limit by
+itself is rejected.
 """
 
 from __future__ import annotations
@@ -43,25 +44,25 @@ class Spending:
     def __init__(self, limits: Limits) -> None:
         self._gate = LimitGate(limits)
         self._under_way = 0
-        self._admitted: dict[Target, Charge] = {}  # calls before their first attempt
+        self._admitted: dict[Target, Charge] = {}  # calls that have not made an attempt yet
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no call has a reservation that another could wait for."""
+        """Whether no call holds a reservation whose release another call could wait for."""
         return not (self._under_way or self._admitted)
 
     def add(self, charge: Charge, requests: int) -> None:
-        """Count the spending of earlier runs, and the reservations of a vendor's batches."""
+        """Add the spending of earlier runs, and the reservations of a vendor's batches."""
         self._gate.charge += charge
         self._gate.requests += requests
 
     def refusal(self, model: Model, reservation: Charge) -> LimitReached | None:
-        """Return the error for a reservation that does not fit; `None` if it fits."""
+        """Return the error for a reservation that exceeds a limit; `None` if it fits."""
         return self._gate.refusal(model, reservation)
 
     async def admit(self, call: Call) -> None:
-        """Wait until a call appears to fit beside the others; return at once for the only one."""
+        """Wait until a call seems to fit into the limits; do not wait if no other call runs."""
         charge = reservation(call.model.info, call.provider_info, call.context, call.options)
         while not self.is_idle:
             held = sum(self._admitted.values(), charge)
@@ -105,7 +106,7 @@ class Spending:
         self._wake()
 
     async def change(self) -> None:
-        """Wait, behind calls that already wait, until a reservation is released."""
+        """Wait until a reservation is released; calls that already wait come first."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -116,7 +117,7 @@ class Spending:
             raise
 
     def _wake(self) -> None:
-        """Wake the next waiting call, which in turn wakes another."""
+        """Wake the next waiting call, which in turn wakes another one."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

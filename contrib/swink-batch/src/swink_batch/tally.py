@@ -13,16 +13,16 @@ from swink_batch.answers import Answer
 __all__ = ["Latency", "Tally"]
 
 FINENESS = 0.1
-"""Approximate ratio of the bounds of consecutive latency classes."""
+"""The approximate relative width of a latency class."""
 
 SHORTEST = 0.001
-"""Minimum latency in seconds; lower values are rounded up."""
+"""The minimum latency in seconds; lower values are rounded up."""
 
 MOST_POINTS = 240
-"""Maximum number of points in the time series; when exceeded, every second one is dropped."""
+"""The most points in the time series; when exceeded, every second point is dropped."""
 
 RATE_SECONDS = 30.0
-"""Seconds over which the current rate is measured."""
+"""How many seconds are used to measure the current rate."""
 
 
 @define
@@ -36,7 +36,7 @@ class Latency:
         self.classes[round(log(max(seconds, SHORTEST) / SHORTEST) / FINENESS)] += 1
 
     def quantile(self, share: float) -> float | None:
-        """Return the seconds in which that share of answers arrived; `None` without answers."""
+        """Return the seconds within which this share of answers arrived; `None` without answers."""
         count = sum(self.classes.values())
         below = 0
         for number in sorted(self.classes):
@@ -50,13 +50,13 @@ class Latency:
 class Tally:
     """The state of a run, and its report at the end.
 
-    `total` is the number of rows (`None`: unknown before the end); `answered` and `failed` count
-    those of this run, `kept` and `kept_failed` those of earlier ones, which were not sent again;
-    `kinds` counts failures by kind, and `told` has the first message of each; `models` counts
-    answers by model. `cost` is in US dollars, of this run alone, `kept_cost` that of earlier ones;
-    `estimated` is the part of `cost` for which the provider reported no usage; `unpriced` counts
-    answers without a known cost. `stopped` explains why the run ended before the last row, with
-    advice in a second line if possible.
+    `total` is the number of rows (`None`: unknown before the end). `answered` and `failed` count
+    rows of this run, `kept` and `kept_failed` rows of earlier runs, which were not sent again.
+    `kinds` counts failures by kind, and `told` has the first message of each kind; `models` counts
+    answers by model. `cost` is the cost of this run in US dollars, `kept_cost` that of earlier
+    ones; `estimated` is the part of `cost` for which the provider reported no usage; `unpriced`
+    counts answers without a known cost. `stopped` explains why the run ended before the last row,
+    with advice in a second line if possible.
     """
 
     began: float
@@ -81,7 +81,7 @@ class Tally:
     on_stop: Callable[[], object] | None = field(default=None, repr=False)
     now: float = 0.0
     course: list[tuple[float, int]] = field(factory=list, repr=False)
-    """Number of rows done after a number of seconds."""
+    """Pairs of a time in seconds and the number of rows done by then."""
     _step: float = field(default=0.25, repr=False)
     _past: deque[tuple[float, int]] = field(factory=deque, repr=False)
 
@@ -122,24 +122,24 @@ class Tally:
 
     @property
     def done(self) -> int:
-        """Number of rows that this run has answered or failed."""
+        """The number of rows that were answered or failed in this run."""
         return self.answered + self.failed
 
     @property
     def seconds(self) -> float:
-        """Duration in seconds."""
+        """The duration in seconds."""
         return max(self.now - self.began, 1e-9)
 
     @property
     def rate(self) -> float:
-        """Current rate in rows per second."""
+        """The current rate in rows per second."""
         if len(self._past) < 2 or self.now <= self._past[0][0]:
             return self.done / self.seconds
         return (self.done - self._past[0][1]) / (self.now - self._past[0][0])
 
     @property
     def left(self) -> float | None:
-        """Estimated seconds until the last row is done; `None` if unknown."""
+        """The estimated seconds until the last row is done; `None` if unknown."""
         if self.total is None or not self.rate:
             return None
         return max(0, self.total - self.kept - self.kept_failed - self.done) / self.rate

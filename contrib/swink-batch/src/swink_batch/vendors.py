@@ -1,9 +1,10 @@
 """Vendors' batch APIs: rows are submitted together, answered within a day, and cost about half.
 
-A provider package implements one through an entry point of the group `swink.batches`: a class
-without arguments whose methods yield requests, receive the bodies of their answers, and return the
-parsed result (`BatchAPI`). The provider's adapter converts rows to requests and results to answers:
-a client first uses a transport that stores the request, and later one that returns the answer.
+A provider package implements a batch API through an entry point of the group `swink.batches`: a
+class without arguments whose methods yield requests, receive the bodies of the responses, and
+return the parsed result (`BatchAPI`). The provider plugin converts rows to requests and results to
+answers: a client is first used with an HTTP client that only stores the request, and later with one
+that returns the answer.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ __all__ = ["BatchAPI", "Unsettled", "Vendor", "batch_price", "batch_reservation"
 GROUP = "swink.batches"
 
 TERM = "batch"
-"""The name of batch prices in the catalogue."""
+"""The name of the batch prices in the catalogue."""
 
 CONNECT_SECONDS = 30.0
 
 EXCERPT = 300
-"""Maximum number of characters of a rejection to show."""
+"""The most characters of a rejection in an error message."""
 
 
 class BatchAPI(Protocol):
-    """A vendor's batch API. `like` is a request that would send one row by itself.
+    """A vendor's batch API. `like` is a request that would send a single row.
 
     A batch contains at most `most_requests` of at most `most_bytes` together, and costs `share` of
     the normal price if the catalogue has no batch prices (`None`: unknown).
@@ -56,41 +57,41 @@ class BatchAPI(Protocol):
     def submit(
         self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]], token: str
     ) -> Generator[HTTPRequest, bytes, str]:
-        """Begin a batch of ids and requests' bodies; returns its id.
+        """Submit a batch of ids and request bodies, and return its id.
 
-        The vendor keeps `token`, 24 hexadecimal digits, with the batch: in its metadata or name,
-        or else in each row's id, which `results` then removes.
+        The vendor keeps `token`, 24 hexadecimal digits, with the batch: in its metadata or name, or
+        else in each row's id, which `results` then removes.
         """
 
     def find(
         self, like: HTTPRequest, intent: Intent
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Look for the batch that was submitted with a token, in the vendor's list of batches.
+        """Look for the batch of a submission in the vendor's list of batches.
 
-        Returns its id in a list, an empty list if there is no such batch, and `None` if a batch
-        has to end before it can be known.
+        Returns its id in a list, an empty list if there is no such batch, and `None` if this cannot
+        be known before a batch has ended.
         """
 
     def poll(
         self, like: HTTPRequest, id: str
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Check a batch; returns where the results are, or `None` while it has not ended."""
+        """Check a batch; return where its results are, or `None` while it is running."""
 
     def results(
         self, like: HTTPRequest, id: str, sources: Sequence[str]
     ) -> Generator[HTTPRequest, bytes, Sequence[tuple[str, int, bytes]]]:
-        """Fetch ids with the status and the body of their answers."""
+        """Return the ids with the status and the body of their answers."""
 
     def cancel(self, like: HTTPRequest, id: str) -> Generator[HTTPRequest, bytes, None]:
-        """Cancel a batch; answers received by then are kept."""
+        """Cancel a batch. Answers received by then are kept."""
 
 
 class Vendor:
-    """One model's batch API, reached with the credentials of a client."""
+    """The batch API for one model, used with the credentials of a client."""
 
     def __init__(self, provider: str, client: Mapping[str, Any]) -> None:
         self._wire = _Wire()
-        self._alone = asyncio.Lock()  # on the wire
+        self._alone = asyncio.Lock()  # while requests are made
         given = {**client, "http": self._wire, "retry": False, "breaker": False}
         self.client = Client(**given)
         self.api = _api_of(provider, self.client.host)
@@ -106,7 +107,7 @@ class Vendor:
         await self._http.aclose()
 
     async def request(self, stream: Any) -> bytes:
-        """Return the request body that a stream's call would send. Raises SwinkError."""
+        """Return the request body that the call of a stream would send. Raises SwinkError."""
         async with self._alone:
             self._wire.begin(None)
             try:
@@ -120,21 +121,23 @@ class Vendor:
         return like.body
 
     async def answer(self, stream: Any, status: int, body: bytes) -> Any:
-        """Return the answer in a call's result. Raises SwinkError."""
+        """Return a call's answer, parsed from a batch result. Raises SwinkError."""
         async with self._alone:
             self._wire.begin((status, body))
             return await stream.result()
 
     async def submit(self, rows: Sequence[tuple[str, bytes]], token: str) -> str:
-        """Begin a batch and return its id. Raises SwinkError: `Unsettled` if the vendor may have
-        accepted it.
+        """Submit a batch and return its id.
+
+        Raises SwinkError, namely `Unsettled` if the vendor may have accepted the batch.
         """
         id: str = await self._carry_out("submit", rows, token)
         return id
 
     async def find(self, intent: Intent) -> Sequence[str] | None:
-        """Look for the batch of a submission, as `BatchAPI.find`; `None` also if the vendor does
-        not answer at the moment. Raises SwinkError.
+        """Look for the batch of a submission, as `BatchAPI.find` does.
+
+        Also returns `None` if the vendor does not answer at the moment. Raises SwinkError.
         """
         try:
             found: Sequence[str] | None = await self._carry_out("find", intent)
@@ -143,7 +146,7 @@ class Vendor:
         return found
 
     async def poll(self, id: str) -> Sequence[str] | None:
-        """Return the location of a batch's results; `None` while it has not ended."""
+        """Return where a batch's results are; `None` while it is running. Raises SwinkError."""
         try:
             found: Sequence[str] | None = await self._carry_out("poll", id)
         except Unsettled:
@@ -156,7 +159,7 @@ class Vendor:
         return found
 
     async def cancel(self, id: str) -> None:
-        """Cancel a batch; answers received by then are kept. Raises SwinkError."""
+        """Cancel a batch. Answers received by then are kept. Raises SwinkError."""
         await self._carry_out("cancel", id)
 
     async def _carry_out(self, what: str, *arguments: Any) -> Any:
@@ -191,7 +194,7 @@ _AGAIN = "Correct the problem in the message and start the run again: it resumes
 
 
 class Unsettled(SwinkError):
-    """A failure that may be temporary, after which the outcome of the request is unknown."""
+    """A failure, perhaps temporary, after which the outcome of the request is unknown."""
 
 
 def batch_price(call: Call, usage: Usage | None, share: float | None) -> float | None:
@@ -210,7 +213,7 @@ def batch_price(call: Call, usage: Usage | None, share: float | None) -> float |
 
 
 def batch_reservation(call: Call, share: float | None) -> Charge:
-    """Return the most that a row of a batch is expected to cost; `share` as in `batch_price`."""
+    """Return the most that a row of a batch is expected to cost; `share` is as in `batch_price`."""
     info, context, options = call.model.info, call.context, call.options
     ordinary = reservation(info, call.provider_info, context, options)
     prompt = int(prompt_of(call.provider_info, context, options, info).most)
@@ -233,7 +236,7 @@ def _api_of(provider: str, host: Host) -> BatchAPI:
 
 
 class _Answer:
-    """A response that is already complete."""
+    """A response that is complete from the start."""
 
     def __init__(self, status: int, body: bytes) -> None:
         self.status = status
@@ -253,7 +256,7 @@ class _Answer:
 
 
 class _Wire:
-    """Replaces the network: stores the request, and returns a given answer."""
+    """An HTTP client that stores the request, or returns a given answer."""
 
     def __init__(self) -> None:
         self.request: HTTPRequest | None = None

@@ -1,10 +1,9 @@
-"""A run over a vendor's batch API: submit, wait, fetch; each step is recorded, so that it can
-resume.
+"""A run through a vendor's batch API: submit, wait, fetch. Each step is recorded for resuming.
 
-A restarted run fetches the batches of the ledger that contain unchanged rows of its own, and
-submits the rows that are in none. Each submission is recorded before it is made, with a token that
-the vendor keeps: if a process is killed before the vendor's answer, the next run finds the batch in
-the vendor's list, or submits the rows again if it is not there.
+A restarted run fetches the results of those batches in the ledger that contain its rows, and
+submits the rows that are in no batch. Each submission is recorded before it is made, with a token
+that the vendor stores: if a process is killed before the vendor's answer, the next run finds the
+batch in the vendor's list, or submits the rows again if it is not there.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from swink_core import Charge, LimitReached, SwinkError, UsageError
 __all__ = ["BatchRunner"]
 
 FIRST_POLL = 5.0
-"""Initial seconds between checks of a batch; the interval then grows."""
+"""The initial seconds between checks of a batch; the interval then grows."""
 
 LONGEST_POLL = 120.0
 
 SETTLE_SECONDS = 10.0
-"""How long to watch the vendor's list for the batch of an uncertain submission.
+"""How many seconds to look for the batch of an uncertain submission in the vendor's list.
 
 The time begins with the first check of the resumed run: an upload before the submission may have
 taken any time, and a batch may appear in the list seconds after its submission.
@@ -40,7 +39,7 @@ taken any time, and a batch may appear in the list seconds after its submission.
 
 
 class BatchRunner(Runner):
-    """A run of a job through one vendor's batch API."""
+    """A run of a job through a vendor's batch API."""
 
     async def prepare(self) -> None:
         """Check that the rows can be submitted. Raises UsageError if not."""
@@ -80,7 +79,7 @@ class BatchRunner(Runner):
         held = Charge()
         if self._spending is not None:
             self._spending.add(*ledger.held())
-        bodies: dict[str, bytes] = {}  # of doubtful rows
+        bodies: dict[str, bytes] = {}  # of rows whose submission is uncertain
         kept: set[str] = set()
         waiting: dict[str, Request] = {}
         rows: list[tuple[str, bytes]] = []
@@ -125,7 +124,7 @@ class BatchRunner(Runner):
                 await self._submit(vendor, ledger, open_, rows, held)
                 rows, size, held = [], 0, Charge()
             rows.append((name, body))
-            size += len(body) + 200  # with what stands around it
+            size += len(body) + 200  # for the rest of the line
             if self._spending is not None:
                 held += charge
         if rows:
@@ -143,7 +142,7 @@ class BatchRunner(Runner):
             ):
                 fetched[id] = ours
             elif there := [name for name in ours if name in kept]:
-                ledger.end(id, there)  # a run was killed before it wrote this
+                ledger.end(id, there)  # an earlier run was killed before it wrote this
         await together(
             self._fetch(vendor, ledger, id, ours, waiting) for id, ours in fetched.items()
         )
@@ -162,7 +161,7 @@ class BatchRunner(Runner):
     ) -> None:
         names = [name for name, _ in rows]
         assert self._journal is not None
-        self._journal.begin()  # the batch is that job's
+        self._journal.begin()  # it belongs to the job
         token = secrets.token_hex(12)
         ledger.intend(token, names, time.time(), held)
         try:
@@ -192,7 +191,7 @@ class BatchRunner(Runner):
             return found if found or settled else None
 
         if self.tally.stopped is not None or (found := await self._wait(_polled(look)())) is None:
-            return  # the next run looks again
+            return  # the next run will look again
         [ids] = found
         if ids:
             ledger.begin(ids[0], intent.rows, intent.token, intent.held)
@@ -211,8 +210,9 @@ class BatchRunner(Runner):
         ours: Sequence[str],
         waiting: dict[str, Request],
     ) -> None:
-        """Wait for a batch, and store the results of the rows in `ours`; other results are left to
-        a run that has their rows.
+        """Wait for a batch, and store the results of the rows in `ours`.
+
+        Other results are left to a run that has these rows.
         """
         if self._job.cancel and await vendor.poll(id) is None:
             await vendor.cancel(id)
@@ -220,7 +220,7 @@ class BatchRunner(Runner):
             self.tally.stopped is not None
             or (found := await self._wait(_polled(vendor.poll)(id))) is None
         ):
-            return  # the next run looks again
+            return  # the next run will look again
         [sources] = found
         for name, status, body in await vendor.results(id, sources or ()):
             if (request := waiting.pop(name, None)) is not None:

@@ -1,4 +1,4 @@
-"""Answers that are kept and given again: to the same request, from the same caller."""
+"""Cache answers, and return them again for the same request by the same caller."""
 
 import logging
 

@@ -26,10 +26,10 @@ from swink_core import (
 __all__ = ["CACHE_HIT", "METADATA", "decode", "encode"]
 
 CACHE_HIT = "cache_hit"
-"""The code of the notice that an answer was given before."""
+"""The code of the notice that an answer came from the cache."""
 
 METADATA = "swink_cache"
-"""Where a message's metadata says when its answer was first given, and what it took."""
+"""The metadata key for when an answer was first given, and what it cost then."""
 
 _DELTAS: dict[str, Any] = {kind.type: kind for kind in (TextDelta, ThinkingDelta, ToolCallDelta)}
 
@@ -42,15 +42,16 @@ class _Answer(msgspec.Struct):
 
 
 def encode(batches: Sequence[Sequence[Event]]) -> bytes:
-    """Return a complete answer as bytes."""
+    """Encode a complete answer as bytes."""
     rows = [[_data(event) for event in batch] for batch in batches if batch]
     at = datetime.now(UTC).isoformat(timespec="seconds")
     return msgspec.json.encode(_Answer(at, rows))
 
 
 def decode(data: bytes) -> list[Batch]:
-    """Decode the events of a cached answer, with a `cache_hit` notice and without cost. Raises
-    ValueError for invalid data.
+    """Decode the events of a cached answer, with a `cache_hit` notice and without cost.
+
+    Raises ValueError for invalid data.
     """
     answer = msgspec.json.decode(data, type=_Answer)
     batches = [[_event(row) for row in batch] for batch in answer.batches]
@@ -75,7 +76,7 @@ def _at_no_cost(done: Done, at: str) -> Done:
 
 
 def _data(event: Any) -> Any:
-    if event.type in _DELTAS:  # of which there are many
+    if event.type in _DELTAS:  # most events are deltas
         return [event.type, event.content_index, event.delta]
     return dump(event)
 

@@ -3,12 +3,12 @@
     swink.Client(plugins=[SwinkCache("answers.sqlite", ttl=86400)])
 
 The cache key consists of the canonical form of the request, the tenant (`Call.tenant`), and a
-digest of the credentials. Only complete answers (`Done`) are cached. Concurrent identical calls
-send one request: the first call leads, the others wait for its answer, and if it fails, the next
-one leads.
+digest of the credentials. Only complete answers (`Done`) are cached. If identical calls run at the
+same time, only the first one sends a request, and the others wait for its answer; if it fails, the
+next one sends a request.
 
-The plugin stands around whatever answers a call, and asks it only where nothing was kept: until it
-is read, it has done nothing. SQLite and JSON are worked on in a thread.
+The plugin wraps the hook `stream` of the provider, whose events are read only if no cached answer
+exists; before that, the provider does nothing. SQLite and JSON are processed in a thread.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ log = logging.getLogger(__name__)
 MOST_BYTES = 500_000_000
 
 FORM = 2
-"""The version of the stored form, which is part of the key."""
+"""The version of the storage format, which is part of the key."""
 
 MOST_WAITING = 256
-"""Answers that may wait to be written; further ones are not kept."""
+"""The most answers that may wait to be written; further ones are not cached."""
 
 T = TypeVar("T")
 
 
 class SwinkCache:
-    """Answers kept in the SQLite file at `path`, which any number of processes may share.
+    """Caches answers in the SQLite file at `path`, which any number of processes may share.
 
-    An answer is given again for `ttl` seconds (`None`: for ever). Of more than `max_bytes` of them
-    those go that were not asked for the longest. With `shared`, credentials do not count: whoever
-    asks the same is given the same, within a tenant.
+    An answer is returned for `ttl` seconds (`None`: without limit). If all answers together exceed
+    `max_bytes`, the least recently used ones are deleted. With `shared`, credentials are not part
+    of the key: any caller of the same tenant gets the same answer.
 
-    A cache that cannot be read or written never fails a call: the log reports it once, and calls go
-    to the provider. The creator must close the cache: `await cache.aclose()`.
+    A cache that cannot be read or written never fails a call: the log reports it once, and calls
+    are made as without a cache. The creator must close the cache: `await cache.aclose()`.
     """
 
     api_level = 1
@@ -90,7 +90,8 @@ class SwinkCache:
         """Return the cached events, or the events of the provider."""
         events = yield
         if active() is not None or call.attempt.target.continues:
-            return events  # a cassette answers, or the answer depends on state at the provider
+            # A cassette answers, or the answer depends on state stored by the provider.
+            return events
         if not self._shared and not _caller_is_known(call):
             self._leave_out(call.model.provider)
             return events
@@ -102,7 +103,7 @@ class SwinkCache:
         return CachedSource(self, key, events, call)
 
     async def aclose(self) -> None:
-        """Write what is still to be written, and close the file."""
+        """Write the remaining answers, and close the file."""
         here = asyncio.get_running_loop()
         keeping = [task for task in self._keeping if task.get_loop() is here]
         await asyncio.gather(*keeping, return_exceptions=True)
@@ -120,7 +121,7 @@ class SwinkCache:
         return digest_of([FORM, canonical_request(call), call.tenant, digest_of(whose)])
 
     def _leave_out(self, provider: str) -> None:
-        """Say once that a provider's calls are made as without a cache."""
+        """Log, once, that a provider's calls are not cached."""
         if provider not in self._left_out:
             self._left_out.add(provider)
             log.warning(
@@ -129,10 +130,10 @@ class SwinkCache:
                 provider,
             )
 
-    # -- for a call that is being made -------------------------------------------------------
+    # -- called by `CachedSource` -------------------------------------------------------------
 
     async def find(self, key: str) -> bytes | None:
-        """Return the answer that was kept; `None` where none was, or it cannot be read."""
+        """Return the cached answer; `None` if it does not exist or cannot be read."""
         try:
             return await self._run(lambda: self._opened().get(key))
         except Exception as error:
@@ -140,19 +141,22 @@ class SwinkCache:
             return None
 
     async def read(self, key: str, data: bytes) -> list[Batch] | None:
-        """Return the events of an answer; `None`, and forget it, if it cannot be understood."""
+        """Return the events of an answer; if it cannot be decoded, delete it and return `None`."""
         from swink_cache.answers import decode
 
         try:
             return await self._run(lambda: decode(data))
-        except Exception as error:  # of another version, or damaged
+        except Exception as error:  # it was written by another version, or is damaged
             self._tell(error)
         with suppress(Exception):
             await self._run(lambda: self._opened().forget(key))
         return None
 
     def keep(self, key: str, batches: list[Batch]) -> asyncio.Task[bytes | None]:
-        """Begin to keep an answer, and return what returns it; `None` where too many wait."""
+        """Start to store an answer, and return a task whose result is the stored data.
+
+        Returns `None` if too many answers wait to be written.
+        """
         keeping = asyncio.ensure_future(self._kept(key, batches))
         self._keeping.add(keeping)
         keeping.add_done_callback(self._keeping.discard)
@@ -194,14 +198,14 @@ class SwinkCache:
             self._shelf.close()
 
     def _tell(self, error: Exception) -> None:
-        """Log a fault once, until the cache works again."""
+        """Log an error once, until the cache works again."""
         if not self._told:
             self._told = True
             log.error("the cache %s does not work: %s: %s", self.path, type(error).__name__, error)
 
 
 def _caller_is_known(call: swink.Call) -> bool:
-    """Tell whether the cache sees all credentials of a call: a provider may fetch others."""
+    """Return True if the cache knows all credentials of a call: a provider may fetch others."""
     info, options = call.attempt.provider_info, call.options
     if info is None or info.auth in ("none", "optional") or options.api_key:
         return True

@@ -12,25 +12,25 @@ from swink_core import UsageError
 __all__ = ["CachePlugin"]
 
 PATH_ENV = "SWINK_CACHE"
-"""Names the SQLite file; unset, empty or `off`: nothing is kept."""
+"""The environment variable with the SQLite file; unset, empty or `off`: nothing is cached."""
 
 TTL_ENV = "SWINK_CACHE_TTL"
-"""How long an answer is given again, as in `90s`, `12h` or `7d`; unset: for ever."""
+"""How long a cached answer is used, such as `90s`, `12h` or `7d`; unset: without limit."""
 
 SIZE_ENV = "SWINK_CACHE_MB"
-"""How many megabytes of answers are kept."""
+"""The maximum size of all cached answers in megabytes."""
 
 SHARED_ENV = "SWINK_CACHE_SHARED"
-"""`1`: whoever asks is given an answer, whatever their credentials."""
+"""With the value `1`, callers share answers, whatever their credentials."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class CachePlugin:
-    """Cache answers if the environment variables enable it; otherwise do nothing."""
+    """A plugin that caches answers if the environment variables enable it."""
 
     def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
-        """Make a cache, or an object without hooks. Raises UsageError for a wrong setting."""
+        """Create a cache, or an object without hooks. Raises UsageError for an invalid setting."""
         environ = os.environ if environ is None else environ
         path = environ.get(PATH_ENV, "").strip()
         if path in ("", "off"):

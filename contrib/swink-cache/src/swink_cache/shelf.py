@@ -1,4 +1,4 @@
-"""The SQLite file of a cache. It is a cache: whatever is wrong with it, it is begun anew."""
+"""The SQLite file of a cache. If anything is wrong with the file, a new one is created."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from swink_recorder.sqlite_store import make_private
 __all__ = ["Shelf"]
 
 BUSY_SECONDS = 0.25
-"""How long a call waits for another process that holds the file."""
+"""How many seconds a call waits for another process that has locked the file."""
 
 T = TypeVar("T")
 
@@ -28,10 +28,11 @@ _LEAST_USED = "SELECT key, size FROM answers ORDER BY used LIMIT 1"
 
 
 class Shelf:
-    """Answers by key, for `ttl` seconds (`None`: for ever), the least used of them first to go.
+    """Cached answers by key, valid for `ttl` seconds (`None`: without limit).
 
-    All its methods belong in one thread. They raise `sqlite3.Error` or OSError; of a file that is
-    damaged they take another one, and keep the old one beside it.
+    If they take too much space, the least recently used are deleted. All methods must be called in
+    the same thread. They raise `sqlite3.Error` or OSError. A damaged file is moved aside, and a new
+    one is created.
     """
 
     def __init__(
@@ -44,16 +45,16 @@ class Shelf:
         self._db: sqlite3.Connection | None = None
 
     def get(self, key: str) -> bytes | None:
-        """Return an answer that is not too old."""
+        """Return an answer that has not expired, or `None`."""
         return self._mended(lambda db: self._get(db, key))
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep an answer, and forget the least used ones where there are too many."""
+        """Store an answer, and delete the least recently used ones if there are too many."""
         if len(data) <= self._max_bytes:
             self._mended(lambda db: self._put(db, key, data))
 
     def forget(self, key: str) -> None:
-        """Forget an answer."""
+        """Delete an answer."""
         self._mended(lambda db: _execute(db, "DELETE FROM answers WHERE key = ?", key))
 
     def close(self) -> None:
@@ -90,7 +91,7 @@ class Shelf:
             return work(self._open())
         except sqlite3.OperationalError:
             raise
-        except sqlite3.DatabaseError:  # no database, or one that is damaged
+        except sqlite3.DatabaseError:  # not a database, or a damaged one
             self.close()
             for ending in ("", "-wal", "-shm"):
                 file = self.path.with_name(self.path.name + ending)

@@ -1,4 +1,4 @@
-"""An attempt of a call that was answered before, is being answered for another one, or is made."""
+"""The events of an attempt: from the cache, an identical running call, or the provider."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ from swink_core.providers import EventSource
 __all__ = ["Batch", "CachedSource"]
 
 SETTLE_SECONDS = 5.0
-"""How long a completed answer may keep its connection open; as long as without a cache."""
+"""How many seconds a completed answer may keep its connection open, as without a cache."""
 
 Batch: TypeAlias = list[swink.Event]
 
 _Flights: TypeAlias = "dict[tuple[Path, str], asyncio.Future[bytes | None]]"
 
 _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
-"""Running requests of each event loop, shared by the caches of all clients."""
+"""The running requests of each event loop, shared by the caches of all clients."""
 
 
 class Cache(Protocol):
-    """What keeps answers."""
+    """The interface of a cache."""
 
     path: Path
 
     async def find(self, key: str) -> bytes | None:
-        """Return the answer that was kept, if one was."""
+        """Return the cached answer, or `None`."""
 
     async def read(self, key: str, data: bytes) -> list[Batch] | None:
-        """Return the events of an answer; `None` if it cannot be understood."""
+        """Return the events of an answer; `None` if it cannot be decoded."""
 
     def keep(self, key: str, batches: list[Batch]) -> asyncio.Task[bytes | None]:
-        """Begin to keep an answer, and return what returns it, or `None`."""
+        """Start to store an answer; return a task whose result is the stored data, or `None`."""
 
 
 class CachedSource:
-    """The events of an answer that was kept, or else `events`, which are then kept.
+    """The events of a cached answer, or else `events`, which are then stored.
 
-    Nothing is done before it is read. The first of equal calls leads: it looks, and asks. The
-    others wait for its answer; where it fails or is left, one of them leads.
+    Nothing happens before it is read. Of identical calls, the first one looks into the cache and
+    sends the request ("leads"). The others wait for its answer; if it fails or is closed, one of
+    them leads.
     """
 
     def __init__(self, cache: Cache, key: str, events: Any, call: swink.Call) -> None:
@@ -54,7 +55,7 @@ class CachedSource:
         self._call = call
         self._flight: asyncio.Future[bytes | None] | None = None
         self._flights: _Flights = {}
-        self._leads = False  # and has the flight to end
+        self._leads = False  # and must end the flight: the future for the others
 
     async def __aiter__(self) -> AsyncGenerator[swink.Event, None]:
         async with aclosing(self.batches()) as batches:
@@ -63,7 +64,7 @@ class CachedSource:
                     yield event
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        """Yield the events of a network read at a time."""
+        """Yield the events of one network read at a time."""
         kept: list[Batch] = []
         try:
             held = await self._held()
@@ -83,7 +84,7 @@ class CachedSource:
                 self._land(None)
 
     async def _held(self) -> list[Batch] | None:
-        """Return an answer that is there or comes; `None` to ask for one, and lead."""
+        """Return a stored or awaited answer; `None` if this call must lead and send the request."""
         loop = asyncio.get_running_loop()
         self._flights = _in_flight.setdefault(loop, {})
         name = self._cache.path, self._key
@@ -94,7 +95,7 @@ class CachedSource:
                 self._leads = True
                 data = await self._cache.find(self._key)
             else:
-                data = await asyncio.shield(flight)  # which is not ours to cancel
+                data = await asyncio.shield(flight)  # the future belongs to the leading call
             held = None if data is None else await self._cache.read(self._key, data)
             if held is not None and self._leads:
                 self._land(data)
@@ -102,13 +103,13 @@ class CachedSource:
                 return held
 
     def _keep(self, kept: list[Batch]) -> None:
-        """Keep a whole answer. Its cost is filled in before this gets its turn."""
+        """Store a complete answer. The driver has filled in its cost by then."""
         self._leads = False
         keeping = self._cache.keep(self._key, kept)
         keeping.add_done_callback(lambda done: self._land(_result(done)))
 
     def _land(self, data: bytes | None) -> None:
-        """Give others the answer, or give way to them."""
+        """Give the answer to the waiting calls; with `None`, one of them leads."""
         self._leads = False
         self._flights.pop((self._cache.path, self._key), None)
         if self._flight is not None and not self._flight.done():
@@ -128,7 +129,7 @@ def _result(done: asyncio.Task[bytes | None]) -> bytes | None:
 
 
 async def _asked(events: Any, call: swink.Call) -> AsyncGenerator[Batch, None]:
-    """Yield the events that others make, a network read at a time."""
+    """Yield the events of an iterator of another plugin, one network read at a time."""
     if isinstance(events, EventSource):
         async with aclosing(_of_the_core(events, call)) as batches:
             async for batch in batches:
@@ -146,7 +147,7 @@ async def _asked(events: Any, call: swink.Call) -> AsyncGenerator[Batch, None]:
 
 
 async def _of_the_core(source: EventSource, call: swink.Call) -> AsyncGenerator[Batch, None]:
-    """Drive a source as the core does, which goes on when a completed answer does not end."""
+    """Run a source of the core, and end it if a completed answer keeps its connection open."""
     try:
         yield source.begin()
         while not _is_over(source):

@@ -4,7 +4,7 @@ Other distributions add commands through the entry-point group `swink.commands`.
 names in `__all__` of the following modules are public; everything else may change at any time.
 
     exits        exit codes
-    terminal     text beside the answer: notices, errors, tables
+    terminal     text besides the answer: notices, errors, tables
     listing      a command's output as text or JSON
     options      the options of a call
     prompts      the prompt, with piped and attached input

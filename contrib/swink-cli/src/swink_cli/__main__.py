@@ -16,7 +16,7 @@ __all__ = ["main"]
 def main() -> int:
     """Run the command line of this process, and return its exit code."""
     usual = signal.default_int_handler
-    heeds = signal.getsignal(signal.SIGINT) is usual  # a background process does not
+    heeds = signal.getsignal(signal.SIGINT) is usual  # False in a background process
     if heeds:
         signal.signal(signal.SIGINT, _leave)
     from swink_cli.main import main as run
@@ -25,7 +25,7 @@ def main() -> int:
         signal.signal(signal.SIGINT, usual)
     try:
         return run()
-    except KeyboardInterrupt:  # while it said what was wrong
+    except KeyboardInterrupt:  # while it printed the error
         return EXIT_INTERRUPTED
     finally:
         if heeds:

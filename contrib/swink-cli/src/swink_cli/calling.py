@@ -36,7 +36,7 @@ Stream: TypeAlias = "swink.EventStream | Run"
 
 
 GIVEN_KEY = "the key of --api-key, or the stored key (swink keys list)"
-"""Advice about credentials that do not come from an environment variable."""
+"""The source of a key, for advice about credentials that are not from an environment variable."""
 
 
 class Closable(Protocol):
@@ -48,7 +48,7 @@ class Closable(Protocol):
 
 PLUGIN_GROUP = "swink.plugins"
 PATIENCE = 3
-"""Number of Ctrl-C presses after which KeyboardInterrupt is raised."""
+"""The number of Ctrl-C presses after which KeyboardInterrupt is raised."""
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def interruptible(stream: Closable) -> AsyncGenerator[None, None]:
         elif presses >= PATIENCE:
             raise KeyboardInterrupt
 
-    # an event loop without signal handlers cancels its task instead, which closes as well
+    # Without signal handlers, an event loop cancels its task, which closes the stream as well.
     with suppress(NotImplementedError):
         loop.add_signal_handler(signal.SIGINT, stop)
     try:
@@ -119,8 +119,7 @@ def exit_code(
     text: str | None = None,
     whose: str = "The answer",
 ) -> int:
-    """Return the exit code of an answer, and print an error if JSON was requested and the answer is
-    not.
+    """Return the exit code of an answer; print an error if it should be JSON and is not.
 
     `text` is the answer after extraction, or `None`.
     """

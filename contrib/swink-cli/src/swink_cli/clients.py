@@ -51,10 +51,10 @@ def client_parts(models: Iterable[str] | None, plugins: Sequence[Any]) -> dict[s
 def kept_options(
     providers: Iterable[str] | None = None, host: Host | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the stored options of the named providers that are installed (`None`: all), by
-    provider.
+    """Return the stored options of providers, by the providers' names.
 
-    A stored key is omitted if the environment has a key, which takes precedence.
+    `providers` are the names of providers to include (`None`: all); those not installed are
+    skipped. A stored key is omitted if the environment has a key, which takes precedence.
     """
     host = host or _host()
     catalog = Catalog(host)
@@ -135,7 +135,7 @@ def checked_options(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_name(where: str, name: str) -> None:
     known = sorted(swink.StreamOptions.names() - {"api_key"} | {"timeout"})
-    if name not in (*known, "api_key"):  # where a key is kept, who reads the file says
+    if name not in (*known, "api_key"):  # the reader of the key file reports errors in keys
         from difflib import get_close_matches
 
         near = get_close_matches(name, known, 1)
@@ -154,12 +154,12 @@ def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
 
 
 def bare_names(start: str = "") -> dict[str, str]:
-    """Return the models whose names begin so, each with a provider that lists it."""
+    """Return the known models whose bare names begin with `start`, each as `provider/id`."""
     host = _host()
     catalog = Catalog(host)
     owners: dict[str, str] = {}
     for name in host.provider_names():
-        with suppress(swink.SwinkError):  # one broken catalogue is no reason to hide the others
+        with suppress(swink.SwinkError):  # one broken catalogue must not hide the others
             owners |= {info.id: name for info in catalog.models(name) if info.id.startswith(start)}
     return owners
 
@@ -202,5 +202,5 @@ def _in_environment(catalog: Catalog, provider: str) -> bool:
     try:
         info = catalog.provider(provider)
     except swink.SwinkError:
-        return False  # the call reports what is wrong with it
+        return False  # the call will report what is wrong
     return info is not None and any(os.environ.get(name) for name in info.api_key_env)

@@ -43,14 +43,14 @@ __all__ = [
 ]
 
 ARGUMENTS_SHOWN = 2000
-"""Maximum number of characters of a tool call's arguments to show."""
+"""The most characters to print of a tool call's arguments."""
 
 
 class Sink(Protocol):
-    """The destination of the answer's text."""
+    """The interface of an object that shows the text of the answer."""
 
     def write(self, text: str) -> None:
-        """Show more of the answer."""
+        """Show more text of the answer."""
 
     def flush(self) -> None:
         """Make the text written so far visible."""
@@ -124,8 +124,9 @@ class PlainText:
 
 
 class HeldText:
-    """Text that is printed when the answer is complete, because until then a retry may discard it
-    or because `made` converts the whole text.
+    """Text that is printed when the answer is complete.
+
+    Until then, a retry may discard it, or `made` must convert the whole text.
     """
 
     def __init__(self, made: Callable[[str], str] = str) -> None:
@@ -319,7 +320,7 @@ _SHOW: dict[type, Callable[[Display, Any], None]] = {
 # -- while a model says nothing --------------------------------------------------------------------
 
 MOMENT = 0.15
-"""Seconds of waiting before the wait indicator appears."""
+"""How many seconds a wait lasts before the indicator appears."""
 
 TICK = 0.1
 

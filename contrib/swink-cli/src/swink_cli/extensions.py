@@ -1,9 +1,8 @@
-"""Commands and tools that other distributions add through the entry-point groups
-`swink.commands` and `swink.tools`.
+"""Commands and tools that other distributions add.
 
-They are listed from metadata alone, and a command is imported when it is called. A broken command
-or tool does not affect the others. This module imports nothing heavy, because `swink --help` and
-completion use it.
+They use the entry-point groups `swink.commands` and `swink.tools`. They are listed from metadata
+alone, and a command is imported when it is called. A broken command or tool does not affect the
+others. This module imports only light modules, because `swink --help` and completion use it.
 """
 
 from __future__ import annotations
@@ -29,16 +28,12 @@ COMMAND_GROUP, TOOL_GROUP = "swink.commands", "swink.tools"
 
 
 def added_commands() -> dict[str, list[EntryPoint]]:
-    """Return the commands that distributions declare, by name; two declarations of one name are an
-    error.
-    """
+    """Return the declared commands by name; a name with two entry points is an error."""
     return _claims(COMMAND_GROUP)
 
 
 def installed_tools() -> dict[str, list[EntryPoint]]:
-    """Return the tools that distributions declare, by name; two declarations of one name are an
-    error.
-    """
+    """Return the declared tools by name; a name with two entry points is an error."""
     return _claims(TOOL_GROUP)
 
 
@@ -154,8 +149,9 @@ def load_command(name: str, points: list[EntryPoint]) -> click.Command:
 
 
 def _repair(point: EntryPoint, error: BaseException) -> str:
-    """Return the advice for a command that cannot be imported; `cli` is the extra that commands
-    need.
+    """Return the advice for a command that cannot be imported.
+
+    The advice may name the extra `cli`, which contains the dependencies of commands.
     """
     try:
         extras = point.dist.metadata.get_all("Provides-Extra") if point.dist else None

@@ -23,13 +23,13 @@ TOOLS = (
     ("xsel", ("--clipboard", "--input"), "DISPLAY"),
     ("clip.exe", (), ""),
 )
-"""Clipboard tools, each with the environment variable it requires."""
+"""The clipboard programs, each with the environment variable that must be set."""
 
 MOST_CHARACTERS = 74_994
-"""Number of characters that terminals accept for their clipboard, at least."""
+"""The number of characters that every terminal accepts for the clipboard."""
 
 SECONDS = 5.0
-"""Seconds that a clipboard tool may take."""
+"""How many seconds a clipboard program may take."""
 
 
 def code_blocks(text: str) -> list[str]:
@@ -56,7 +56,7 @@ def extracted(text: str) -> str:
 
 
 def copy_text(text: str, environ: Mapping[str, str] | None = None) -> str:
-    """Copy text to the clipboard, through a tool or the terminal, and return which.
+    """Copy text to the clipboard, with a program or through the terminal; return which was used.
 
     Over SSH, the terminal sets the clipboard of the local machine (OSC 52, one of xterm's control
     sequences). Raises SwinkError if neither is available.
@@ -81,7 +81,8 @@ def copy_text(text: str, environ: Mapping[str, str] | None = None) -> str:
 
 def _hand_over(command: list[str], text: str) -> None:
     try:
-        # discard its output: it keeps running to serve the clipboard, and would hold a pipe open
+        # Discard the output: the program keeps running to serve the clipboard, and would keep a
+        # pipe open.
         subprocess.run(
             command,
             input=text.encode("utf-8", "replace"),

@@ -40,11 +40,11 @@ PIPE = "-"
 """The file name that means standard input."""
 
 SVG = "image/svg+xml"
-"""The image type that is text, which models read as text."""
+"""The media type of images that are text, which models read as text."""
 
 
 def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
-    """Read a JSON file that contains a `kind`. Raises UsageError if it is invalid."""
+    """Read a JSON file whose value must be of the type `kind`. Raises UsageError otherwise."""
     content = _read(path)
     try:
         data = json.loads(content)
@@ -87,7 +87,8 @@ def user_folder() -> Path:
     from platformdirs import user_config_path
 
     try:
-        return user_config_path("swink").expanduser()  # which some versions of it leave to us
+        # Some versions of platformdirs do not expand it.
+        return user_config_path("swink").expanduser()
     except RuntimeError as error:
         raise swink.UsageError(
             "this user has no home folder to store swink's settings in",
@@ -228,7 +229,7 @@ def encode_json(data: Any, indent: int | None = None) -> bytes:
     """Return JSON in UTF-8 with a line break, with control and bidirectional characters escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    # a lone surrogate, which models do produce, becomes the escape that JSON has for it
+    # A lone surrogate, which models sometimes produce, is written as an escape.
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
@@ -272,6 +273,6 @@ def replace_file(path: Path, data: bytes) -> None:
         with open(handle, "wb") as file:
             file.write(data)
         os.replace(name, path)
-    except BaseException:  # Ctrl-C too leaves no file beside it, which may hold a key
+    except BaseException:  # not even Ctrl-C may leave a temporary file, which may contain a key
         os.unlink(name)
         raise

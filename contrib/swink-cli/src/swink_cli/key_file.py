@@ -56,7 +56,7 @@ def read() -> dict[str, Any]:
     except (OSError, ValueError) as error:
         said = str(
             getattr(error, "strerror", None) or ("the file is not valid TOML")
-        )  # never its content
+        )  # the message must not contain the content
         raise _unusable(path, said) from None
     sections = {"keys": data.get("keys", {})}
     for name, section in _table(path, "profiles", data.get("profiles", {})).items():
@@ -85,7 +85,7 @@ def changed() -> Iterator[dict[str, Any]]:
         with changing(path):
             data = read()
             yield data
-            replace_file(path, tomlkit.dumps(data).encode())  # a file that is the user's alone
+            replace_file(path, tomlkit.dumps(data).encode())  # only the user may read the file
     except OSError as error:
         raise swink.UsageError(
             f"{path}: {error.strerror or error}",

@@ -21,13 +21,13 @@ __all__ = [
 ]  # fmt: skip
 
 SERVICE = "swink"
-"""The service name of our keys in a keyring."""
+"""The name of swink as a service in a keyring."""
 
 IN_FILE = "file"
 
 
 def kept_keys() -> dict[str, str]:
-    """Return the providers with a stored key, and where it is stored."""
+    """Return where the keys of providers are stored, for each provider with a stored key."""
     return {
         name: IN_FILE if isinstance(value, str) else IN_KEYRING
         for name, (_, value) in _at_hand().items()
@@ -49,7 +49,7 @@ def read_key(provider: str) -> str | None:
 def keep(provider: str, key: str) -> str:
     """Store a key for a provider in the active profile, and return its location."""
     profile = profile_at_hand()
-    read()  # a file that cannot be read is not written over
+    read()  # raises for a file that cannot be read, so that it is not overwritten
     value = _into_keyring(_user(profile, provider), key)
     with changed() as data:
         _section(data, profile)[provider] = value
@@ -57,7 +57,7 @@ def keep(provider: str, key: str) -> str:
 
 
 def forget(provider: str) -> bool:
-    """Delete the key of a provider in the active profile, and return whether there was one."""
+    """Delete the key of a provider in the active profile; return True if there was one."""
     profile = profile_at_hand()
     value = _section(read(), profile).get(provider)
     if value is None:
@@ -103,8 +103,9 @@ def _keyring() -> Any:
 
 
 def _into_keyring(user: str, key: str) -> str | Mapping[str, str]:
-    """Store a key in the keyring and return the file's entry: a reference, or the key if that
-    failed.
+    """Store a key in the keyring, and return the entry for the key file.
+
+    The entry is a reference to the keyring, or the key itself if the keyring failed.
     """
     ring = _keyring()
     if ring is None:

@@ -27,9 +27,9 @@ from swink_cli.terminal import PrintableStream
 __all__ = ["LiveMarkdown"]
 
 REDRAW = 1 / 15
-"""Minimum seconds between two redraws."""
+"""The minimum seconds between two redraws."""
 SHARE = 0.2
-"""Maximum share of time spent on drawing, however long the last block is."""
+"""The maximum share of time spent on drawing, however long the last block is."""
 
 BEGIN_CHANGE, END_CHANGE = "\x1b[?2026h", "\x1b[?2026l"
 
@@ -86,7 +86,7 @@ class LiveMarkdown:
         self._printable = PrintableStream()
         gone = not self._voidable or 0 < self._erasable < self._console.height
         if gone and self._erasable:
-            # to the start of the line so many above, and clear from there
+            # move the cursor up to the first of these lines, and clear from there
             self._console.file.write(f"\x1b[{self._erasable}F\x1b[J")
             self._console.file.flush()
         self._printed, self._voidable, self._erasable = False, False, 0

@@ -54,7 +54,10 @@ COMMANDS = {
     "completion": "Install shell completion for bash, zsh and fish.",
     "new": "Create a plugin package whose tests pass before you write a line.",
 }
-"""The commands, in the order of the help text; each is `command` in its module, or is in JOINED."""
+"""The commands, in the order of the help text.
+
+Each is named `command` in its module, unless it is listed in JOINED.
+"""
 
 JOINED = {
     "alias": "names.alias",
@@ -63,7 +66,7 @@ JOINED = {
     "record": "recordings.record",
     "replay": "recordings.replay",
 }
-"""Commands that share a module: the module and the name of the command in it."""
+"""Commands that share a module, with the module and the name of the command in it."""
 
 INSTEAD = {
     "auth": "`swink keys` stores API keys of providers",
@@ -138,7 +141,7 @@ class _LazyGroup(click.Group):
         try:
             return load_command(cmd_name, points)
         except Exception:
-            if ctx.resilient_parsing:  # no words between a person's keystrokes
+            if ctx.resilient_parsing:  # do not print errors while a person types
                 return None
             raise
 
@@ -167,7 +170,7 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # click would call it a failure
+        except BrokenPipeError:  # click would treat it as a failure
             _forget_output()
             return EXIT_BROKEN_PIPE
         except Exception as error:
@@ -255,16 +258,16 @@ def cli(debug: bool) -> None:
         logging.getLogger().addHandler(TROUBLES)
 
 
-click.Context.formatter_class = HelpFormatter  # of all commands, other distributions' too
+click.Context.formatter_class = HelpFormatter  # also for commands of other distributions
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code. Raises no exception."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if sys.stdout is None:  # closed by the parent process: any write fails, and is reported
+    if sys.stdout is None:  # closed by the parent process: writing fails and is reported
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", closefd=False)
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates
+        sys.stdout.reconfigure(errors="replace")  # models sometimes produce lone surrogates
     try:
         if arguments or not _begun():
             code = cli.main(arguments, prog_name="swink", standalone_mode=False)
@@ -301,7 +304,7 @@ def _begun() -> bool:
     try:
         if is_set_up():
             return False
-    except SwinkError:  # a file that cannot be read, which the commands that need it explain
+    except SwinkError:  # commands that need the file will explain the error
         return False
     try:
         model = choose_model()

@@ -27,11 +27,11 @@ from swink_cli.wrapping import breaks, folds
 __all__ = ["Line", "joined", "render"]
 
 LEAST = 16
-"""Minimum width of nested text; with less, it is not indented."""
+"""The minimum width of nested text; below it, the text is not indented."""
 LEAST_CELL = 8
-"""Minimum width of a table column; with less, the rows are printed as text."""
+"""The minimum width of a table column; below it, the rows are printed as text."""
 TAB = 4
-"""Columns between tab stops."""
+"""The number of columns between tab stops."""
 
 Line: TypeAlias = list[Segment]
 
@@ -212,7 +212,7 @@ def _table(tokens: Sequence[Token], width: int) -> list[Line]:
 
 
 def _shared(natural: Sequence[int], room: int) -> list[int] | None:
-    """Distribute the width of the screen over table columns; `None` if it is too small."""
+    """Distribute the width of the screen over table columns; return `None` if it is too small."""
     if sum(min(each, LEAST_CELL) for each in natural) > room:
         return None
     widths = list(natural)
@@ -259,7 +259,7 @@ def _piece(text: str, style: Style = PLAIN) -> Segment:
 
 
 def _inline(token: Token, style: Style = PLAIN) -> Line:
-    """Render the inline content of a block, without recursion: emphasis may be nested deeply."""
+    """Render the inline content of a block. Without recursion: emphasis may be nested deeply."""
     pieces: Line = []
     spans: Counter[str] = Counter()
     links: list[tuple[Token, int]] = []

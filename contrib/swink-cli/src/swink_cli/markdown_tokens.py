@@ -28,11 +28,14 @@ from markdown_it.token import Token
 __all__ = ["parsed", "settled"]
 
 DEEPEST = 40
-"""Nesting depth (a quotation is one, a list is two) below which blocks show their source."""
+"""The nesting depth below which blocks appear as source text.
+
+A quotation adds one level, a list two.
+"""
 
 
 class _Parser(MarkdownIt):
-    """CommonMark and tables, with the link targets of the source."""
+    """A parser for CommonMark and tables that keeps the link targets of the source unchanged."""
 
     def __init__(self) -> None:
         options = {"maxNesting": DEEPEST + 2, "inline_definitions": True}
@@ -159,7 +162,7 @@ def parsed(text: str) -> Sequence[Token]:
 
 
 _NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
-"""Beginnings of an incomplete line after a blank one that cannot continue a list."""
+"""Matches beginnings of an incomplete line after a blank line that cannot continue a list."""
 
 
 def settled(text: str) -> int:

@@ -33,10 +33,10 @@ from swink_cli.settings import read_settings
 __all__ = ["connected"]
 
 CONNECT_SECONDS = 30.0
-"""Seconds that a server may take to start and list its tools."""
+"""How many seconds a server may take to start and to list its tools."""
 
 LINES_SHOWN = 5
-"""Number of log lines to show of a server that does not start."""
+"""How many log lines to print of a server that does not start."""
 
 
 @asynccontextmanager
@@ -54,7 +54,7 @@ async def connected(given: str) -> AsyncGenerator[list[FunctionTool[..., Any]], 
             resolution="pip install 'swink-cli[mcp]'",
         ) from error
     where = read_settings().mcp.get(given, given)
-    # a server's log would appear inside the answer
+    # A server's log would appear in the middle of the answer.
     with TemporaryFile() as kept:
         logged = TextIOWrapper(kept, "utf-8", "replace")
         async with AsyncExitStack() as stack:

@@ -35,7 +35,7 @@ __all__ = ["Memory", "memory_options", "memory_path"]
 FILE = "calls.sqlite"
 
 TITLE = 200
-"""Number of characters of a conversation's beginning to show in a list."""
+"""How many characters of a conversation's beginning to print in a list."""
 
 
 def _complete(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
@@ -68,7 +68,7 @@ def memory_options(command: Function) -> Function:
 
     @functools.wraps(command)
     def with_memory(go_on: bool, id: str | None, off: bool, **given: Any) -> Any:
-        if id == "":  # of a variable that is not set, it may be
+        if id == "":  # the variable for the id may be unset
             raise swink.UsageError(
                 "--cid is empty", resolution="`swink log conversations` lists them."
             )
@@ -101,7 +101,8 @@ class Memory:
         self._recorder: Any = None
         if off:
             self._path = None
-            os.environ[PATH_ENV] = "off"  # this process asks for what is not to be kept
+            # Other recorders in this process must not store the calls either.
+            os.environ[PATH_ENV] = "off"
 
     def begin(self) -> None:
         """Start a new conversation for the following calls."""

@@ -26,17 +26,17 @@ from swink_core.providers import AiohttpClient, Catalog, HTTPClient
 __all__ = ["NOTHING_TO_ASK", "choose_model", "is_set_up", "paste_key", "provider_of_key"]
 
 PATIENCE = 0.5
-"""Seconds in which a local server must answer to be offered."""
+"""How many seconds a local server may take to answer, so that it is offered."""
 
 ECHO = "echo"
 
 ECHO_MODEL = f"{ECHO}/{ECHO}"
-"""The default choice (Enter): it needs no key, costs nothing and downloads nothing."""
+"""The default choice (Enter), which needs no key, costs nothing and downloads nothing."""
 
 PASTE = "paste a key"
 
 TRIES = 3
-"""Number of attempts to enter a provider's name."""
+"""The number of attempts to enter a provider's name."""
 
 NOTHING_TO_ASK = (
     "Store a key:       swink keys set PROVIDER\n"
@@ -45,12 +45,12 @@ NOTHING_TO_ASK = (
     f"Name a model with -m PROVIDER/MODEL, {MODEL_ENV}, or `swink default PROVIDER/MODEL`; "
     "`swink providers` and `swink models` list what there is."
 )
-"""Advice for a call without a model, if the terminal cannot offer one."""
+"""The advice for a call without a model, if no choice can be offered at a terminal."""
 
 
 @define
 class _Offer:
-    """One choice; `model` is `None` for pasting a key."""
+    """One choice; `model` is `None` for the choice to paste a key."""
 
     model: str | None
     name: str
@@ -113,7 +113,7 @@ def paste_key() -> str:
 
 
 def provider_of_key(key: str, infos: Iterable[swink.ProviderInfo]) -> swink.ProviderInfo | None:
-    """Return the only provider whose keys have this prefix; `None` if ambiguous."""
+    """Return the only provider whose keys begin like this one; `None` if it is not unique."""
     found = [info for info in infos if key.startswith(info.key_prefixes or ("\0",))]
     return found[0] if len(found) == 1 else None
 
@@ -181,7 +181,7 @@ def _infos(host: swink.Host) -> list[swink.ProviderInfo]:
         try:
             found.append(catalog.provider(name) or swink.ProviderInfo(name))
         except swink.SwinkError:
-            continue  # `swink providers` says what is wrong with it
+            continue  # `swink providers` reports the error
     return found
 
 

@@ -115,7 +115,7 @@ class CallOptions:
     others: list[list[str]] = field(factory=list)
     """Further models to ask, each a fallback chain."""
     tool_names: list[str] = field(factory=list)
-    """Tools of plugins to run."""
+    """Names of tools of plugins to run."""
     is_default: bool = False
     """Whether the models are the configured default."""
     is_default_system: bool = False
@@ -139,7 +139,7 @@ class CallOptions:
         return context.messages
 
     def limit(self, **limits: Any) -> None:
-        """Add limits to the existing ones; `None` for none. Raises InvalidOption."""
+        """Add the limits of the options to `self.limits`. Raises InvalidOption."""
         wanted = {name: value for name, value in limits.items() if value is not None}
         if not wanted:
             return
@@ -253,7 +253,7 @@ def _parse(
     options.update(
         parse_pairs(pairs, {n: value for n, value in defaults.items() if n not in options})
     )
-    if options.get("api_key") == "":  # for which the environment's key would be taken
+    if options.get("api_key") == "":  # an empty key would select the one in the environment
         raise swink.InvalidOption(
             "the API key is empty", resolution="Pass a key, or omit the option."
         )

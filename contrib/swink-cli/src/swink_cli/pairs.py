@@ -30,7 +30,7 @@ _WITH_PARTS = {
     "settings": "settings.api=responses",
     "extra": "extra.top_k=40",
 }
-"""Options with parts, each with an example."""
+"""Options with parts, with an example for each."""
 _DEEP = ("settings", "extra")
 """Options whose parts may be nested, as defined by the provider."""
 _WHOLE: dict[str, Any] = {"settings": dict, "extra": dict, "retry": bool}
@@ -52,7 +52,8 @@ def parse_pairs(pairs: Sequence[str], defaults: Mapping[str, Any] | None = None)
         parts = any(key.startswith(f"{name}.") for key in named)
         if name in named or (parts and not isinstance(value, dict)):
             del options[name]
-    for pair in sorted(pairs, key=_is_of_part):  # in whichever order they were given
+    # Whole values before parts, in whichever order they were given.
+    for pair in sorted(pairs, key=_is_of_part):
         key, equals, text = pair.partition("=")
         if not (key and equals):
             raise swink.InvalidOption(
@@ -83,7 +84,7 @@ def _is_of_part(pair: str) -> bool:
 
 
 def with_parts(options: dict[str, Any], where: str = "") -> dict[str, Any]:
-    """Combine the parts of each option into one value. Raises InvalidOption, naming `where`."""
+    """Combine the parts of each option into one value. Raises InvalidOption, with `where`."""
     for name, kind in _NESTED.items():
         if isinstance(options.get(name), dict):
             for part in options[name]:

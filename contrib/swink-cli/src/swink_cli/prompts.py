@@ -80,7 +80,7 @@ def _piped() -> bytes:
         return b""
     try:
         return sys.stdin.buffer.read()
-    except OSError:  # a closed or background terminal
+    except OSError:  # closed, or the terminal of a background process
         return b""
 
 

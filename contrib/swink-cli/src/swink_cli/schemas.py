@@ -36,7 +36,7 @@ TYPES = {
 }
 
 LIST = "items"
-"""The field that contains a list: APIs require an object at the top level."""
+"""The name of the field that contains a list, because APIs require an object at the top level."""
 
 _FIELD = re.compile(
     r"(?P<name>[^\W\d]\w*)(?:\s+(?P<type>[a-z]+))?(?P<list>\[\])?(?P<optional>\?)?$"
@@ -60,7 +60,7 @@ def read_schema(given: str) -> dict[str, Any]:
     path = user_path(given)
     try:
         is_file = path.is_file()
-    except (OSError, ValueError):  # too long for a name, or with a zero byte
+    except (OSError, ValueError):  # too long for a file name, or with a NUL
         is_file = False
     if is_file or _looks_like_a_path(given):
         if is_file and path.suffix != ".json" and not path.read_bytes().lstrip().startswith(b"{"):
@@ -71,7 +71,7 @@ def read_schema(given: str) -> dict[str, Any]:
 
 
 def _looks_like_a_path(given: str) -> bool:
-    """Return whether the text looks like the path of a file, which does not exist."""
+    """Return True if the text looks like the path of a file, although the file does not exist."""
     word = given.strip()
     return not any(char in word for char in " ,\n[:") and any(char in word for char in "./\\")
 

@@ -36,15 +36,15 @@ __all__ = [
 ]  # fmt: skip
 
 CONFIG_ENV = "SWINK_CONFIG"
-"""Sets the path of the file, instead of the platform's default."""
+"""The environment variable with the path of the file, which replaces the platform's default."""
 
 PROFILE = "swink_cli.profile"
-"""Where `--profile` stores its value: a key of click's `Context.meta`."""
+"""The key of click's `Context.meta` under which `--profile` stores its value."""
 
 PROFILE_ENV = "SWINK_PROFILE"
 
 MODEL_ENV = "SWINK_MODEL"
-"""Sets the default models."""
+"""The environment variable with the default models."""
 
 _Data = Mapping[str, Any]
 

@@ -44,13 +44,16 @@ __all__ = [
 ]
 
 IN_USE = "swink_cli.template"
-"""Where the template of a command line is stored: a key of click's `Context.meta`."""
+"""The key of click's `Context.meta` under which the template of a command line is stored."""
 
 INPUT = "input"
 ENDING = ".toml"
 
 NEVER = frozenset({"api_key", "go_on", "id", "parameters", "save", "template", "yes"})
-"""Options of one call, which templates cannot contain: a file must not allow tools to run."""
+"""Options that templates must not contain, because they belong to a single call.
+
+For example, a file must not allow tools to run.
+"""
 
 EVERYWHERE = frozenset({"copy", "extract", "plain", "restart"})
 """Options that a template may contain although not every command has them."""

@@ -37,21 +37,22 @@ __all__ = [
 ]
 
 KNOWN = Path(__file__).resolve().parent / "known_providers.txt"
-"""One line per provider that swink maintains: its name and its distribution."""
+"""A file with one line per provider that swink maintains: its name and its distribution."""
 
 LEAST_HELP = 52
-"""Terminal width below which help texts use a narrow layout."""
+"""The terminal width below which help texts use a narrow layout."""
 
 ECHO = 2
-"""Width of ^C, which a terminal echoes at the cursor. Lines that may be erased leave these columns
-free, so that the echo does not wrap.
+"""The width of ^C, which a terminal echoes at the cursor.
+
+Lines that may be erased leave these columns free, so that the echo does not wrap.
 """
 
 GAP = 2
-"""Columns between those of a table."""
+"""The number of spaces between the columns of a table."""
 
 LEAST_TAIL = 16
-"""Minimum width for the last column of a table to stay in its row."""
+"""The minimum width of the last column of a table; below it, the column moves below its row."""
 
 _JOINERS = r"\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 """Joiners and variation selectors, which choose the form of the character before them."""
@@ -106,9 +107,7 @@ class PrintableStream:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Return the printable text of a piece; a trailing carriage return waits for the next
-        piece.
-        """
+        """Return a piece as printable text; a final carriage return is held for the next one."""
         text = self._last + self._held + piece
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r")
@@ -145,7 +144,7 @@ def stdout() -> TextIO:
 
 @contextmanager
 def own_stdout() -> Iterator[None]:
-    """Redirect other output to stderr meanwhile: of users' code and of child processes.
+    """Redirect all other output to stderr: that of users' code and of child processes.
 
     The file descriptor is redirected to stderr, and `stdout` is a copy of the original. On a
     terminal, where both are visible, nothing is redirected.
@@ -244,7 +243,7 @@ SPELLED_HERE = {
     "retired=True": "--option retired=true",
     "the log at DEBUG level": "the output of `swink --debug …`",
 }
-"""Replacements of the library's advice, which is written for Python, by command-line wording."""
+"""Replacements for parts of the library's advice, which is written for Python callers."""
 
 
 def spelled_here(advice: str) -> str:

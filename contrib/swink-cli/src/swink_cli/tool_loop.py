@@ -32,7 +32,7 @@ CODES: dict[str | None, int] = {
 """The exit codes of runs that ended without an answer."""
 
 RESULT_SHOWN = 200
-"""Number of characters of a tool's result to show."""
+"""The most characters to print of a tool's result."""
 
 
 class _RunDisplay(Display):
@@ -141,17 +141,17 @@ async def show_run(run: Run, sink: Sink) -> None:
     elif run.outcome == "error":
         try:
             await run.result()
-        except swink.SwinkError as error:  # a limit of the run, which no call reports
+        except swink.SwinkError as error:  # a limit of the run; no call reports it
             show_error(error.title, error.message, error.resolution)
     say(run_summary(run))
 
 
-# -- leave to carry a call out ---------------------------------------------------------------------
+# -- approval of tool calls ----------------------------------------------------------------------
 
 REFUSED = "The user did not allow this call."
 
 SHOWN = 2000
-"""Number of characters of the arguments to show."""
+"""The most characters to print of a call's arguments."""
 
 
 class Approval:
@@ -240,9 +240,9 @@ async def _line() -> str:
     try:
         await ready.wait()
     except asyncio.CancelledError:
-        click.echo(err=True)  # the cursor stands behind the question
+        click.echo(err=True)  # the cursor is still behind the question
         raise
     finally:
         loop.remove_reader(file)
-    # a terminal hands on whole lines; none is the end of input, which allows nothing
+    # a terminal delivers whole lines; an empty result is the end of input, which allows nothing
     return os.read(file, 65536).decode("utf-8", "replace") or "n"

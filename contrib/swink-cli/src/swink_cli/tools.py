@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 MAX_TURNS = 20
-"""Default maximum number of model calls for one answer."""
+"""The default maximum number of model calls for one answer."""
 
 TOOL_SOURCES = (
     click.option(
@@ -58,7 +58,7 @@ TOOL_SOURCES = (
         ),
     ),
 )
-"""Options that select tools."""
+"""Options by which tools are selected."""
 
 _TOOL_OPTIONS = (
     *TOOL_SOURCES,
@@ -203,7 +203,7 @@ def _of_python(given: str) -> list[FunctionTool[..., Any]]:
         if not is_code:
             spec = importlib.util.spec_from_file_location(name, path)
             module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # a .py has one
-        sys.modules[name] = module  # annotations are looked up there
+        sys.modules[name] = module  # annotations are looked up in this module
         source = given if is_code else path.read_text("utf-8")
         exec(compile(source, where, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:

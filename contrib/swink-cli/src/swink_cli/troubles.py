@@ -1,6 +1,6 @@
-"""Show errors that the library only logs, such as those of a failed plugin, beside the answer.
+"""Show errors that the library only logs, such as those of a failed plugin, during an answer.
 
-It prints each error once, as soon as possible, but not in the middle of an answer. `--debug` turns
+Each error is printed once, as soon as possible, but not in the middle of an answer. `--debug` turns
 on logging instead, without the errors that the command shows.
 """
 
@@ -19,13 +19,13 @@ SHOWN = ("call %s: ", "plugin %s is disabled", "%s: a malformed frame")
 """Beginnings of log messages that repeat an error, retry or notice shown by the command line."""
 
 SAID_OTHERWISE = (*SHOWN, "the plugin of provider ")
-"""Beginnings of log messages about the error of a call, or a notice before it."""
+"""Beginnings of log messages about the error of a call, or about a notice before it."""
 
 CALL_LOG = "swink_observer_log"
 """The logger of the observer that SWINK_LOG enables: it reports the failure of every call."""
 
 MOST = 20
-"""Maximum number of errors to print."""
+"""The most errors that are printed."""
 
 ADVICE = "Report it with the output of `swink --debug …`, or uninstall it."
 
@@ -76,7 +76,7 @@ class Troubles(logging.NullHandler):
         self._known.add(what)
         why = trace.rstrip().rpartition("\n")[2]
         if record.exc_info and record.exc_info[0]:
-            why = record.exc_info[0].__name__  # its words may hold a secret
+            why = record.exc_info[0].__name__  # its message may contain a secret
         self._kept.append(f"notice: {what}: {why}\n{ADVICE}" if why else f"notice: {what}")
         self._say()
         return True

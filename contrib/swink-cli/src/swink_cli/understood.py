@@ -1,7 +1,7 @@
-"""Asks the author of a recording whether its message is what the answer says.
+"""Ask the author of a recording whether the recorded message is correct.
 
-The message of a recording is written by the provider's own parser. A person who confirms each part
-of it, or corrects it, makes the recording evidence of more than the parser.
+The message of a recording is written by the provider's own parser. If a person confirms or corrects
+each part of it, the recording is independent of possible errors in the parser.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from swink_cli.terminal import printable, say
 __all__ = ["ask_a_person", "confirmed"]
 
 SHOWN = 2000
-"""The most characters of a part on the terminal."""
+"""The most characters of a part that are printed on the terminal."""
 
 
 @define(frozen=True)
@@ -37,9 +37,9 @@ def confirmed(
     ask: Callable[[str], bool],
     correct: Callable[[str], str],
 ) -> tuple[swink.AssistantMessage, list[str]]:
-    """Show the parts of a message, and return it as a person corrects it, with what was confirmed.
+    """Show the parts of a message; return the corrected message and the names of confirmed parts.
 
-    `ask` asks whether a part is right, `correct` for what it should be.
+    `ask` asks whether a part is right, `correct` asks for the right value.
     """
     names: list[str] = []
     for part in _PARTS:
@@ -119,7 +119,7 @@ _PARTS = (
 def ask_a_person(
     message: swink.AssistantMessage, is_there: bool
 ) -> tuple[swink.AssistantMessage, list[str]]:
-    """Confirm a message with the person at the terminal; without one, nothing is confirmed."""
+    """Let the person at the terminal confirm a message. Without a terminal, do nothing."""
     if not is_there:
         say("nothing was confirmed: no terminal to ask at")
         return message, []

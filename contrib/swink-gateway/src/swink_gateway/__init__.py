@@ -1,5 +1,5 @@
-"""A gateway from any client protocol to any provider; start with `server.Gateway`."""
+"""A gateway that serves any provider to clients of several APIs. Start with `server.Gateway`."""
 
 import logging
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent by default
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # no output by default

@@ -1,9 +1,9 @@
-"""Refuses a request as the real API would, by rules that are data.
+"""Decide whether the real API would refuse a request, by rules that are data.
 
     from swink_judge import Judge
     for rule in Judge().refusals("openai", "chat", "gpt-5", {"temperature": 0.2}): print(rule)
 
-The rules are facts about vendors' servers, each with the URL of its source: a line of
+The rules are facts about vendors' servers, each with the URL of a source. Each is a line of
 `rules/*.jsonl`, see `Rule`. `asked_of` reads provider, API and model from a request.
 """
 

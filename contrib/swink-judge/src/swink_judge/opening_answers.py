@@ -1,7 +1,7 @@
-"""How answers of each API look that a conversation may begin with, opaque state and all.
+"""Answers in the format of each API, with opaque state, as beginnings of test conversations.
 
-Opaque strings hold `OPAQUE` and reasoning holds `PRIVATE`, so that neither can be missed where
-it must not be. `returned` are those that the API wants back.
+Opaque strings contain `OPAQUE` and reasoning contains `PRIVATE`, so that tests can find them in
+requests that must not contain them. `returned` are the strings that the API needs back.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ SAID = "I look it up."
 
 @define
 class Beginning:
-    """The blocks of an answer with three tool calls; what of them its API wants back.
+    """The blocks of an answer with three tool calls, and the strings that the API needs back.
 
-    `said` is what it wants back besides of one without calls.
+    `said` are the strings that it needs back from an answer without calls, in addition.
     """
 
     content: list[Block]
@@ -171,7 +171,7 @@ def _responses(provider: str) -> Beginning:
 
 
 def _agent(provider: str) -> Beginning:
-    """Make one of which neither what the service's own tools found goes back nor an item's id."""
+    """Return an answer whose item ids and results of the service's tools are not sent back."""
     found = {"type": "search_results", "results": [{"title": SERVED}]}
     said = TextBlock(SAID, {"item": {"id": f"msg_{OPAQUE}1"}})
     calls = _calls("call_1", "call_2", "call_3", metadata={"item": {"id": f"fc_{OPAQUE}1"}})
@@ -198,7 +198,7 @@ def _echo(provider: str) -> Beginning:
 
 
 def _stream_json(provider: str) -> Beginning:
-    """Return no tool calls for built-in tools; only text returns with the next request."""
+    """Return an answer without calls of the service's tools; only its text is sent back."""
     return Beginning(_messages(provider).content)
 
 
@@ -222,5 +222,5 @@ BY_API: dict[str, Callable[[str], Beginning]] = {
 
 
 def beginning(api: str, provider: str) -> Beginning:
-    """Make an answer as `provider` gives it; `api` is a key of `BY_API`."""
+    """Return an answer in the format of `provider`; `api` is a key of `BY_API`."""
     return BY_API[api](provider)

@@ -1,9 +1,4 @@
-"""Providers for conversations that move between providers, and the requirements of their APIs.
-
-for participant in participants(Host()):
-    participant.begins().content        # an answer as that provider gives it
-    participant.rules.tool_ids          # the ids that its API takes back
-"""
+"""Providers that take part in tests of moving conversations, and the requirements of their APIs."""
 
 from __future__ import annotations
 
@@ -27,19 +22,19 @@ class Rules:
     """The requirements of an API, from its documentation or its error messages."""
 
     tool_ids: str = r".+"
-    """A pattern of the ids of tool calls."""
+    """A regular expression for the ids of tool calls."""
 
     alternating: bool = False
-    """Its turns are the user's and the model's in turn."""
+    """Turns of the user and of the model must alternate."""
 
     user_after_result: bool = True
-    """The user may speak right after a tool's result."""
+    """A user message may directly follow a tool result."""
 
     documents_by_address: bool = False
-    """A document goes by its address, and its data nowhere."""
+    """Documents can be sent only by URL, not as data."""
 
     in_words: bool = False
-    """The conversation is put into words, and is not asked over HTTP."""
+    """The conversation is converted to text, and is not sent over HTTP."""
 
 
 RULES = {
@@ -61,14 +56,14 @@ RULES = {
     "xai-responses": Rules(r".{1,64}", documents_by_address=True),
     "zai": Rules(documents_by_address=True),
 }
-"""By wire format, and by participant where it is stricter than its wire format."""
+"""The requirements by wire format, and by participant if it has stricter ones."""
 
 MODELS = {
     "bedrock": "anthropic.claude-any",
     "gemini": "gemini-3-any",
     "vertex": "gemini-3-any",
 }
-"""Models that no catalogue knows, so that nothing is refused for the model's sake."""
+"""Models that are in no catalogue, so that no rule about a model refuses a call."""
 
 FAMILIES = {
     "vertex": {
@@ -77,21 +72,24 @@ FAMILIES = {
         "meta/any-maas": "openai-chat",
     }
 }
-"""Models of providers that others speak for: how they are spoken to, a key of `RULES`."""
+"""Models in the format of another provider, with their key of `RULES`."""
 
 
 @define(frozen=True)
 class Participant:
-    """A provider, or one of its APIs; `replay` is the form of returned reasoning."""
+    """A provider, or one of several APIs of a provider.
+
+    `replay` is the format in which reasoning is sent back.
+    """
 
     provider: str
     wire: str
     replay: str | None = None
     chooses: bool = False
-    """Whether a setting chooses among its APIs."""
+    """Whether a setting selects one of several APIs."""
 
     family: str | None = None
-    """The model, of those that others speak for, and by which rules."""
+    """The model family, if the models are in another provider's format."""
 
     def __str__(self) -> str:
         if self.family is not None:
@@ -100,19 +98,19 @@ class Participant:
 
     @property
     def model(self) -> Model:
-        """A model of the provider's."""
+        """A model of the provider."""
         return Model(self.provider, self.family or MODELS.get(self.provider, "any"))
 
     @property
     def spoken(self) -> str:
-        """The provider name if it has separate rules, otherwise the wire format."""
+        """The provider's name if it has separate rules, otherwise the wire format."""
         if self.family is not None:
             return FAMILIES[self.provider][self.family]
         return str(self) if str(self) in RULES else self.wire
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options that choose this API, where the provider has several."""
+        """The options that select this API, if the provider has several."""
         api = self.wire.removeprefix("openai-")
         return {"settings": {"api": api}} if self.chooses else {}
 
@@ -122,16 +120,16 @@ class Participant:
         return RULES[self.spoken]
 
     def begins(self) -> Beginning:
-        """Make an answer as it gives it, opaque state and all."""
+        """Return an answer in the format of this provider, including opaque state."""
         replayed = f"{self.wire} {self.replay}" if self.replay else self.wire
         return beginning("mistral" if self.spoken == "mistral" else replayed, self.provider)
 
 
 def participants(host: Host, everyone: bool = False) -> Iterator[Participant]:
-    """Yield one for each package, wire format and way to take reasoning back, or for each provider.
+    """Yield a participant for each package, wire format and form of returned reasoning.
 
-    A provider that also speaks Responses takes part once more, with that API, and one for whose
-    models others speak with each of these.
+    With `everyone`, yield one for each provider. A provider that also supports Responses is yielded
+    a second time, with that API. A provider with models in other formats is yielded once for each.
     """
     catalog = Catalog(host)
     seen = set()

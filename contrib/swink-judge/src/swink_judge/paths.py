@@ -1,4 +1,4 @@
-"""Look up values of JSON data by path, and evaluate conditions of rules."""
+"""Look up values of JSON data by path, and evaluate the conditions of rules."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 @cache
 def steps_of(path: str) -> Steps:
-    """Return a path's steps: a name, a place in a list, or `None` for all of a list."""
+    """Return a path's steps: a name, an index in a list, or `None` for all items of a list."""
     return tuple(
         name or (None if place == "*" else int(place)) for name, place in _STEP.findall(path)
     )
 
 
 def values(data: Any, steps: Steps) -> list[Any]:
-    """List what is at a path."""
+    """Return all values at a path."""
     found = [data]
     for step in steps:
         if isinstance(step, str):
@@ -111,7 +111,7 @@ def _unrequired(_: Any) -> Holds:
 
 def _recursive(_: Any) -> Holds:
     def is_recursive(schema: Any) -> bool:
-        followed = {"#": False}  # by reference, whether all below it was looked at
+        followed = {"#": False}  # maps a reference to whether all below it was checked
 
         def leads_back(node: Any) -> bool:
             return any(
@@ -149,7 +149,10 @@ def _met(holds: Holds, value: Any) -> bool:
 
 
 def _schemas(schema: Any, named: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield a JSON schema and all within it; `named` says that it is a mapping of names to some."""
+    """Yield a JSON schema and all schemas in it.
+
+    `named` means that `schema` maps names to schemas.
+    """
     if isinstance(schema, list):
         for item in schema:
             yield from _schemas(item)
@@ -161,7 +164,7 @@ def _schemas(schema: Any, named: bool = False) -> Iterator[dict[str, Any]]:
 
 
 _OF_NAMES = ("properties", "$defs", "definitions")
-"""Keywords of a JSON schema whose children are property names, not keywords."""
+"""Keywords of JSON schemas whose children are names, not keywords."""
 
 OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "present": lambda _: lambda value: value is not None,
@@ -184,19 +187,19 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "recursive": _recursive,
     "in_a_row": _in_a_row,
 }
-"""The test that each operator applies to a value, with the rule's value.
+"""The function for each operator, which is called with the value at a path and the rule's value.
 
-`holds`: conditions hold of it; `json`: they do of what it is the JSON text of; `more_than`: they do
-of more than so many of a list; `says`: a JSON schema has one of these keywords, at any depth;
-`open`: of an object in it, at any depth, it is not said that there are no other properties;
-`unrequired`: an object in it, at any depth, has a property that is not required; `recursive`: a
-reference in it leads back to a part that contains it; `in_a_row`: items that follow one another in
-a list meet these conditions, one list of conditions for each item.
+`holds`: the given conditions hold for the value. `json`: they hold for the data of which the value
+is the JSON text. `more_than`: they hold for more than so many items of a list. `says`: a JSON
+schema has one of these keywords, at any depth. `open`: an object schema in it, at any depth, allows
+additional properties. `unrequired`: an object schema in it, at any depth, has a property that is
+not required. `recursive`: a reference in it leads back to a part that contains it. `in_a_row`:
+consecutive items of a list meet these conditions, one list of conditions for each item.
 """
 
 
 def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
-    """Test whether a value at `path` is at none of the paths of `lists`."""
+    """Return a test whether a value at `path` occurs at none of the paths in `lists`."""
 
     def met(body: Any) -> bool:
         known = [value for steps in lists for value in values(body, steps)]

@@ -12,32 +12,35 @@ __all__ = ["SIZE", "Reading", "read_request", "scalars_of", "strings_of"]
 
 @define
 class Reading:
-    """`steps` are `("user", "")`, `("call", id)`, `("result", id)` in order; `roles` those of the
-    turns; `empty` names turns and parts with nothing in them."""
+    """The conversation in a request.
+
+    `steps` are `("user", "")`, `("call", id)` and `("result", id)` in order; `roles` are those of
+    the turns; `empty` lists turns and parts without content.
+    """
 
     steps: list[tuple[str, str]] = field(factory=list)
     roles: list[str] = field(factory=list)
     empty: list[str] = field(factory=list)
 
     def ids(self, kind: str) -> list[str]:
-        """List the ids of calls or of results."""
+        """Return the ids of calls or of results."""
         return [id for step, id in self.steps if step == kind]
 
     def check(self, what: str, value: Any) -> None:
-        """Note a part that is empty or blank."""
+        """Record a part if it is empty or blank."""
         if not value or (isinstance(value, str) and not value.strip()):
             self.empty.append(f"{what} of turn {len(self.roles)}")
 
 
 def strings_of(data: Any) -> list[str]:
-    """List all strings of JSON data, names included."""
+    """Return all strings of JSON data, including names."""
     found: list[str] = []
     _add_strings(data, found)
     return found
 
 
 def _add_strings(data: Any, found: list[str]) -> None:
-    """Add them; so a string of a request is handed on once and not from level to level."""
+    """Append the strings to `found`; appending avoids copying lists at each level."""
     if isinstance(data, dict):
         for name, value in data.items():
             found.append(name)
@@ -53,11 +56,11 @@ def _add_strings(data: Any, found: list[str]) -> None:
 
 
 SIZE = "{}"
-"""How the path ends of an object's size, which is counted beside what is in it."""
+"""The end of a path that stands for the size of an object or list."""
 
 
 def scalars_of(data: Any) -> list[tuple[str, Any]]:
-    """List all scalars of JSON data with their paths, and the sizes of all objects and lists."""
+    """Return all scalars of JSON data with their paths, and the sizes of all objects and lists."""
     found: list[tuple[str, Any]] = []
     _add_scalars(data, "", found)
     return found
@@ -183,7 +186,7 @@ def _ollama(body: Any, reading: Reading) -> None:
 
 
 def _words(body: Any, reading: Reading) -> None:
-    """Everything is text: ids do not exist, and only the whole text can be empty."""
+    """Read a request that is plain text: it has no ids, and only the whole text can be empty."""
     for text in strings_of(body):
         if text.strip():
             return

@@ -1,7 +1,7 @@
 """Read provider, API and model from a request.
 
-The end of the path identifies the API, on any server. The model is in the path or in the body. The
-provider is the plugin that made the request, and its name selects the rules.
+The end of the URL's path identifies the API, on any server. The model is in the path or in the
+body. The provider is the plugin that made the request, and its name selects the rules.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ __all__ = ["Asked", "asked_of", "is_judged"]
 
 @define(frozen=True)
 class Asked:
-    """A request as the judge wants it; `body` is JSON data, `streamed` how it is to be answered."""
+    """A request, as rules are applied to it.
+
+    `body` is JSON data, `streamed` says whether the answer is streamed.
+    """
 
     provider: str
     api: str
@@ -47,18 +50,18 @@ _APIS = (
     ),
     (r"/models/(?P<model>[^/:]+):(stream)?[rR]awPredict$", "messages", "anthropic-messages"),
 )
-"""How the path of each API ends, the rules' name for it and the wire format."""
+"""The end of each API's path, with the API's name in rules and the wire format."""
 
 _STREAMED_UNLESS_SAID = "ollama-chat"
 
 
 def is_judged(url: str) -> bool:
-    """Tell whether a request to this address is to an API that has rules."""
+    """Return True if there are rules for the API at this URL."""
     return _api_at(url) is not None
 
 
 def asked_of(provider: str, url: str, body: bytes) -> Asked | None:
-    """Read a request that `provider` was sent; `None` for one to no API that has rules."""
+    """Read a request of `provider`; return `None` if the API has no rules."""
     if (found := _api_at(url)) is None:
         return None
     try:
@@ -75,7 +78,7 @@ def asked_of(provider: str, url: str, body: bytes) -> Asked | None:
 
 
 def _api_at(url: str) -> tuple[str, str, dict[str, str | None]] | None:
-    """Return the API at an address, its wire format and what the path says; `None`: no such."""
+    """Return the API at a URL, its wire format and facts from the path; `None` for another URL."""
     path = urlsplit(url).path
     for pattern, api, wire_format in _APIS:
         if match := re.search(pattern, path):

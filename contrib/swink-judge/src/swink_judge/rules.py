@@ -16,7 +16,7 @@ from swink_judge.paths import Holds, condition, steps_of
 __all__ = ["OWN_RULES", "Family", "Judge", "Rule", "all_families", "all_rules", "rules_of"]
 
 OWN_RULES = "request_rules.jsonl"
-"""The rules file in a provider's package."""
+"""The name of the rules file in a provider's package."""
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,16 +50,16 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def refuses(self) -> bool:
-        """Whether the server says no; otherwise it ignores in silence what it was sent."""
+        """Whether the server rejects the request; otherwise it silently ignores a value."""
         return self.status != 200
 
     @property
     def is_retirement(self) -> bool:
-        """Whether it refuses models for their age, which other addresses may still serve."""
+        """Whether the rule refuses retired models, which other servers may still have."""
         return "retired" in self.id
 
     def concerns(self, provider: str, api: str, model: str) -> bool:
-        """Tell whether it is a rule of this provider, for this API and model."""
+        """Return True if this rule applies to this provider, API and model."""
         if provider not in self.provider.split("|") or not {"*", api} & {*self.api.split("|")}:
             return False
         base = model.split(":")[1] if model.startswith("ft:") else model
@@ -69,10 +69,10 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model family. Unknown ids of the family are judged like its newest model.
+    """A model family. The rules for the newest model apply to unknown ids of the family.
 
-    `provider`, `model` and `unless_model` are as in a rule: the latter is the ids that there are,
-    which rules know by themselves. `newest` is one of them, by `source`.
+    `provider`, `model` and `unless_model` are as in a rule: `unless_model` matches the existing
+    ids, for which there are rules. `newest` is the newest of them, according to `source`.
     """
 
     id: str
@@ -83,7 +83,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
     def lacks(self, provider: str, model: str) -> bool:
-        """Tell whether it is a model of this family that there is not yet."""
+        """Return True if the model belongs to this family but does not exist yet."""
         return (
             provider in self.provider.split("|")
             and re.search(self.model, model) is not None
@@ -92,7 +92,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Compiled:
-    """A compiled rule. It first checks for a field that most requests do not have."""
+    """A compiled rule. It first checks for a field that most requests lack."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -118,14 +118,14 @@ _decode = msgspec.json.Decoder(Rule).decode_lines
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Return the rules that come with this package, in the order of their files."""
+    """Return the rules in this package, in the order of their files."""
     folder = sorted((files(__package__) / "rules").iterdir(), key=lambda file: file.name)
     return tuple(rule for file in folder for rule in _decode(file.read_bytes()))
 
 
 @cache
 def all_families() -> tuple[Family, ...]:
-    """Return the families that come with this package."""
+    """Return the model families in this package."""
     file = files(__package__) / "families.jsonl"
     return tuple(msgspec.json.Decoder(Family).decode_lines(file.read_bytes()))
 
@@ -140,7 +140,7 @@ def rules_of(package: str) -> list[Rule]:
 
 
 class Judge:
-    """Says which rules a request breaks; `rules` are those of this package, or other ones."""
+    """Finds the rules that a request violates; `rules` are those of this package by default."""
 
     def __init__(self, rules: Iterable[Rule] | None = None) -> None:
         self.rules = all_rules() if rules is None else tuple(rules)
@@ -152,12 +152,12 @@ class Judge:
 
     @cached_property
     def providers(self) -> frozenset[str]:
-        """The providers that there are rules for."""
+        """The providers for which there are rules."""
         return frozenset(name for rule in self.rules for name in rule.provider.split("|"))
 
     @cached_property
     def _apis(self) -> frozenset[tuple[str, str]]:
-        """The providers that there are rules for, each with the APIs, or `*`."""
+        """The providers for which there are rules, each with the API, or `*`."""
         return frozenset(
             (name, api)
             for rule in self.rules
@@ -166,7 +166,7 @@ class Judge:
         )
 
     def has_rules(self, provider: str, api: str) -> bool:
-        """Tell whether a provider's API has a rule; without one, no refusal says nothing."""
+        """Return True if an API has rules; without rules, an empty result means nothing."""
         return not self._apis.isdisjoint({(provider, api), (provider, "*")})
 
     def judged_as(self, provider: str, model: str) -> str:
@@ -177,7 +177,7 @@ class Judge:
         return model if family is None else family.newest
 
     def refusals(self, provider: str, api: str, model: str, body: Any) -> list[Rule]:
-        """Return the rules that refuse a body, given as JSON data."""
+        """Return the rules that refuse a request body, given as JSON data."""
         asked = (provider, api, model)
         if asked not in self._concerned:
             known = self.judged_as(provider, model)

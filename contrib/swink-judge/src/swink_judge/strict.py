@@ -1,4 +1,4 @@
-"""A server on loopback that takes only what the real API takes.
+"""A loopback server that accepts only requests that the real API accepts.
 
     async with strict_server("openai") as server:                       # or `with`, in a thread
         own = {"openai": {"base_url": server.url, "api_key": "test"}}
@@ -27,10 +27,10 @@ _NO_API = b'{"error":{"message":"no such API here","type":"invalid_request_error
 
 
 class StrictServer(LoopbackServer):
-    """Answers as a provider's own server would; `url` is the base URL to give to a client.
+    """Answers like a provider's own server; `url` is the base URL for a client.
 
-    `asked` are all requests that it could read. `refused` are those that broke rules, with the
-    rules; `ignored` those with values that the real server takes and passes over.
+    `asked` contains all requests that could be read, `refused` those that violated rules, with the
+    rules, and `ignored` those with values that the real server ignores.
     """
 
     def __init__(self, provider: str, judge: Judge | None = None) -> None:
@@ -68,7 +68,7 @@ class StrictServer(LoopbackServer):
 
 
 def strict_server(provider: str) -> StrictServer:
-    """Return a server that judges by a provider's rules, to be started by `async with` or `with`.
+    """Return a server with a provider's rules; start it by `async with` or `with`.
 
     Raises ValueError for a provider without rules.
     """

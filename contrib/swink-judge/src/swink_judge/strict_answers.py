@@ -15,7 +15,7 @@ from swink_judge import Asked
 __all__ = ["TEXT", "Reply", "answer", "refusal"]
 
 TEXT = "Understood."
-"""The text of every answer."""
+"""The text of all answers."""
 
 _JSON = "application/json"
 _SSE = "text/event-stream"
@@ -24,7 +24,7 @@ _WORDS = ("Under", "stood.")
 
 @define(frozen=True)
 class Reply:
-    """A response: its body in the pieces that are sent."""
+    """A response; its body is split into the pieces that are sent."""
 
     status: int
     content_type: str
@@ -41,7 +41,7 @@ def answer(asked: Asked) -> Reply:
 
 
 def refusal(wire_format: str, status: int, message: str) -> Reply:
-    """Return an error as this API writes it."""
+    """Return an error in the format of this API."""
     headers, body = _REFUSALS[wire_format](status, message)
     return Reply(status, _JSON, [_encode(body)], headers)
 
@@ -50,7 +50,7 @@ def _encode(data: Any) -> bytes:
     return msgspec.json.encode(data)
 
 
-# -- how events are framed -----------------------------------------------------------------------
+# -- framing of events ---------------------------------------------------------------------------
 
 
 def _data(event: Any) -> bytes:
@@ -66,7 +66,7 @@ def _line(event: Any) -> bytes:
 
 
 def _event_stream(event: Any) -> bytes:
-    """Write a message of AWS's binary framing (docs.aws.amazon.com: eventstream encoding)."""
+    """Return a message in AWS's binary framing (docs.aws.amazon.com: eventstream encoding)."""
     ((kind, payload),) = event.items()
     headers = b"".join(
         struct.pack(f">B{len(name)}sBH", len(name), name.encode(), 7, len(value)) + value.encode()

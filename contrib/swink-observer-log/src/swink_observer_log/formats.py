@@ -1,4 +1,4 @@
-"""Formatters for handlers: a record as one line of JSON, or of key=value pairs (logfmt)."""
+"""Logging formatters that write a record as one line of JSON, or of key=value pairs (logfmt)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 __all__ = ["FORMATS", "JSONFormatter", "LogfmtFormatter"]
 
 _BARE = re.compile(r"[\w.:/@+-]+")
-"""Values that logfmt needs no quotes for."""
+"""Matches values that need no quotes in logfmt."""
 
 _BREAKING = re.compile("[\x7f-\x9f\u2028\u2029]")
-"""Control characters and line separators that JSON does not escape."""
+"""Matches control characters and line separators that JSON does not escape."""
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
         "level": record.levelname,
         "logger": record.name,
     }
-    # records of other libraries have a message but no fields of swink
+    # records of other libraries have a message but none of swink's fields
     fields |= getattr(record, "swink", None) or {"event": record.getMessage()}
     if record.exc_info:
         fields["exception"] = logging.Formatter().formatException(record.exc_info)
@@ -32,7 +32,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class JSONFormatter(logging.Formatter):
-    """One JSON object a line; times are UTC."""
+    """Formats a record as one JSON object on a line; times are in UTC."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -40,7 +40,7 @@ class JSONFormatter(logging.Formatter):
 
 
 class LogfmtFormatter(logging.Formatter):
-    """`key=value` pairs, quoted as in JSON where need be; times are UTC."""
+    """Formats a record as `key=value` pairs, quoted as in JSON if necessary; times are in UTC."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -51,7 +51,7 @@ FORMATS: dict[str, type[logging.Formatter]] = {"json": JSONFormatter, "logfmt": 
 
 
 def pairs(fields: dict[str, Any]) -> str:
-    """Return fields as logfmt; a value cannot break the line or make up another field."""
+    """Return fields as logfmt. A value cannot break the line or imitate another field."""
     return " ".join(f"{name}={_value(value)}" for name, value in fields.items())
 
 

@@ -1,11 +1,11 @@
-"""`LogObserver`: a record for what happens to a call, at the level that it deserves.
+"""`LogObserver`: logs the progress of calls, at levels by importance.
 
-    ERROR    the call failed, for good
-    WARNING  it is made again, on the same model or the next; something was wrong on the way
-    INFO     it began; it ended, whole or closed by its caller
-    DEBUG    its events, without what they say
+    ERROR    the call failed finally
+    WARNING  the call is retried, on the same model or the next; or another problem was noticed
+    INFO     the call began; it ended, completed or closed by its caller
+    DEBUG    the events of the call, without their content
 
-Prompts and answers are never logged, and credentials are hidden in what providers say.
+Prompts and answers are never logged, and credentials in texts of providers are hidden.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from swink_observers.calls import CallObserver, CallState, Delta
 __all__ = ["LogObserver", "from_environment"]
 
 FORMAT_ENV = "SWINK_LOG"
-"""Turns the log on: `json` or `logfmt`."""
+"""The environment variable that enables the log: `json` or `logfmt`."""
 
 LEVEL_ENV = "SWINK_LOG_LEVEL"
-"""The least level that is written (INFO)."""
+"""The environment variable with the lowest level that is logged (default: INFO)."""
 
 TROUBLE = frozenset({"buffered", "malformed_frame", "target_passed_over"})
-"""Notices of something that went wrong on the way."""
+"""The codes of notices that are logged as warnings."""
 
 MOST_CHARACTERS = 1_000
-"""Of what a provider says in an error."""
+"""The most characters of a provider's error message that are logged."""
 
 _ELLIPSIS = "…"
 
@@ -39,9 +39,9 @@ _ELLIPSIS = "…"
 class LogObserver(CallObserver["_Call"]):
     """Logs calls to `logger`, by default the logger `swink_observer_log`.
 
-    Records carry their fields as a dict in the attribute `swink`, and as logfmt in their message.
-    `hide` is applied to every text that a provider has a say in, on top of hiding credentials: to
-    keep mail addresses or the like out of a log.
+    Each record has its fields as a dict in the attribute `swink`, and as logfmt in its message.
+    `hide` is applied to every text that may come from a provider, in addition to hiding
+    credentials, for example to keep mail addresses out of a log.
     """
 
     name = "log"
@@ -54,14 +54,14 @@ class LogObserver(CallObserver["_Call"]):
         self._hide = hide
 
     def watch(self, call: swink.Call) -> _Call | None:
-        """Log that a call begins, where errors at least are logged."""
+        """Log that a call begins; return `None` if not even errors are logged."""
         if not self._logger.isEnabledFor(logging.ERROR):
             return None
         return _Call(call, self._logger, self._hide)
 
 
 class _Call(CallState):
-    """Log the events of one call. The log level is read once, when the call begins."""
+    """Logs the events of one call. The log level is read once, when the call begins."""
 
     def __init__(
         self, call: swink.Call, logger: logging.Logger, hide: Callable[[str], str]
@@ -73,7 +73,7 @@ class _Call(CallState):
         self._log(logging.INFO, "call begins", call, session=call.options.session_id)
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Log what an event means."""
+        """Log an event other than a delta."""
         match event:
             case swink.Done():
                 self._log(logging.INFO, "call done", call, **self._end(event, call))
@@ -89,7 +89,7 @@ class _Call(CallState):
                 self._log(logging.DEBUG, event.type, call, block=index)
 
     def delta(self, event: Delta, call: swink.Call) -> None:
-        """Log how much came."""
+        """Log the size of a delta."""
         index, size = event.content_index, len(event.delta)
         self._log(logging.DEBUG, event.type, call, block=index, characters=size)
 
@@ -141,7 +141,7 @@ class _Call(CallState):
         }
 
     def _said(self, text: str, call: swink.Call) -> str:
-        """Return text of a provider or another source, redacted and shortened for the log."""
+        """Return a text from a provider or another source, redacted and shortened for the log."""
         text = self._hide(call.redact(text))
         if len(text) > MOST_CHARACTERS:
             text = text[:MOST_CHARACTERS] + _ELLIPSIS
@@ -161,7 +161,7 @@ class _Call(CallState):
 
 
 class _Lazily:
-    """Fields that become a text where a formatter wants one."""
+    """Fields that are formatted only when a formatter needs the text."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields
@@ -175,10 +175,10 @@ def _seconds(start: float | None, end: float | None) -> float | None:
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> LogObserver | None:
-    """Return an observer that writes to stderr where `SWINK_LOG` names a format.
+    """Return an observer that writes to stderr, if `SWINK_LOG` names a format.
 
-    A program that has given the logger a handler keeps that one alone. Raises UsageError for
-    a format or level that there is not.
+    If the program has given the logger a handler, only that handler is used. Raises UsageError for
+    an unknown format or level.
     """
     environ = os.environ if environ is None else environ
     name = environ.get(FORMAT_ENV, "")
@@ -196,5 +196,5 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LogObserver | 
         handler.setFormatter(FORMATS[name]())
         logger.addHandler(handler)
         logger.setLevel(level)
-        logger.propagate = False  # a root handler would write each line once more
+        logger.propagate = False  # a root handler would write each line a second time
     return LogObserver(logger)

@@ -1,6 +1,7 @@
-"""Calls as OpenTelemetry spans and metrics, by the conventions for generative AI.
+"""OpenTelemetry spans and metrics for calls, by the conventions for generative AI.
 
-Import from its modules: this one is imported wherever it is installed, and costs nothing.
+Import from the modules of this package. The package itself is imported by every program that uses
+swink, so it imports nothing.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""Convert conversations and answers to the form of the conventions, if content capture is enabled.
+"""Convert conversations and answers to the format of the conventions, for content capture.
 
-The form: https://github.com/open-telemetry/semantic-conventions-genai, gen-ai-input-messages.json
-and its siblings, as `opentelemetry.util.genai.types` has it.
+The format: https://github.com/open-telemetry/semantic-conventions-genai, gen-ai-input-messages.json
+and similar files, implemented by `opentelemetry.util.genai.types`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def system_parts(context: swink.Context) -> list[TextPart]:
 
 
 def definitions(context: swink.Context) -> list[ToolDefinition]:
-    """Return the tools on offer."""
+    """Return the available tools."""
     return [
         FunctionToolDefinition(tool.name, tool.description, tool.parameters)
         for tool in context.tools
@@ -51,7 +51,7 @@ def definitions(context: swink.Context) -> list[ToolDefinition]:
 
 
 def input_messages(context: swink.Context) -> list[InputMessage]:
-    """Return the conversation, without what the conventions have no word for."""
+    """Return the conversation, without content that the conventions do not cover."""
     return [_message(message) for message in context.messages]
 
 
@@ -108,13 +108,13 @@ def _media(source: Source, modality: Modality) -> Iterator[MessagePart]:
 
 
 class Answer:
-    """An answer in progress: the blocks of one attempt."""
+    """The blocks of an attempt, while the answer is received."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, tuple[Any, list[str]]] = {}
 
     def take(self, event: swink.AssistantMessageEvent) -> None:
-        """Take an event; an attempt's beginning voids what came before."""
+        """Process an event; the start of an attempt discards earlier content."""
         match event:
             case swink.Start():
                 self._blocks.clear()

@@ -1,4 +1,4 @@
-"""swink's words in those of OpenTelemetry's conventions for generative AI."""
+"""Names that OpenTelemetry's conventions for generative AI use in place of swink's."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PROVIDERS = {
     "vertex": "gcp.vertex_ai",
     "xai": "x_ai",
 }
-"""`gen_ai.provider.name` where it is not the name of the provider's plugin."""
+"""The values of `gen_ai.provider.name` that differ from the name of the provider plugin."""
 
 FINISH_REASONS = {swink.StopReason.TOOL_USE: "tool_call"}
-"""Stop reasons that the conventions call otherwise."""
+"""Stop reasons that have another name in the conventions."""
 
 PORTS = {"http": 80, "https": 443}
 

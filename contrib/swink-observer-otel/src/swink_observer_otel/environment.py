@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 __all__ = ["where_set_up"]
 
 NAMED_BY = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
-"""Variables of OpenTelemetry's API, which has providers made that they name."""
+"""Variables by which OpenTelemetry's API selects providers."""
 
 
 def where_set_up() -> OTelObserver | None:
-    """Return the observer of the process where the program has set up OpenTelemetry, whose API
-    alone does nothing; all clients share it.
+    """Return the observer of the process, if the program has configured OpenTelemetry.
 
-    The configuration is checked when a client makes its first call.
+    OpenTelemetry's API does nothing until it is configured. All clients share the observer. The
+    configuration is checked when a client makes its first call.
     """
     if "opentelemetry" not in sys.modules and not any(os.environ.get(name) for name in NAMED_BY):
         return None

@@ -1,13 +1,13 @@
-"""`OTelObserver`: a span for each call, one below it for each attempt, and the metrics.
+"""`OTelObserver`: a span for each call with a child span for each attempt, and metrics.
 
     chat gpt-5                         CLIENT; events swink.retry and swink.fallback
       attempt 1                        request and HTTP response
       attempt 2
 
-The span of a turn is a child of the run's span: see runs.py. opentelemetry-util-genai creates the
-call's span, the metrics and the captured content, and reads the standard environment variables.
-Only the call's span has token counts, so that they are not added twice. A chunk is a network read
-with content.
+In a tool loop ("run"), the spans of the calls are children of the run's span: see runs.py.
+opentelemetry-util-genai creates the call's span, the metrics and the captured content, and reads
+the standard environment variables. Only the call's span has token counts, so that they are not
+added twice. A network read with content counts as a chunk.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ SCOPE = "swink_observer_otel"
 REQUESTED = (
     "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "max_tokens", "seed",
 )  # fmt: skip
-"""Options that the library has by the same names."""
+"""Options for which the library uses the same names."""
 
 
 _NO_DATA = InferenceData()
 
 
 class OTelObserver(CallObserver["_Call"]):
-    """Makes spans and metrics of calls.
+    """Creates spans and metrics of calls.
 
-    Providers default to those that the program has set for the process. With `propagate`, each
-    request carries the trace's context upstream in its headers (by OTEL_PROPAGATORS, W3C's by
-    default), which tells the provider the trace's id.
+    The tracer and meter providers default to those that the program has set for the process. With
+    `propagate`, each request has the trace context in its headers (in the formats in
+    OTEL_PROPAGATORS, by default W3C's), which reveals the trace id to the provider.
     """
 
     name = "otel"
-    other_events = True  # the turns and tools of a loop
+    other_events = True  # receive the events of tool loops
 
     def __init__(
         self,
@@ -77,14 +77,14 @@ class OTelObserver(CallObserver["_Call"]):
         self._runs = Runs(self._handler)
 
     def watch(self, call: swink.Call) -> _Call | None:
-        """Begin a call's span."""
+        """Start a call's span."""
         if _gives_way(self, call):
             return None
         run = self._runs.turn_of(call)
         return _Call(call, self._handler, self._tracer, self._propagate, run)
 
     def other(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Begin and end the spans of runs and tools."""
+        """Start and end the spans of runs and tools."""
         if not _gives_way(self, call):
             self._runs.take(event, call)
 
@@ -110,11 +110,13 @@ class _Call(CallState):
             context=run.context if run else None,
             conversation_id=call.options.session_id,
         )
-        self._invocation.suspend()  # the time of the caller between events is not part of the call
+        # Time that the caller spends between events is not part of the call.
+        self._invocation.suspend()
         self._describe(call.options)
         self._attempt: Span | None = None
-        self._answers = False  # whether the attempt's answer has begun
-        self._address: tuple[str | None, int | None] | None = None  # that answers the attempt
+        self._answers = False  # the attempt's answer has begun
+        # The address that answers the attempt.
+        self._address: tuple[str | None, int | None] | None = None
         self._timed = 0  # the number of the attempt whose chunks are timed
         self._answer = Answer() if handler.should_capture_content() else None
         self.deltas = self._answer is not None
@@ -137,15 +139,16 @@ class _Call(CallState):
             self._answer.take(event)
 
     def chunk(self, call: swink.Call) -> None:
-        """Time a network read; a cache makes none."""
+        """Record the time of a network read; an answer from a cache has none."""
         if not self.cached:
-            if not self._answers:  # the metrics of chunks say who does, as the others do
+            # Metrics of chunks must name the responding server, like the others.
+            if not self._answers:
                 self._answers = True
                 self._say_who_answers(call)
             self._record_chunk(call.attempt)
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Begin and end spans, and take down what happened."""
+        """Start and end spans, and record attributes."""
         if self._answer is not None:
             self._answer.take(event)
         match event:
@@ -221,7 +224,7 @@ class _Call(CallState):
         data.response_model = call.attempt.response_model
 
     def _server(self, attempt: Attempt) -> tuple[str | None, int | None]:
-        """Return the host and port that the attempt is answered by, looked up once."""
+        """Return the host and port of the server that answers the attempt, computed once."""
         if self._address is None:
             self._address = address_of(attempt.endpoint)
         return self._address
@@ -272,8 +275,9 @@ class _Call(CallState):
             ended.fail(error)
 
     def _skip_empty_data(self) -> None:
-        """Keep the library from merging the data of instrumentations below the call's span, field
-        by field, if they left none: it took a tenth of a short call.
+        """Keep the library from merging the data of other instrumentations field by field.
+
+        It does so even if they left no data, which took a tenth of the time of a short call.
         """
         ended: Any = self._invocation
         if get_value(CLIENT_INFERENCE_CONTEXT_KEY, ended.context) == _NO_DATA:
@@ -281,7 +285,7 @@ class _Call(CallState):
 
 
 def _gives_way(observer: OTelObserver, call: swink.Call) -> bool:
-    """Tell whether this is the one that came with the installation, and the program has its own."""
+    """Return True if the observer was installed by a package and the program has another one."""
     observing = call.attempt.target.binding.hook.on_event.get_hookimpls()
     others = [each.plugin for each in observing if each.plugin is not observer]
     return any(isinstance(other, OTelObserver) for other in others) and observer is shared()
@@ -291,5 +295,5 @@ _of_the_process = lru_cache(maxsize=1)(OTelObserver)
 
 
 def shared() -> OTelObserver:
-    """Return the observer of the process, which its clients share: instruments are made once."""
+    """Return the observer that all clients of the process share, with one set of instruments."""
     return _of_the_process()

@@ -5,7 +5,7 @@
       execute_tool get_weather         INTERNAL; current in the tool: parent of the tool's spans
       chat gpt-5
 
-Only the spans of calls have tokens and costs.
+Only the spans of calls have token counts and costs.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from swink_observer_otel.content import arguments, definitions, input_messages, 
 __all__ = ["Run", "Runs"]
 
 TOOL_ERROR = "tool_error"
-"""`error.type` of a failed tool. The error message is content."""
+"""The `error.type` of a failed tool. The error message itself counts as content."""
 
 MAX_TURNS = "max_turns"
-"""`error.type` of a run that was stopped at its limit."""
+"""The `error.type` of a run that was stopped at its limit of turns."""
 
 
 class Run:
-    """The span of one run. Its calls tell how they ended."""
+    """The span of one run, which is notified when a call ends."""
 
     def __init__(self, handler: TelemetryHandler, call: swink_core.Call) -> None:
         self._handler = handler
@@ -47,16 +47,16 @@ class Run:
         return self._invocation.context
 
     def answered(self, reason: str, answer: list[OutputMessage], failure: Error | None) -> None:
-        """Take the end of a call; the last one's is the run's."""
+        """Record the end of a call; the end of the last call is also that of the run."""
         self._invocation.finish_reasons, self._failure = [reason], failure
         self._invocation.output_messages = answer
 
     def tool_started(self, call: swink_core.ToolCallBlock) -> None:
-        """Begin a tool's span, and make it the current one."""
+        """Start a tool's span, and make it the current one."""
         tool = self._tools[call.id] = self._handler.tool(
             call.name, tool_type="function", context=self.context
         )
-        tool.suspend()  # so that it ends without asking in which context it began
+        tool.suspend()  # so that it can end in another context
         context.attach(tool.context)
         tool.tool_call_id = call.id
         told = (each.description for each in self._asked.tools if each.name == call.name)
@@ -95,12 +95,12 @@ class Run:
 
 
 class Runs:
-    """The runs under way."""
+    """All running tool loops."""
 
     def __init__(self, handler: TelemetryHandler) -> None:
         self._handler = handler
         self._running: dict[str, Run] = {}
-        self._turns: dict[str, Run] = {}  # by calls that are about to begin
+        self._turns: dict[str, Run] = {}  # by the call that is about to begin
 
     def take(self, event: swink_core.AssistantMessageEvent, call: swink_core.Call) -> None:
         """Start and end spans; ignore other events and events of unknown runs."""
@@ -122,5 +122,5 @@ class Runs:
                 run.end(event)
 
     def turn_of(self, call: swink_core.Call) -> Run | None:
-        """Return the run that a call which begins is a turn of."""
+        """Return the run to which a call that begins belongs."""
         return self._turns.pop(call.id, None)

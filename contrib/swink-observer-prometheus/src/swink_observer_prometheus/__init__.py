@@ -1,6 +1,7 @@
-"""Calls as Prometheus metrics, with a dashboard for Grafana.
+"""Prometheus metrics for calls, with a Grafana dashboard.
 
-Import from its modules: this one is imported wherever it is installed, and costs nothing.
+Import from the modules of this package. The package itself is imported by every program that uses
+swink, so it imports nothing.
 """
 
 import logging

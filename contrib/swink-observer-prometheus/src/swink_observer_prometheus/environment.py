@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 __all__ = ["from_environment"]
 
 SETTING = "SWINK_PROMETHEUS"
-"""Turns the metrics on: `registry`, or an address to serve them at, such as `127.0.0.1:9464`."""
+"""The environment variable that enables the metrics.
+
+Its value is `registry`, or an address at which to serve them, such as `127.0.0.1:9464`.
+"""
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> PrometheusObserver | None:
-    """Return an observer where `SWINK_PROMETHEUS` asks for one, and serve its metrics if it names
-    an address: `PORT` of this machine alone, or `HOST:PORT`.
+    """Return an observer if `SWINK_PROMETHEUS` is set; serve its metrics if it is an address.
 
-    Raises UsageError where it is neither.
+    An address is `PORT`, for this machine only, or `HOST:PORT`. Raises UsageError for any other
+    value.
     """
     environ = os.environ if environ is None else environ
     if not (setting := environ.get(SETTING, "")):

@@ -1,4 +1,4 @@
-"""The metrics, once for each registry, and the names that their labels may take.
+"""The metrics of a registry, and the allowed values of their labels.
 
 Labels contain no user input: providers are installed packages, and kinds and stop reasons are
 enumerations. A model gets a label when it has answered; unknown names, and models beyond a limit,
@@ -19,24 +19,27 @@ MetricT = TypeVar("MetricT", Counter, Gauge, Histogram)
 __all__ = ["MOST_MODELS", "OTHER", "Metrics", "metrics_of"]
 
 MOST_MODELS = 100
-"""Maximum number of models per provider with a separate label; each has about 100 time series."""
+"""The most models per provider with a separate label.
+
+Each label creates about 100 time series.
+"""
 
 OTHER = "other"
 
 MODEL = ("provider", "model")
 
-# From the first answer of a small model on the same machine to a long think of a large one.
+# From the first answer of a small local model to a long phase of reasoning of a large one.
 DURATIONS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
 FIRST = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4)
 GAPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 RATES = (1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1_280, 2_560)
 
 TOKEN_COUNTERS = {
-    "input": "Tokens read, those from a cache among them.",
-    "output": "Tokens written, those of reasoning among them.",
-    "cache_read": "Tokens read from a provider's cache, a part of the input.",
-    "cache_write": "Tokens written to a provider's cache, a part of the input.",
-    "reasoning": "Tokens of reasoning, a part of the output.",
+    "input": "Input tokens, including those read from a cache.",
+    "output": "Output tokens, including those of reasoning.",
+    "cache_read": "Tokens read from a provider's cache; part of the input tokens.",
+    "cache_write": "Tokens written to a provider's cache; part of the input tokens.",
+    "reasoning": "Reasoning tokens; part of the output tokens.",
 }
 
 
@@ -51,26 +54,26 @@ class Metrics:
             return Histogram(f"llm_{name}", about, MODEL, registry=registry, buckets=buckets)
 
         self.requests = counter(
-            "requests", "Calls that ended, by how: a stop reason.", (*MODEL, "stop_reason")
+            "requests", "Completed calls, by stop reason.", (*MODEL, "stop_reason")
         )
         self.errors = counter(
             "streaming_errors",
-            "Calls that failed, by the kind of failure and its category.",
+            "Failed calls, by kind and category of failure.",
             (*MODEL, "error_type", "error_category"),
         )
         self.retries = counter(
             "request_retries",
-            "Attempts that were made again on the same model, by why.",
+            "Retries on the same model, by kind of failure.",
             (*MODEL, "error_type"),
         )
         self.fallbacks = counter(
             "fallback_triggered",
-            "Retries and fallbacks by kind, under the model that failed.",
+            "Retries and fallbacks, by type, with the model that failed.",
             (*MODEL, "fallback_type"),
         )
-        self.malformed = counter("malformed_frames", "Frames that could not be read.")
+        self.malformed = counter("malformed_frames", "Frames that could not be parsed.")
         self.cache_hits = counter("cache_hits", "Answers that came from swink's own cache.")
-        self.cost = counter("cost_dollars", "US dollars, where the price is known.")
+        self.cost = counter("cost_dollars", "Cost in US dollars of calls with a known price.")
         self.estimated_cost = counter(
             "estimated_cost_dollars",
             "The part of llm_cost_dollars for which the provider reported no final usage.",
@@ -79,20 +82,20 @@ class Metrics:
             name: counter(f"{name}_tokens", about) for name, about in TOKEN_COUNTERS.items()
         }
         self.duration = histogram(
-            "request_duration_seconds", "From a call's beginning to its end, waits included.",
+            "request_duration_seconds", "Seconds from start to end of a call, including waits.",
             DURATIONS,
         )  # fmt: skip
         self.first = histogram(
-            "time_to_first_token_seconds", "From a call's beginning to its first content.", FIRST
+            "time_to_first_token_seconds", "Seconds from start to first content of a call.", FIRST
         )
         self.gap = histogram(
             "token_gap_seconds",
-            "Between two network reads that brought content, the tokens' pace.",
+            "Seconds between two network reads with content.",
             GAPS,
         )
         self.rate = histogram(
             "output_tokens_per_second",
-            "Output tokens of an attempt by the time from its first content to its end.",
+            "Output tokens per second of an attempt, from its first content to its end.",
             RATES,
         )
         self.active = Gauge(
@@ -105,9 +108,11 @@ class Metrics:
     def labels(
         self, provider: str, model: str, answered: bool = False, most: int = MOST_MODELS
     ) -> tuple[str, str]:
-        """Return the labels of a model; from its first answer on, it is named.
+        """Return the labels of a model.
 
-        `most` is how many models of a provider may be named before this one.
+        From its first answer on, a model has a label with its name.
+
+        `most` is the number of models of a provider that may have been named before this one.
         """
         known = self._models.setdefault(provider, set())
         if answered and len(known) < most:
@@ -117,7 +122,7 @@ class Metrics:
     def series(self, metric: MetricT, *labels: str) -> MetricT:
         """Return the time series of a metric with these label values.
 
-        It does not change, and the library needs a hundred lines to look it up.
+        The result is cached, because the library needs about a hundred lines of code to look it up.
         """
         key = (metric, labels)
         found: MetricT | None = self._series.get(key)
@@ -131,7 +136,7 @@ _lock = threading.Lock()
 
 
 def metrics_of(registry: CollectorRegistry) -> Metrics:
-    """Return the metrics of a registry, which holds each name once."""
+    """Return the metrics of a registry, which may contain each name only once."""
     with _lock:
         if registry not in _metrics:
             _metrics[registry] = Metrics(registry)

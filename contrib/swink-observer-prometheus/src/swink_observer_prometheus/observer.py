@@ -1,4 +1,4 @@
-"""`PrometheusObserver`: counts calls, and times them."""
+"""`PrometheusObserver`: counts calls and measures their times."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["PrometheusObserver"]
 
 CONTEXT = frozenset({Kind.CANCELLED, Kind.CONTEXT_WINDOW_EXCEEDED, Kind.OUTPUT_TOO_LARGE})
 TRANSIENT = frozenset(kind for kind, row in KINDS.items() if row.retries)
-"""Kinds that may pass by themselves; all others but those of the context are permanent."""
+"""Kinds of failure that may pass by themselves."""
 
 
 class PrometheusObserver(CallObserver["_Call"]):
     """Counts calls in `registry`, by default prometheus_client's own.
 
-    Any number of observers may share a registry. The metrics are exposed as the program exposes
-    its others. Of a provider's models that the catalogue does not list, at most `most_unlisted` are
-    named: a program whose users name models may lower it.
+    Any number of observers may share a registry. The program exposes the metrics together with its
+    own. Of a provider's models that are not in the catalogue, at most `most_unlisted` have a label;
+    a program whose users choose models may lower this number.
     """
 
     name = "prometheus"
@@ -35,12 +35,12 @@ class PrometheusObserver(CallObserver["_Call"]):
         self._most_unlisted = most_unlisted
 
     def watch(self, call: swink.Call) -> _Call:
-        """Count a call that begins."""
+        """Return the state for a call that begins."""
         return _Call(call, self._metrics, self._most_unlisted)
 
 
 class _Call(CallState):
-    """The times of one call, and under which labels it is counted."""
+    """The times of one call, and the labels under which it is counted."""
 
     def __init__(self, call: swink.Call, metrics: Metrics, most_unlisted: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _Call(CallState):
         self._turn_to(call)
         self._active = metrics.series(metrics.active, *self._labels)
         self._active.inc()
-        self._last: float | None = None  # when the attempt's last chunk came
+        self._last: float | None = None  # when the last chunk of the attempt arrived
         self._first: float | None = None
 
     def _turn_to(self, call: swink.Call, answered: bool = False) -> None:
@@ -58,9 +58,9 @@ class _Call(CallState):
         self._labels = self._metrics.labels(model.provider, model.id, answered, most)
 
     def chunk(self, call: swink.Call) -> None:
-        """Time the gap since the chunk before."""
+        """Record the time since the last chunk."""
         if self.cached:
-            return  # the cache's pace is not the model's
+            return  # a cached answer says nothing about the model's speed
         now = call.attempt.read_at
         if now is None:
             return
@@ -73,7 +73,7 @@ class _Call(CallState):
         self._last = now
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Count what an event means."""
+        """Count an event."""
         match event:
             case swink.Start():
                 self._first = self._last = None
@@ -101,7 +101,7 @@ class _Call(CallState):
         self._metrics.series(self._metrics.fallbacks, *self._labels, how).inc()
 
     def _take(self, call: swink.Call) -> None:
-        """Count what the attempt took that ends here."""
+        """Count the usage and cost of the attempt that ends."""
         taken = self.taken(call)
         for name, count in taken.tokens.items():
             self._metrics.series(self._metrics.tokens[name], *self._labels).inc(count)
@@ -119,7 +119,7 @@ class _Call(CallState):
         metrics.series(metrics.requests, *labels, event.stop_reason).inc()
         if self.cached:
             metrics.series(metrics.cache_hits, *labels).inc()
-            return  # its times are not the model's
+            return  # a cached answer says nothing about the model's times
         if call.ended_at is not None:
             metrics.series(metrics.duration, *labels).observe(call.ended_at - call.started_at)
         attempt = call.attempt

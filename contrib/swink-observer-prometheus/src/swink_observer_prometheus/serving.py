@@ -1,4 +1,4 @@
-"""The metrics of this process, or of all that share a folder, over HTTP."""
+"""Serve the metrics of this process, or of all processes that share a folder, over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _lock = threading.Lock()
 
 
 def serve(host: str, port: int) -> int:
-    """Serve the default registry, in a thread; return the port. 0 takes any that is free.
+    """Serve the default registry in a thread, and return the port. Port 0 selects a free one.
 
     With `PROMETHEUS_MULTIPROC_DIR`, serve the sums of all processes that use that folder.
     """
@@ -28,7 +28,7 @@ def serve(host: str, port: int) -> int:
 
 
 def serve_once(host: str, port: int) -> None:
-    """Serve the default registry, unless it is served there already."""
+    """Serve the default registry, unless it is already served at this address."""
     with _lock:
         if (host, port) not in _served:
             serve(host, port)

@@ -1,4 +1,4 @@
-"""The variable that says where a feed is served, and how an address is written there."""
+"""The address at which a feed is served, from an environment variable."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import swink_core as swink
 __all__ = ["SETTING", "address"]
 
 SETTING = "SWINK_FEED"
-"""Where to serve the feed: `PORT` of this machine alone, or `HOST:PORT`."""
+"""The environment variable with the feed's address: `PORT` (this machine only) or `HOST:PORT`."""
 
 
 def address(setting: str, value: str) -> tuple[str, int]:
-    """Return the host and port of a setting: `PORT` of this machine alone, or `HOST:PORT`.
+    """Return the host and port in the value of a setting.
 
-    Raises UsageError where it is neither.
+    The value is `PORT`, for this machine only, or `HOST:PORT`. Raises UsageError for any other
+    value.
     """
     host, _, port = value.rpartition(":")
     if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:

@@ -28,7 +28,7 @@ __all__ = ["Background"]
 log = logging.getLogger(__name__)
 
 SIZE = 10_000
-"""Deltas that wait at most."""
+"""The default number of deltas that may be queued."""
 
 FLUSH_SECONDS = 4.0
 """Seconds that `aclose` waits for queued events: less than a client waits for its plugins."""
@@ -88,7 +88,7 @@ class Background:
         self._queue.put((event, view))
 
     async def aclose(self) -> None:
-        """Wait until the observer has seen what is queued, for a limited time, then close it."""
+        """Wait for a limited time until the observer has processed the queue, then close it."""
         self._closed = True
         if self._thread is not None:
             self._queue.put(None)
@@ -122,7 +122,7 @@ class Background:
                     log.error("observer %s raised; it misses this call:\n%s", self.name, trace)
             if isinstance(event, swink.Done | swink.Error) or type(event) not in EVENTS:
                 failed.discard(call.id)
-            del item, event, call  # not kept while nothing comes
+            del item, event, call  # do not keep them while the queue is empty
 
     def _show(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         shown = {"event": event, "call": call}
@@ -134,7 +134,7 @@ class Background:
 
 
 def _is_of_now(kept: Attempt, attempt: Attempt) -> bool:
-    """Tell whether a copy was made in the same network read of the same attempt."""
+    """Return True if a copy was made in the same network read of the same attempt."""
     return (kept.number, kept.reads, kept.read_at) == (
         attempt.number,
         attempt.reads,
@@ -143,5 +143,5 @@ def _is_of_now(kept: Attempt, attempt: Attempt) -> bool:
 
 
 def _copied(call: swink.Call) -> swink.Call:
-    """Copy the call and its attempt, which the event loop goes on changing."""
+    """Copy the call and its attempt, which the event loop continues to change."""
     return evolve(call, attempt=evolve(call.attempt), totals=swink.replace(call.totals))

@@ -4,9 +4,9 @@
         def watch(self, call: swink.Call) -> Stream | None:
             return Stream()
 
-An observer is called for every delta of every call, tens of thousands in a second. So a delta
-costs a few lookups here, and what is to be done for it is done once for each chunk: for the first
-of those that came with one network read.
+An observer is called for every delta of every call, tens of thousands of times per second.
+Therefore a delta costs only a few lookups here, and `chunk` is called once for each network read,
+with its first delta.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["EVENTS", "CallObserver", "CallState", "Delta", "Taken"]
 Delta: TypeAlias = swink.TextDelta | swink.ThinkingDelta | swink.ToolCallDelta
 
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
-"""The counts of a `Usage` that are summed; those after `output` are parts of the first two."""
+"""The counts of a `Usage` that are summed. Those after `output` are included in the first two."""
 
 CACHE_HIT = "cache_hit"
-"""The notice of a cached answer, which costs nothing."""
+"""The code of the notice about an answer from a cache, which costs nothing."""
 
 EVENTS = frozenset(get_args(swink.Event))
-"""The event classes of a stream; other events may belong to calls that are not running."""
+"""The event classes of a stream. Other events may belong to calls that are not running."""
 
 _DELTAS = frozenset({swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta})
 _TERMINAL = frozenset({swink.Done, swink.Error})
@@ -36,33 +36,34 @@ _TERMINAL = frozenset({swink.Done, swink.Error})
 class CallState:
     """The state of one running call.
 
-    `deltas` set true, as the state is made, has `delta` called for each delta. `cached` turns true
-    where the answer came from a cache.
+    If `deltas` is true when the state is created, `delta` is called for each delta. `cached`
+    becomes true if the answer came from a cache.
     """
 
     def __init__(self) -> None:
         self.deltas = False
         self.cached = False
-        self.reads = 0  # of the attempt, when its last chunk came
-        self.enough: int | None = None  # the same, where no more of that chunk is wanted
+        self.reads = 0  # of the attempt, at its last chunk
+        self.enough: int | None = None  # the same number, if the rest of that chunk is not needed
         self._before = Taken()
 
     def chunk(self, call: swink.Call) -> None:
-        """Take note that more of the answer came, in one network read.
+        """Process the arrival of more of the answer, in one network read.
 
-        Where a provider does not read from a network, each delta is a chunk.
+        If a provider does not read from a network, each delta is a chunk.
         """
 
     def delta(self, event: Delta, call: swink.Call) -> None:
-        """Take a delta, where `deltas` asks for them."""
+        """Process a delta; called if `deltas` is true."""
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Handle an event other than a delta."""
+        """Process an event other than a delta."""
 
     def taken(self, call: swink.Call) -> Taken:
         """Return the usage and cost since the last call of this method; zero for a cached answer.
 
-        With a `Retry`, `Done` or `Error` in hand, that is what the attempt took which it ends.
+        Called for a `Retry`, `Done` or `Error`, it returns those of the attempt that the event
+        ends.
         """
         before, now = self._before, Taken()
         for name in TOKENS:
@@ -80,9 +81,10 @@ class CallState:
 
 
 class Taken:
-    """Tokens by their names in `Usage`, those that are known and not 0, and US dollars.
+    """The token counts that are known and not 0, by their names in `Usage`, and the cost.
 
-    `estimated`: the provider reported no final usage, so that `cost` is an estimate.
+    The cost is in US dollars. `estimated` is true if the provider reported no final usage, so that
+    `cost` is an estimate.
     """
 
     def __init__(self) -> None:
@@ -105,7 +107,7 @@ class CallObserver(ABC, Generic[State]):
         """Create the state of a call before its first event; return `None` to ignore the call."""
 
     def other(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Take an event of a library above the core, where `other_events = True` asks for them."""
+        """Process an event of a library above the core; called if `other_events` is true."""
 
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
@@ -120,7 +122,7 @@ class CallObserver(ABC, Generic[State]):
             state = running[call.id] = self.watch(call)
         kind = type(event)
         if state is not None and state.enough == call.attempt.reads and kind in _DELTAS:
-            return  # as most of them do
+            return  # most events are such deltas
         try:
             if state is None:
                 pass
@@ -131,7 +133,7 @@ class CallObserver(ABC, Generic[State]):
                     state.chunk(call)
                     state.enough = reads if reads and not state.deltas else None
                 if state.deltas:
-                    state.delta(event, call)  # type: ignore[arg-type]  # it is of that type
+                    state.delta(event, call)  # type: ignore[arg-type]  # it is of this type
             else:
                 if kind is swink.Start:
                     state.reads, state.enough = 0, None

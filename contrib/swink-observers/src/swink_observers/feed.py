@@ -1,4 +1,4 @@
-"""`Feed`: what happens to calls, as records that any number of readers follow.
+"""`Feed`: a stream of records about calls, for any number of readers.
 
     begin      a call begins
     progress   duration and usage so far, at a limited rate
@@ -30,28 +30,28 @@ from swink_observers.calls import CallObserver, CallState, Delta
 __all__ = ["Feed", "Record"]
 
 KEPT = 1_000
-"""Records that a reader may be behind."""
+"""How many records are stored; a reader that falls further behind misses some."""
 
 PROGRESS_SECONDS = 0.5
-"""Between two records of a call's progress, at least."""
+"""The minimum seconds between two records about the progress of a call."""
 
 MOST_CHARACTERS = 1_000
-"""Of what a provider says in an error."""
+"""The most characters of a provider's error message in a record."""
 
 MOST_CONTENT = 8_000
-"""Characters in a record of content; more are several."""
+"""The most characters in a record of content; longer content is split."""
 
 PER_TOKEN = 4
-"""Characters that make about a token, until the provider says how many there were."""
+"""The assumed number of characters per token, until the provider reports a count."""
 
 
 _PLACE = re.compile(r"[0-9]{1,18}")
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One thing that happened: `name` is its kind, `data` an object as JSON.
+    """A record of the feed: `name` is its kind, `data` is a JSON object.
 
-    `id` is the place in the feed, `None` where the record is for one reader alone.
+    `id` is the position in the feed, `None` if the record is for a single reader.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Reader:
-    """Where one reader is, and how it is woken, from whichever thread."""
+    """The position of one reader, and a way to wake it from any thread."""
 
     def __init__(self, place: int) -> None:
         self.place = place
@@ -71,11 +71,11 @@ class _Reader:
     def wake(self) -> None:
         if self.waits:
             self.waits = False
-            with contextlib.suppress(RuntimeError):  # its loop has ended
+            with contextlib.suppress(RuntimeError):  # the reader's event loop has ended
                 self._loop.call_soon_threadsafe(self._woken.set)
 
     async def news(self, seconds: float) -> bool:
-        """Wait for a record; `False` where none came."""
+        """Wait for a record; return False after that many seconds without one."""
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
@@ -87,9 +87,9 @@ class _Reader:
 
 
 class Feed(CallObserver["_Call"]):
-    """An observer whose readers follow what happens to calls.
+    """An observer that publishes the progress of calls to its readers.
 
-    `kept` is how many records a reader may be behind. With `content`, answers are in the feed;
+    `kept` is the number of records that are stored. With `content`, answers are published as well;
     prompts never are.
     """
 
@@ -100,17 +100,18 @@ class Feed(CallObserver["_Call"]):
         self.content = content
         self._ring: deque[Record] = deque(maxlen=kept)
         self._count = 0
-        self._feed = secrets.token_hex(4)  # tells this feed's ids from those of an earlier one
+        # Distinguishes ids of this feed from those of an earlier one.
+        self._feed = secrets.token_hex(4)
         self._readers: set[_Reader] = set()
         self._ended = False
-        self._lock = threading.Lock()  # calls and readers may live in several threads
+        self._lock = threading.Lock()  # calls and readers may be in different threads
 
     def watch(self, call: swink.Call) -> _Call:
         """Publish that a call begins."""
         return _Call(call, self)
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
-        """Add a record, and wake who waits for one."""
+        """Add a record, and wake the readers that wait for one."""
         encoded = msgspec.json.encode(data)
         with self._lock:
             self._count += 1
@@ -119,26 +120,26 @@ class Feed(CallObserver["_Call"]):
             reader.wake()
 
     def end(self) -> None:
-        """End what readers follow, as soon as they have read all there is."""
+        """End the feed: readers stop after they have read the remaining records."""
         self._ended = True
         for reader in (*self._readers,):
             reader.wake()
 
     async def drained(self) -> None:
         """Wait until the feed has no readers; new readers may arrive until the feed has ended."""
-        while self._readers:  # noqa: ASYNC110  # they may be in other threads
+        while self._readers:  # noqa: ASYNC110  # readers may be in other threads
             await asyncio.sleep(0.01)
 
     def follow(
         self, *, after: str | None = None, last: int = 0, idle: float = 15.0
     ) -> AsyncGenerator[Record | None, None]:
-        """Yield records as they come, until the feed ends; `None` after `idle` seconds without.
+        """Yield records as they arrive, until the feed ends; `None` after `idle` quiet seconds.
 
-        All records published from now on are included, whenever the reading begins. `after` is the
-        id of the last record that was read, possibly over another connection. If later records are
-        lost, a `gap` contains their number (`None` if it is unknown because the feed was
-        restarted). Without `after`, the `last` records come first, then the progress of every
-        running call, then `now`.
+        All records published after this call are included, even if the reading begins later.
+        `after` is the id of the last record that was read, possibly over another connection. If
+        later records are lost, a `gap` contains their number (`None` if it is unknown because the
+        feed was restarted). Without `after`, the `last` records come first, then the progress of
+        every running call, then `now`.
         """
         with self._lock:
             place, kept = self._count, len(self._ring)
@@ -158,7 +159,7 @@ class Feed(CallObserver["_Call"]):
         self._readers.add(reader)
         try:
             while True:
-                reader.waits = True  # first, so that what is published now is not missed
+                reader.waits = True  # first, so that no record published now is missed
                 if (record := self._next(reader)) is not None:
                     yield record
                 elif welcome:
@@ -203,7 +204,7 @@ class _Call(CallState):
         self._attempt = call.attempt
         self._first: float | None = None
         self._last_told = call.started_at
-        self._characters = 0  # of the attempt
+        self._characters = 0  # characters of the attempt
         self._pieces: list[str] = []
         self._facts: dict[str, Any] = {"call": call.id, "model": str(call.model)}
         self._retries = 0
@@ -214,7 +215,7 @@ class _Call(CallState):
         self._feed.publish(name, {"time": time, **self._facts, **told})
 
     def told(self, at: float | None = None) -> dict[str, Any]:
-        """Describe how far the call is, in seconds and an estimate of tokens.
+        """Describe the progress of the call: the seconds so far, and an estimate of tokens.
 
         `at` is a time of the call's clock; `None`: now.
         """

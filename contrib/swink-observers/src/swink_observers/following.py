@@ -1,4 +1,4 @@
-"""Follow a feed over HTTP, through lost connections."""
+"""Follow a feed over HTTP, and reconnect when the connection is lost."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ GATEWAY_KEY = "SWINK_GATEWAY_KEY"
 """The environment variable with an operator's key of the gateway."""
 
 _STATUS = re.compile(r"\bfetch \S+ failed[^:]*: (\d{3}): ")
-"""How the library says what was answered instead, with all of the answer."""
+"""Matches the library's error message, which contains the status and the whole response."""
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class _Spent(msgspec.Struct):
-    """The fields of the owner of a key that `spent_cells` shows."""
+    """The fields of an owner's spending that `spent_cells` uses."""
 
     key: str
     requests: float
@@ -49,15 +49,15 @@ class _Spent(msgspec.Struct):
 
 
 AGAIN_SECONDS = 1.0
-"""Between two tries to find a feed again that was there."""
+"""How many seconds pass between two attempts to reconnect to a feed."""
 
 
 @define(frozen=True)
 class Place:
     """The address of a feed, and the advice if it does not respond.
 
-    `spending` is where a gateway tells what the owners of keys spent; `headers` have the key, or
-    the user and the password of an address, which itself holds neither.
+    `spending` is the URL of a gateway's spending report; `headers` contain the key, or the user
+    name and password from the address, which are removed from the address itself.
     """
 
     url: str
@@ -67,7 +67,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str, gateway: str | None, environ: Mapping[str, str] | None = None) -> Place:
-        """Return the place of a feed, or of a gateway's. Raises UsageError for no address."""
+        """Return the place of a feed, or of a gateway's feed. Raises UsageError."""
         url, headers = _address(url if gateway is None else gateway)
         if gateway is None:
             return cls(url, headers=headers)
@@ -82,12 +82,12 @@ class Place:
 
     @property
     def shown(self) -> str:
-        """The address for people: without its query, which may hold a credential."""
+        """The address for display, without its query, which may contain a credential."""
         return self.url.partition("?")[0]
 
 
 def _address(given: str) -> tuple[str, dict[str, str]]:
-    """Return an address without its user information, and the header that stands for that."""
+    """Return an address without its user information, and a header with that information."""
     shown = given.rpartition("@")[2].partition("?")[0]
     try:
         url = URL(given)
@@ -124,12 +124,12 @@ async def spending(place: Place) -> list[dict[str, Any]]:
 async def following(
     place: Place, last: int, lost: Callable[[], None]
 ) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
-    """Yield the records of a feed, by name and data, for ever; begin with the `last` ones.
+    """Yield the name and data of a feed's records, without end; begin with the `last` ones.
 
     A lost connection is reopened, and missed records are read. `lost` is called once, however many
     attempts fail. Raises SwinkError if the feed is not available at the start.
     """
-    read = ""  # the last id, which a new connection resumes from
+    read = ""  # the last id that was read, from which a new connection resumes
     is_new, is_lost = True, False
     # the library's own session would end every stream after five minutes
     limits = ClientTimeout(total=None, sock_connect=10, sock_read=3 * HEARTBEAT_SECONDS)
@@ -174,7 +174,7 @@ def told_by(place: Place) -> Iterator[None]:
 
 
 async def _events(source: EventSource) -> AsyncGenerator[Any, None]:
-    async for event in source:  # the library connects again where the feed merely ended
+    async for event in source:  # the library reconnects if the feed merely ended
         yield event
 
 

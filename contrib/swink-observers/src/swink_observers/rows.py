@@ -11,11 +11,11 @@ from msgspec import UNSET, UnsetType
 __all__ = ["Calls", "Row"]
 
 MOST_ENDED = 50
-"""Maximum number of finished calls to show."""
+"""The most finished calls that the table contains."""
 
 
 class _Told(msgspec.Struct):
-    """The fields of a record that a row takes; `UNSET` where the record does not have one."""
+    """The fields of a record that a row uses; `UNSET` if the record does not have one."""
 
     call: str | None = None
     age: float | UnsetType = UNSET
@@ -35,12 +35,12 @@ _FACTS = ("model", "first", "output", "rate", "retries", "cost")
 
 @define
 class Row:
-    """One call; seconds, tokens, US dollars. `None` is what is not known."""
+    """One call. Times are in seconds, cost in US dollars; `None` means unknown."""
 
     model: str
     age: float
     seen: float
-    """When that was its age, on the reader's clock."""
+    """When the call had this age, by the reader's clock."""
     first: float | None = None
     output: int | None = None
     rate: float | None = None
@@ -49,20 +49,20 @@ class Row:
     end: str | None = None
 
     def age_at(self, now: float) -> float:
-        """Return the duration so far, or of the finished call."""
+        """Return the duration so far, or the total duration of a finished call."""
         return self.age if self.end is not None else self.age + now - self.seen
 
 
 @define
 class Calls:
-    """Calls by their ids, from the records of a feed; `spent` is what the owners of keys took."""
+    """Calls by their ids, from the records of a feed; `spent` is the spending of keys' owners."""
 
     spent: list[dict[str, Any]] = field(factory=list)
     _running: dict[str, Row] = field(factory=dict)
     _ended: dict[str, Row] = field(factory=dict)
 
     def take(self, name: str, data: dict[str, Any], now: float) -> None:
-        """Take a record that came at `now` on the reader's clock.
+        """Process a record that arrived at `now` on the reader's clock.
 
         Raises ValueError for a record with values of other types.
         """
@@ -95,5 +95,5 @@ class Calls:
 
     @property
     def running(self) -> int:
-        """How many are under way."""
+        """The number of running calls."""
         return len(self._running)

@@ -1,4 +1,4 @@
-"""A feed over HTTP, as server-sent events (WHATWG HTML, section 9.2).
+"""Serve a feed over HTTP, as server-sent events (WHATWG HTML, section 9.2).
 
     app.add_subapp("/calls", application(feed))          # in an aiohttp application of yours
 
@@ -28,17 +28,17 @@ __all__ = ["HEARTBEAT_SECONDS", "FeedHandler", "SharedFeed", "application"]
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 15.0
-"""Between two signs of life, so that a connection that broke in silence is noticed."""
+"""How many seconds pass between two heartbeats, by which a dead connection is noticed."""
 
 RETRY_MILLISECONDS = 1_000
-"""When readers that lost the connection come back."""
+"""How many milliseconds readers wait before they reconnect."""
 
 LAST_SECONDS = 1.0
-"""How long readers may take to read what there is when the feed ends."""
+"""How many seconds readers may take to read the remaining records when the feed ends."""
 
 
 class FeedHandler:
-    """Answers requests with a feed.
+    """Answers HTTP requests with a feed.
 
     `?last=N` begins with the last N records. A comment is sent after `heartbeat` seconds without a
     record.
@@ -55,14 +55,14 @@ class FeedHandler:
             answer.cancel()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer for as long as the reader is there, or the feed."""
+        """Send records until the reader disconnects or the feed ends."""
         last = request.query.get("last", "0")
         if not re.fullmatch(r"[0-9]{1,4}", last) or int(last) > KEPT:
             raise web.HTTPBadRequest(text=f"last is a number up to {KEPT}\n")
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         response = web.StreamResponse(headers=headers)
         after = request.headers.get("Last-Event-ID")
-        # first, so that who has the head of the answer misses nothing from then on
+        # first, so that a client that has received the headers misses nothing published afterwards
         records = self._feed.follow(after=after, last=int(last), idle=self._heartbeat)
         await response.prepare(request)
         task: Any = asyncio.current_task()
@@ -74,7 +74,7 @@ class FeedHandler:
                     await response.write(b":\n\n" if record is None else _frame(record))
             await response.write_eof()
         except ConnectionError:
-            pass  # it has left
+            pass  # the reader has disconnected
         finally:
             self._answers.discard(task)
         return response
@@ -95,7 +95,10 @@ def _frame(record: Record) -> bytes:
 
 @web.middleware
 async def _by_address(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse who asks for another name: a web page whose name was made to mean this machine."""
+    """Refuse requests for another host name.
+
+    A web page could point its own name at this machine (DNS rebinding).
+    """
     try:
         name = URL.build(authority=request.host).host or ""
     except ValueError:
@@ -113,9 +116,9 @@ def _is_here(host: str) -> bool:
 
 
 class _Server:
-    """A feed that a separate thread serves for all clients of the process.
+    """A feed, served by a separate thread for all clients of the process.
 
-    It lives as long as one of them: `join` and `leave` count.
+    It runs as long as it has users, which `join` and `leave` count.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -129,14 +132,14 @@ class _Server:
         self._thread = threading.Thread(target=self._run, name="swink-feed", daemon=True)
 
     def join(self) -> None:
-        """Count a user; the first has the server started."""
+        """Add a user; the first one starts the server."""
         self._users += 1
         if self._users == 1:
             self._thread.start()
             self._started.wait()
 
     def leave(self) -> bool:
-        """Forget a user; with the last, end the feed and stop. Tell whether that was the last."""
+        """Remove a user. The last one ends the feed and the server, and gets True."""
         self._users -= 1
         if self._users:
             return False
@@ -191,15 +194,16 @@ class SharedFeed:
             self._server = _servers.get(setting) or _Server(host, port)
             _servers[setting] = self._server
             self._server.join()
-        self.on_event = self._server.feed.on_event  # itself, since every delta passes here
+        # Assigned directly, because every delta passes through it.
+        self.on_event = self._server.feed.on_event
 
     @property
     def port(self) -> int:
-        """Where it is served."""
+        """The port at which the feed is served."""
         return self._server.port
 
     async def aclose(self) -> None:
-        """Let readers read to the end, for a moment, where no other client is left."""
+        """Let readers read the rest for a moment, if no other client is left."""
         await asyncio.to_thread(self._leave)
 
     def _leave(self) -> None:

@@ -1,4 +1,4 @@
-"""A table of calls that lives in the terminal, in a program itself or beside it.
+"""A table of calls in the terminal, updated while a program runs, by itself or by `swink top`.
 
 feed = Feed()
 async with swink.Client(plugins=[feed]) as client, top(feed):
@@ -36,10 +36,10 @@ NARROW = 64
 FEW = (0, 1, 4, 6)
 
 FEW_OF_LAST = (0, 1, 6, 7)
-"""Of calls that have ended, and how is what matters."""
+"""The columns for finished calls on a narrow terminal: those that show how a call ended."""
 
 FEW_SPENT = (0, 4, 5)
-"""Of `SPENT_HEADINGS`, likewise."""
+"""The indexes of `SPENT_HEADINGS` that are used on a narrow terminal."""
 
 MOST_SHOWN = 100
 
@@ -100,12 +100,12 @@ def _seconds(value: float | None) -> str:
 
 
 def live(calls: Calls, console: Console) -> Live:
-    """Return a view of calls that fills the terminal and keeps itself up to date."""
+    """Return a display of calls that fills the terminal and updates itself."""
 
     def view() -> Group:
         now, chosen = time.monotonic(), range(len(HEADINGS))
         if console.width < NARROW:
-            chosen = FEW  # type: ignore[assignment]  # any sequence of numbers does
+            chosen = FEW  # type: ignore[assignment]  # any sequence of numbers is valid
         shown_calls = Table(box=None, expand=True, pad_edge=False)
         for index in chosen:
             is_model = index == 0

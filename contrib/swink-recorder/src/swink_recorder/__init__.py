@@ -1,4 +1,4 @@
-"""Recordings of network traffic: their format, capture and replay."""
+"""Recordings of network traffic: their file format, capture and replay."""
 
 import logging
 

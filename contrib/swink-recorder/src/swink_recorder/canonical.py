@@ -25,7 +25,7 @@ from swink_recorder.scrub import scrub_headers
 __all__ = ["canonical_request", "differences", "digest_of", "request_of"]
 
 _ELSEWHERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry"})
-"""Options that do not affect the answer, or that are elsewhere in the canonical request."""
+"""Options that do not affect the answer, or that are in another place of the canonical request."""
 
 _UNSET = StreamOptions()
 
@@ -33,14 +33,16 @@ _TOLD = frozenset({"role", "content", "provider", "model"})
 """The fields of an assistant message that are sent to a provider."""
 
 _BODY = "body"
-"""The field with the digest of the request's body."""
+"""The field with the digest of the request body."""
 
 _CONVERTED = "converted"
 """The field with the digest of the conversation alone, in recordings of earlier versions."""
 
 _UNKNOWN = "http://unknown.invalid"
-"""An address about which the provider has learned nothing: what it learns about a real server
-(missing features, for example) changes its requests and differs from run to run.
+"""An address about which the provider has learned nothing.
+
+A provider's requests depend on facts it has learned about a real server (missing features, for
+example), which differ from run to run.
 """
 
 
@@ -54,8 +56,9 @@ def canonical_request(call: Call) -> dict[str, Any]:
 
 
 def request_of(attempt: Attempt, context: Context) -> dict[str, Any]:
-    """Return the request of an attempt: `model`, `address`, `options`, `context`, and `headers` if
-    the caller set any.
+    """Return the request of an attempt.
+
+    It has the fields `model`, `address`, `options`, `context`, and `headers` if the caller set any.
     """
     asked = {
         "model": str(attempt.model),
@@ -71,7 +74,7 @@ def request_of(attempt: Attempt, context: Context) -> dict[str, Any]:
 
 
 def digest_of(data: Any) -> str:
-    """Return a digest of JSON data that does not depend on the order of fields."""
+    """Return a digest of JSON data that is the same for any order of fields."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -135,7 +138,7 @@ def _body(call: Call) -> str | None:
 
 
 def _numbered(data: Any, ids: dict[str, str]) -> Any:
-    """Return data with generated ids replaced by numbers, because they differ in every run."""
+    """Return data in which generated ids, which differ in every run, are replaced by numbers."""
     if isinstance(data, str):
         return ids.setdefault(data, f"call {len(ids) + 1}") if is_synthetic_id(data) else data
     if isinstance(data, dict):

@@ -5,7 +5,8 @@ async with client.stream(model, prompt) as stream:
     async for _ in stream: ...
     tape.recording(stream.message).save(folder, secrets=stream.call.secrets)
 
-An observer does the same with the call from `Start`, and may pass each event to the attempt's tape.
+An observer can do the same, starting at the `Start` event, and may pass each event to the tape of
+the attempt.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ __all__ = ["AttemptTape", "KeptDeltas", "KeptEvent", "Tape"]
 _KEPT_HEADERS = ("content-type", "retry-after", "request-id", "x-request-id")
 
 _NO_HTTP_ANSWER = (0, 101)
-"""Statuses of answers that did not come over HTTP, and of WebSocket answers."""
+"""Statuses of answers that did not come over HTTP (0), and of WebSocket answers (101)."""
 
 _OF_THE_CONNECTION = frozenset(
     {"connection", "content-encoding", "content-length", "date", "keep-alive", "transfer-encoding"}
@@ -50,7 +51,7 @@ _OF_THE_CONNECTION = frozenset(
 
 @define
 class KeptEvent:
-    """An event other than a delta, with its time."""
+    """A stored event, other than a delta, with its time."""
 
     seconds: float
     event: Any
@@ -80,10 +81,10 @@ class KeptDeltas:
 
 
 class AttemptTape:
-    """The traffic of one attempt of a call; times are in seconds since the answer began.
+    """Stores the traffic of one attempt of a call; times are in seconds since the answer began.
 
-    `error` is how the attempt failed (`None`: it has not failed), an `Error`, or the `Retry` that
-    replaces it. Events are copied, because they are reused.
+    `error` is the `Error` with which the attempt failed, or the `Retry` after it (`None`: it has
+    not failed). Events are copied, because the core reuses them.
     """
 
     def __init__(self, attempt: Attempt, clock: Clock) -> None:
@@ -97,7 +98,7 @@ class AttemptTape:
         self._reads: list[tuple[float, bytes]] = []
         self._since = 0.0
         self._now = 0.0
-        # the deltas that are kept now: of one kind, of one block, of one network read
+        # the deltas being collected: of one kind, of one block, from one network read
         self.kind: type | None = None
         self.index = 0
         self.read = 0
@@ -105,7 +106,7 @@ class AttemptTape:
 
     @property
     def answered(self) -> bool:
-        """Whether there was an answer, over HTTP or from a source such as a child process."""
+        """Whether an answer arrived, over HTTP or from a source such as a child process."""
         return any(leg.response for leg in self.attempt.legs) or any(
             data for _, data in self.reads.get(None, ())
         )
@@ -128,7 +129,8 @@ class AttemptTape:
         if reads != self.read or not reads:
             self.read, self._now = reads, self._seconds_of_event()
         if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
-            self.kind = type(event) if reads else None  # without a network each has its time
+            # Without a network, each event has its own time.
+            self.kind = type(event) if reads else None
             self.index, self.texts = event.content_index, [event.delta]
             self.kept.append(KeptDeltas(self._now, event.type, self.index, self.texts))
             return
@@ -143,7 +145,7 @@ class AttemptTape:
         return [event for kept in self.kept for event in kept.data()]
 
     def recording(self) -> Recording:
-        """Return all traffic as a recording; without an answer, its status is 0."""
+        """Return all traffic as a recording; if no answer arrived, its status is 0."""
         attempt = self.attempt
         info = attempt.provider_info
         sent: list[Leg | None] = [*attempt.legs]
@@ -186,10 +188,9 @@ class AttemptTape:
 
 
 class Tape:
-    """The network reads of each attempt of a call, with their times; created before the call is
-    read.
+    """The network reads of each attempt of a call, with times.
 
-    It keeps no reference to the call.
+    Create it before the call is read. It keeps no reference to the call.
     """
 
     def __init__(self, call: Call) -> None:
@@ -199,7 +200,7 @@ class Tape:
         call.taps.append(self._take)
 
     def of(self, attempt: Attempt) -> AttemptTape:
-        """Return the tape of an attempt, the last one or a new one."""
+        """Return the tape of an attempt: the last one, or a new one."""
         if not self.attempts or self.attempts[-1].attempt is not attempt:
             self.attempts.append(AttemptTape(attempt, self._clock))
         return self.attempts[-1]
@@ -218,12 +219,13 @@ class Tape:
         note: str = "",
         context: Context | None = None,
     ) -> Recording:
-        """Return the last attempt with an answer, with the resulting message, if given.
+        """Return a recording of the last attempt with an answer, and of the resulting message.
 
         `context` is the conversation, which is stored with the options (`None`: neither is stored).
         Data that differ from run to run and are not in the body (cost, request id) are removed from
         the message, and so is the call's total usage. Answers that did not come over HTTP, or came
-        by a WebSocket, are stored as a stream's body. Raises UsageError if no bytes were received.
+        over a WebSocket, are stored like the body of a stream. Raises UsageError if no bytes were
+        received.
         """
         answered = [tape for tape in self.attempts if tape.answered]
         if not answered:

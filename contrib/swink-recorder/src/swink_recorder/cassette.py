@@ -43,7 +43,7 @@ Mode: TypeAlias = Literal["once", "none", "all"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 MOST_DIFFERENCES = 5
-"""Maximum number of differing takes to list for an unrecorded call."""
+"""The most recorded calls whose differences are listed for an unrecorded call."""
 
 
 class Cassette:
@@ -51,7 +51,7 @@ class Cassette:
 
     `mode` is `once` (an existing file is replayed, and unrecorded calls fail; without a file, calls
     are recorded), `none` (no request is ever sent) or `all` (all calls are made and recorded again;
-    the file is kept if calls fail in a way that none did in it). `speed` is the playback speed
+    but the old file is kept if calls fail that did not fail in it). `speed` is the playback speed
     relative to the recording; 0 replays at once, without the waits between attempts. `unrecorded`
     explains each call that failed because it was not recorded, and why a file was kept.
     """
@@ -70,7 +70,7 @@ class Cassette:
         self._played: set[int] = set()
         self._recorded: list[tuple[AttemptTape, dict[str, Any], bool]] = []
         self._tapes: WeakKeyDictionary[Call, Tape] = WeakKeyDictionary()
-        self._secrets: list[set[str]] = []  # of calls, which learn more while they run
+        self._secrets: list[set[str]] = []  # secrets of calls, whose number grows while they run
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -100,7 +100,7 @@ class Cassette:
             beside.write_bytes(write_takes(takes, secrets=set().union(*self._secrets)))
             beside.replace(self.path)
 
-    # -- for the plugin ----------------------------------------------------------------------
+    # -- called by the plugin -----------------------------------------------------------------
 
     def stream(self, call: Call) -> Any:
         """Return the events of a call's attempt; `None` to make the call and record it.
@@ -117,7 +117,7 @@ class Cassette:
         if number < 0:
             raise self._refused(self._why(asked))
         hint = f"No request was sent; this is the content of {self.path}. {self._anew}"
-        for kind in _failed(self._takes[number]):  # reported as recorded, as if it happened now
+        for kind in _failed(self._takes[number]):  # reported as recorded, as if they failed now
             log.warning("%s fails (%s). %s", asked["model"], kind, hint)
         return play(self._takes[number], call, self.speed, lambda: self._refused(_CUT), hint)
 
@@ -193,8 +193,8 @@ class Cassette:
 
 
 def _failed(take: Take) -> list[StreamErrorKind]:
-    """Return the error kind of a take that failed, in a list; otherwise an empty list."""
-    told = take.failure  # one without a title was tried again
+    """Return the error kind of a take that failed, in a list; an empty list if it succeeded."""
+    told = take.failure  # an attempt without a title was retried
     ended = told is not None and told.title and told.kind is not StreamErrorKind.CANCELLED
     return [told.kind] if told is not None and ended else []
 

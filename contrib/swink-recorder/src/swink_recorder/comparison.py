@@ -22,15 +22,15 @@ _VARYING = frozenset({
     "accept-encoding", "connection", "content-length", "date", "host", "traceparent", "tracestate",
     "user-agent", "x-amz-content-sha256", "x-amz-date",
 })  # fmt: skip
-"""Headers about the connection, the time or the machine."""
+"""Headers that depend on the connection, the time or the machine."""
 
 _VARYING_ENDS = ("request-id", "idempotency-key")
-"""Suffixes of headers that differ in each request."""
+"""Endings of the names of headers whose values differ in each request."""
 
 _STARS = rf"\*{{{SHORTEST_SECRET},}}"
 
 _MARKS = rf"{_STARS}|{re.escape(KEY)}|{re.escape(HIDDEN)}"
-"""Placeholders in a recorded request for credentials, which may have changed."""
+"""Matches placeholders for credentials in a recorded request; the credentials may have changed."""
 
 _ABSENT = object()
 
@@ -90,7 +90,7 @@ def differing(
 
 
 def _is_hidden(asked: Any, recorded: Any, marks: str) -> bool:
-    """Return whether a text matches a recorded one in which a secret was hidden."""
+    """Return True if a text equals a recorded one apart from secrets that were hidden in it."""
     if not isinstance(recorded, str):
         return False
     parts = re.split(f"({marks})", recorded)

@@ -81,7 +81,7 @@ def _read(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def _with_a_leg(old: dict[str, Any], status: int) -> dict[str, Any]:
-    """Move the fields of a request and its answer into a leg, and return the result.
+    """Return data in which the fields of a request and its answer are moved into a leg.
 
     `status` is used if the answer has no status.
     """

@@ -1,4 +1,4 @@
-"""Documents of calls in stores, in a format that is fast to write.
+"""The documents in which stores keep calls, in a format that is fast to write.
 
     {"call": facts for lists}
     {"swink_call": 2, "attempts": [{as in a cassette, but
@@ -8,8 +8,8 @@
                  [seconds, type, the block's index, [characters of each delta, …]], …]}, …]}
     the bytes of all reads, one after the other
 
-Deltas are most of an answer: those of a block are stored as one text, those of one network read as
-one row. Bytes are stored unchanged. Hidden text in streams keeps its length.
+Most of an answer consists of deltas: all deltas of a block are stored as one text, and the deltas
+of one network read as one row. Bytes are stored unchanged. Hidden text in streams keeps its length.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["read_document", "write_document"]
 VERSION = 2
 
 PART = 256 * 1024
-"""Chunk size of a body in bytes, small enough for the processor's cache."""
+"""The chunk size for processing a body, in bytes, small enough for the processor's cache."""
 
 
 class _Attempt(TakeHead, kw_only=True):
@@ -53,7 +53,7 @@ class _Head(msgspec.Struct):
 def write_document(
     entry: Entry, asked: Sequence[tuple[AttemptTape, dict[str, Any]]], secrets: Iterable[str]
 ) -> list[Buffer]:
-    """Return a call's document, in parts, from its tapes and their requests."""
+    """Return a call's document, in parts, from its tapes and their canonical requests."""
     every = {*secrets}
     attempts: list[dict[str, Any]] = []
     bodies: list[Buffer] = []
@@ -107,7 +107,7 @@ def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str,
 
 
 def _bodies(attempt: _Attempt, data: bytes) -> tuple[list[Body], bytes]:
-    """Return the bodies of an attempt's legs, each with its chunks, and the rest of the data.
+    """Return the bodies of an attempt's legs, each with its chunks, and the remaining data.
 
     Raises ValueError if data are missing.
     """

@@ -1,4 +1,4 @@
-"""List entries of calls and conversations in stores, and retention limits."""
+"""Entries for lists of calls and conversations in stores, and retention limits."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 PRIVATE = 0o600
-"""File mode: only the owner can read them."""
+"""The file mode: only the owner can read the files."""
 
 Buffer: TypeAlias = bytes | memoryview
-"""Part of a document."""
+"""A part of a document."""
 
 Written: TypeAlias = "tuple[Entry, Sequence[Buffer]]"
-"""A call, with its document."""
+"""A call's entry, with its document."""
 
 
 class _Kept(msgspec.Struct, kw_only=True):
@@ -38,13 +38,15 @@ class _Kept(msgspec.Struct, kw_only=True):
     at: str
 
     def __post_init__(self) -> None:
-        datetime.fromisoformat(self.at)  # otherwise it is another file: a ValueError rejects it
+        datetime.fromisoformat(self.at)  # raises ValueError for a file of another kind
 
 
 class Entry(_Kept, kw_only=True, omit_defaults=True):
-    """A call in a list. `at` is its start (ISO 8601, UTC); `outcome` is `done` or its error kind;
-    `cost` is in US dollars, and `estimated` if the provider did not report the final usage of a
-    part; `conversation` is the id of its conversation, if any.
+    """A call in a list.
+
+    `at` is its start (ISO 8601, UTC); `outcome` is `done` or the error kind; `cost` is in US
+    dollars, and `estimated` is true if the provider did not report the final usage of a part;
+    `conversation` is the id of the call's conversation, if any.
     """
 
     model: str
@@ -62,8 +64,10 @@ class Entry(_Kept, kw_only=True, omit_defaults=True):
 
 
 class KeptConversation(_Kept, kw_only=True):
-    """A conversation in a list. `at` is the time of the last message (ISO 8601, UTC), `models` are
-    the models of the last call, `messages` is their number, `title` is the beginning.
+    """A conversation in a list.
+
+    `at` is the time of the last message (ISO 8601, UTC), `models` are the models of the last call,
+    `messages` is the number of messages, `title` is the beginning of the conversation.
     """
 
     models: list[str]
@@ -79,7 +83,7 @@ class FirstLine(msgspec.Struct):
 
 @define(frozen=True)
 class Keep:
-    """The limits of a store; `None` is unlimited. The oldest calls are deleted first."""
+    """The retention limits of a store; `None`: unlimited. The oldest calls are deleted first."""
 
     days: float | None = 30.0
     megabytes: float | None = 1000.0
@@ -105,8 +109,10 @@ class Keep:
         return cls(**given)
 
     def is_over(self, rank: int, size: int, at: float) -> bool:
-        """Return whether a call exceeds the limits: `rank` is the number of newer calls, `size` the
-        total bytes of it and the newer ones, `at` its time (seconds since 1970).
+        """Return True if a call exceeds the limits.
+
+        `rank` is the number of newer calls, `size` the total bytes of this call and the newer ones,
+        `at` the Unix time of the call in seconds.
         """
         old = self.days is not None and at < time.time() - timedelta(days=self.days).total_seconds()
         many = self.calls is not None and rank >= self.calls

@@ -8,14 +8,14 @@ from http import HTTPStatus
 __all__ = ["Request", "chunked_head", "take_request"]
 
 _OWN = frozenset({"content-length", "transfer-encoding", "content-encoding", "connection"})
-"""Headers of a recorded response that belong to its connection, or do not fit the stored body."""
+"""Headers of a recorded response that concern its connection, or do not fit the stored body."""
 
 Request = tuple[str, str, dict[str, str], bytes]
-"""Method, target, headers by their lower-case names, body."""
+"""A request: method, target, headers by lower-case names, body."""
 
 
 def take_request(data: bytearray) -> Request | None:
-    """Take one complete request from the input; `None` while it is incomplete."""
+    """Return a complete request and remove it from the input; `None` while it is incomplete."""
     head, blank, _ = data.partition(b"\r\n\r\n")
     if not blank:
         return None
@@ -40,7 +40,10 @@ def take_request(data: bytearray) -> Request | None:
 
 
 def _unchunk(data: bytearray, at: int) -> tuple[bytes, int | None]:
-    """Read a chunked body (RFC 9112 section 7.1); its end is `None` if it has not arrived."""
+    """Return the data and the end of a chunked body (RFC 9112 section 7.1).
+
+    The end is `None` if it has not arrived.
+    """
     body = b""
     while (line := data.find(b"\r\n", at)) >= 0:
         size = int(data[at:line].partition(b";")[0], 16)

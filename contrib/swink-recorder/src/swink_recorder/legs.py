@@ -1,4 +1,4 @@
-"""Legs: the requests of a call, each with its answer, and their file format."""
+"""The HTTP requests of a call with their answers ("legs"), and their file format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 LegKind: TypeAlias = Literal["stream", "whole", "token", "abandon"]
 
 STREAMED = (0, 101, 200)
-"""Statuses of an answer whose body is a stream; 0 if it did not come over HTTP."""
+"""Statuses with which the body of an answer is a stream; 0 means that it did not come over HTTP."""
 
 _SUFFIXES = {
     "text/event-stream": "body.sse",
@@ -46,8 +46,10 @@ def body_file_for(headers: Mapping[str, str]) -> str:
 
 @define
 class RecordedRequest:
-    """A request. `path` includes the query; `body` is JSON data, `form` the fields of a form, and
-    each is `None` for a request without it. `origin` is an index in the recording's `origins`.
+    """A request.
+
+    `path` includes the query; `body` is JSON data, `form` the fields of a form; both are `None` if
+    the request has no such body. `origin` is an index in the recording's `origins`.
     """
 
     method: str = "POST"
@@ -59,8 +61,9 @@ class RecordedRequest:
 
 
 def recorded_request(request: HTTPRequest, origin: int = 0) -> RecordedRequest:
-    """Return a request in the format of recordings, including credentials. `origin` is an index in
-    `origins`.
+    """Return a request in the format of recordings, still including credentials.
+
+    `origin` is an index in `origins`.
     """
     url = urlsplit(request.url)
     return RecordedRequest(
@@ -91,10 +94,11 @@ def _json(body: bytes) -> Any:
 class RecordedLeg:
     """One request, and the bytes that answered it.
 
-    `kind` is `stream` (a streamed answer), `whole` (an answer read whole), `token` (it fetched a
-    credential) or `abandon` (it cancelled abandoned work). `chunks` are the network reads: the time
-    of each, in seconds since the response's start, and its size in bytes. `status` is 0 if no
-    answer came over HTTP. `sent_at` and `answered_at` are seconds since the attempt began.
+    `kind` is `stream` (the answer was streamed), `whole` (the answer was read whole), `token` (the
+    request fetched a credential) or `abandon` (the request cancelled abandoned work). `chunks` are
+    the network reads: the time of each, in seconds since the response's start, and its size in
+    bytes. `status` is 0 if no answer came over HTTP. `sent_at` and `answered_at` are seconds since
+    the attempt began.
     """
 
     body: bytes = field(default=b"", repr=False)
@@ -120,7 +124,7 @@ class RecordedLeg:
 
 
 def answer_of(kinds: Sequence[LegKind]) -> int:
-    """Return the leg of the answer: the last `stream`, or else the last `whole`, or the last."""
+    """Return the index of the answer's leg: the last `stream`, or else `whole`, or else leg."""
     for wanted in ("stream", "whole"):
         found = [number for number, kind in enumerate(kinds) if kind == wanted]
         if found:

@@ -94,14 +94,12 @@ class Exchange:
         self.ended = True
 
     async def raw(self, data: bytes) -> None:
-        """Send raw bytes, waiting while the client does not read."""
+        """Send raw bytes, waiting if the client does not read."""
         await self._connection.send(data)
         self.sent += len(data)
 
     async def pause(self, seconds: float = 0.001) -> None:
-        """Wait by the server's clock, so that the client reads the data before and after
-        separately.
-        """
+        """Wait by the server's clock, so that the client reads the data before and after apart."""
         await self._connection.server.clock.sleep(seconds)
 
     def close(self) -> None:
@@ -113,7 +111,7 @@ class Exchange:
         self._connection.reset()
 
     def left(self) -> None:
-        """Record that the client's side of the connection is closed."""
+        """Record that the client has closed its side of the connection."""
         if not self.ended and self.disconnected_at is None:
             self.disconnected_at = time.monotonic()
             self._disconnected.set()
@@ -209,7 +207,7 @@ class LoopbackServer:
 
 
 class _Connection(asyncio.Protocol):
-    """One client. Its requests are answered one after another, in separate tasks."""
+    """The connection of a client, whose requests are answered in order, in separate tasks."""
 
     def __init__(self, server: LoopbackServer) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -230,7 +228,7 @@ class _Connection(asyncio.Protocol):
         self._next()
 
     def eof_received(self) -> bool:
-        return False  # a client that has stopped sending has disconnected: close to find out
+        return False  # the client stopped sending: close the connection to find out whether it left
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -277,7 +275,7 @@ class _Connection(asyncio.Protocol):
         try:
             await self.server.respond(exchange)
         except ConnectionResetError:
-            pass  # connection_lost has noted it
+            pass  # already recorded by connection_lost
         except Exception as error:
             self.server._errors.append(error)
             self.abort()

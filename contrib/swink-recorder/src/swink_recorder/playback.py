@@ -1,4 +1,4 @@
-"""Replay a take to a call, passing its bytes through the provider's own adapter."""
+"""Replay a recorded attempt to a call, passing its bytes through the provider's own code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PHASES = get_args(Phase)
 
 
 class AtOnce:
-    """A clock on which sleeping takes no time, for waits that were recorded."""
+    """A clock on which sleeping takes no time, for replaying recorded waits."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -59,11 +59,11 @@ class AtOnce:
 def play(
     take: Take, call: Call, speed: float, cut: Callable[[], ProviderFailure], hint: str
 ) -> Any:
-    """Return a take's events for a call's current attempt, at `speed` times the recorded speed.
+    """Return the events of a take for a call's attempt, at `speed` times the recorded speed.
 
     `speed` 0 replays at once. `cut` creates the error for a take that was not recorded to its end.
-    `hint` is the advice for rejected or missing credentials, which a replay does not need. An HTTP
-    provider parses the recorded bytes: a copy of it replaces the network by the recording. A
+    `hint` is the advice to show if credentials are missing or rejected, which a replay does not
+    need. An HTTP provider parses the recorded bytes, with the recording in place of the network. A
     provider that made several requests repeats them without credentials, and each gets its recorded
     answer.
     """
@@ -77,7 +77,7 @@ def play(
     player = copy(provider)
     if len([leg for leg in take.recording.legs if leg.kind != "token"]) > 1:
         call.http = _Answers(take, call, speed, cut)
-        player.credential = _no_credential  # type: ignore[method-assign]  # of this one object
+        player.credential = _no_credential  # type: ignore[method-assign]  # of this object
     else:
         player.exchange = lambda x: _reads(take, call, provider, speed, cut)  # type: ignore[method-assign]  # likewise
     return player.stream(call.model, call.context, call.options, call)
@@ -89,13 +89,14 @@ async def _events(
     began = call.clock.time()
     started = False
     for seconds, data in take.events:
-        started = started or data["type"] == "start"  # before it the core itself has its say
+        # Notices before `Start` come from the core itself.
+        started = started or data["type"] == "start"
         if not started:
             continue
         await _wait(call, began, seconds, speed)
         if data.get("error_kind") == StreamErrorKind.CANCELLED:
             raise cut()
-        if data["type"] == "retry":  # which the core makes of an error
+        if data["type"] == "retry":  # the core creates it from an error
             yield call.error(_told(take))
         elif data.get("error_kind") == StreamErrorKind.AUTH and take.failure is not None:
             yield load(Event, {**data, "resolution": take.failure.resolution})
@@ -129,12 +130,12 @@ async def _reads(
         yield piece
     if failure is not None and failure.kind is StreamErrorKind.CANCELLED:
         raise cut()
-    if failure is not None and failure.code != "cut":  # that is what the end itself says
+    if failure is not None and failure.code != "cut":  # the end of the body itself produces `cut`
         raise ProviderFailure(_told(take))
 
 
 def _no_credential(request: HTTPRequest, options: StreamOptions) -> None:
-    """Return `None`, so that nothing is signed; replaces `HTTPProvider.credential`."""
+    """Return `None`, so that nothing is signed. Replaces `HTTPProvider.credential`."""
 
 
 class _Answers:
@@ -173,7 +174,7 @@ class _Answers:
         return _Answer(leg, self._call, self._speed, self._end if is_answer else _whole)
 
     def _end(self) -> ProviderFailure | None:
-        """Return the failure that ended the take's answer, or `None`."""
+        """Return the failure with which the answer of the take ended, or `None`."""
         failure = self._take.failure
         if failure is None or failure.code == "cut" or failure.phase == "request":
             return None
@@ -189,7 +190,7 @@ class _Answers:
 
 
 def _whole() -> None:
-    """Return `None`, for a complete answer."""
+    """Return `None`: the answer is complete."""
 
 
 class _Answer:
@@ -229,10 +230,10 @@ async def _wait(call: Call, began: float, seconds: float, speed: float) -> None:
 
 
 def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
-    """Return the error that prevented a stream, or `None`."""
+    """Return the error that prevented a stream from beginning, or `None`."""
     recording, told = take.recording, take.failure
     if told and recording.kind == "token" and told.kind is not StreamErrorKind.CANCELLED:
-        return _told(take)  # whose words are the grant's
+        return _told(take)  # its message comes from the grant
     if recording.status in STREAMED:
         unread = recording.status == 0 and not recording.body
         return _told(take) if told and (unread or told.phase == "request") else None

@@ -24,20 +24,20 @@ __all__ = [
 ]
 
 PATH_ENV = "SWINK_RECORD"
-"""Sets the folder or SQLite file of calls; unset, empty or `off` records nothing."""
+"""The environment variable with the store of calls; unset, empty or `off` disables recording."""
 
 KEEP_ENV = "SWINK_RECORD_KEEP"
-"""Sets the retention limits, as in `30d 500MB 10000`."""
+"""The environment variable with the retention limits, such as `30d 500MB 10000`."""
 
 NAME = "cassettes"
-"""The plugin's name, equal to its entry point."""
+"""The name of the plugin and of the entry point."""
 
 _USERS = ("swink_recorder.cassette", "swink_recorder.pytest_plugin")
-"""Modules that are loaded if a cassette exists."""
+"""The modules that create cassettes; without them, no cassette can be active."""
 
 
 class Answering(Protocol):
-    """Something that answers calls: a cassette."""
+    """The interface of an object that answers calls: a cassette."""
 
     def stream(self, call: swink.Call) -> Any:
         """Return the events of an attempt; `None` to make the call."""
@@ -77,12 +77,12 @@ def take_out(cassette: Answering) -> None:
 
 
 class CassettePlugin:
-    """Lets the active cassette, if any, answer before any provider."""
+    """A plugin in which the active cassette, if any, answers before any provider."""
 
     api_level = 1
 
     def __new__(cls) -> Any:
-        """Create an observer if there may be a cassette; otherwise it costs nothing."""
+        """Create the plugin if there may be a cassette; otherwise an object without hooks."""
         return super().__new__(_Watching if any(name in sys.modules for name in _USERS) else cls)
 
     @swink.hookimpl(tryfirst=True)
@@ -105,7 +105,7 @@ def recorded_path(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 class RecorderPlugin:
-    """Records every call if the environment enables it, and otherwise does nothing."""
+    """A plugin that records every call if the environment enables it; else it does nothing."""
 
     def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
         """Create a recorder, or an object without hooks. Raises UsageError for a wrong setting."""

@@ -1,7 +1,7 @@
 """The pytest plugin of swink-recorder, with the fixture `cassette`.
 
     async def test_it(cassette):
-        answer = await my_program()         # asks a model through any client of swink's
+        answer = await my_program()         # calls a model through any swink client
 
 The first run makes the calls, and writes `cassettes/MODULE/TEST.json` beside the test's module;
 later runs replay that file, and fail for a call that it does not contain, showing the difference.

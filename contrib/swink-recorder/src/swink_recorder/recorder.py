@@ -38,16 +38,16 @@ conversation: ContextVar[str] = ContextVar("conversation", default="")
 """The id of the conversation to which the calls of this context belong."""
 
 MOST_WAITING = 256
-"""Maximum number of calls waiting to be written; further ones are not recorded."""
+"""The most calls that may wait to be written; further calls are not recorded."""
 
 AT_ONCE = 32
-"""Maximum number of calls in one transaction: each takes the disk some time."""
+"""The most calls in one transaction, because each transaction waits for the disk."""
 
 BETWEEN_PRUNES = 50
-"""Number of calls between checks of the retention limits."""
+"""How many calls are written between checks of the retention limits."""
 
 CLOSE_SECONDS = 4.0
-"""Maximum seconds to wait for pending writes on close; the host waits 5."""
+"""How many seconds to wait for pending writes on close; the host waits 5."""
 
 
 @define
@@ -69,7 +69,7 @@ class _Running:
 
 @define
 class _Ended:
-    """The data of a call that has ended."""
+    """The data of a call that has ended, waiting to be written."""
 
     tape: Tape
     context: swink.Context
@@ -78,10 +78,12 @@ class _Ended:
 
 
 class Recorder:
-    """Stores every call in a folder or a SQLite file: the request, the bytes with their times, the
-    events, the usage. Credentials are removed. `keep` limits its size.
+    """Stores every call in a folder or a SQLite file.
 
-    The creator closes it: `await recorder.aclose()`.
+    A stored call contains the request, the bytes with their times, the events and the usage.
+    Credentials are removed. `keep` limits the size of the store.
+
+    The creator must close it: `await recorder.aclose()`.
     """
 
     api_level = 1
@@ -106,7 +108,7 @@ class Recorder:
                 type(event) is now.kind
                 and call.attempt.reads == now.read
                 and delta.content_index == now.index
-            ):  # as for most: what `feed` would do, without a call of it
+            ):  # what `feed` does for most events, without a call of it
                 now.texts.append(delta.delta)
                 return
         except KeyError:
@@ -142,7 +144,8 @@ class Recorder:
                 return
             secrets = frozenset(call.secrets)
             self._waiting.append(_Ended(running.tape, running.context, entry, secrets))
-            if self._thread is None:  # the interpreter waits for it, so that nothing is lost
+            # Not a daemon: the interpreter waits for it, so that nothing is lost.
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._write_all, name="swink-recorder")
                 self._thread.start()
 
@@ -168,14 +171,14 @@ class Recorder:
             with self._telling():
                 self._write(ended)
                 self._told.discard("failed")
-            with self._lock:  # until now they wait
+            with self._lock:  # they count as waiting until now
                 for _ in ended:
                     self._waiting.popleft()
 
     def _write(self, ended: list[_Ended]) -> None:
         calls: list[Written] = []
         for call in ended:
-            with self._telling():  # of this one alone
+            with self._telling():  # an error concerns only this call
                 calls.append(_written(call))
         self._store.add(calls)
         if self._until_pruned <= 0:
@@ -192,7 +195,7 @@ class Recorder:
             self._tell("failed", f"calls are not recorded in {self._store.path}: {why}")
 
     def _tell(self, what: str, text: str) -> None:
-        """Log a problem once, until it is over."""
+        """Log a problem once; log it again only after it was solved."""
         if what not in self._told:
             self._told.add(what)
             log.error("%s", text)
@@ -220,7 +223,7 @@ def _whole(text: str) -> str:
 
 
 def _said(kept: list[KeptEvent | KeptDeltas]) -> str:
-    """Return the answer's text."""
+    """Return the text of the answer."""
     of_text = [row for row in kept if isinstance(row, KeptDeltas) and row.type == "text_delta"]
     return "".join(["".join(row.texts) for row in of_text])
 

@@ -1,8 +1,7 @@
-"""Recordings: the requests and answers of an attempt of a call, with times, and the expected
-message.
+"""Recordings: the requests and answers of an attempt, with times, and the expected message.
 
-A recording is an exchange: all requests in order, each with its answer. Most have one. It is a
-folder:
+A recording contains all requests of an attempt in order, each with its answer (a "leg"). Most
+recordings have one leg. A recording is a folder:
 
     recording.json   {"version": 2, "provider", "model", "wire_format", "note",
                       "asked": the call (model, address, options, context) or absent,
@@ -26,9 +25,10 @@ response's head arrived. `origin` is an index in `origins`, whose first element 
 call's address; 0 is omitted. `body` of a request is JSON, `form` the fields of a form. A leg
 without `response` was not answered, one without `request` did not use HTTP.
 
-Text that looks like a credential is never written. Its source replaces it: `Bearer [key]` came from
-the caller or from an earlier call; `Bearer [0.access_token]` is that field of the first leg's
-answer; `[hidden]` is any other. Streams have as many asterisks.
+Text that looks like a credential is never written. It is replaced by its source: `Bearer [key]`
+came from the caller or from an earlier call; `Bearer [0.access_token]` came from that field of the
+first leg's answer; `[hidden]` came from elsewhere. In streams, each character is replaced by an
+asterisk.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ HEAD_FILE = "recording.json"
 MESSAGE_FILE = "message.json"
 NOTICES_FILE = "notices.json"
 BUNDLE = "recordings"
-"""The folder of a provider package that contains its recordings, as package data."""
+"""The folder with recordings in a provider package, as package data."""
 
 
 class RecordingError(UsageError):
-    """A recording that cannot be read."""
+    """A recording cannot be read."""
 
     title = "Broken recording"
 
@@ -132,7 +132,7 @@ class Recording:
 
     @classmethod
     def of(cls, legs: Sequence[RecordedLeg], provider: str, model: str, **facts: Any) -> Self:
-        """Return the recording of legs in order; `facts` are its other fields.
+        """Return a recording with these legs, in order; `facts` are its other fields.
 
         Without legs, nothing was sent or received.
         """
@@ -163,7 +163,7 @@ class Recording:
 
     @property
     def answer(self) -> RecordedLeg:
-        """The leg of the answer."""
+        """The leg that contains the answer."""
         return RecordedLeg(
             self.body,
             self.chunks,
@@ -206,10 +206,11 @@ class Recording:
         )
 
     def save(self, folder: str | Path, secrets: Iterable[str] = ()) -> None:
-        """Write the recording, with everything hidden that looks like a credential.
+        """Write the recording, hiding everything that looks like a credential.
 
-        `secrets` are hidden wherever they occur, in pieces too: in a stream by as many asterisks,
-        so that the sizes still match. Raises RecordingError if the sizes do not add up.
+        `secrets` are hidden wherever they occur, even if they are split. In a stream, each
+        character is replaced by an asterisk, so that the sizes still match. Raises RecordingError
+        if the sizes do not add up.
         """
         folder = Path(folder)
         legs = self.legs
@@ -341,7 +342,7 @@ def _load_notices(path: Path) -> list[str]:
 
 
 def _inside(path: Path) -> Path:
-    """Return a path, ensuring that no link leaves its folder. Raises RecordingError."""
+    """Return a path after checking that no link in it leaves its folder. Raises RecordingError."""
     if path.is_symlink() and path.resolve().parent != path.parent.resolve():
         raise _broken(path, "it is a link that leaves the recording")
     return path
@@ -349,7 +350,7 @@ def _inside(path: Path) -> Path:
 
 def _read(path: Path) -> bytes:
     if path.exists() and not path.is_file():
-        raise _broken(path, "it is not a regular file")  # a pipe may never end
+        raise _broken(path, "it is not a regular file")  # reading a pipe may never end
     try:
         return _inside(path).read_bytes()
     except OSError as error:

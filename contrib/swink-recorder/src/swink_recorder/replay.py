@@ -6,8 +6,8 @@
     assert server.exchanges[0].json["stream"] is True
 
 A recording with one request answers any request. A recording with several answers each request with
-the next leg of the same method and path. Each further origin then has a loopback address, which
-replaces the recorded one in answers.
+the next leg (a recorded request and its answer) of the same method and path. Each further origin is
+then given a loopback address, which replaces the recorded address in answers.
 
     server.problems("case") == []       # every leg was requested as recorded, and nothing else was
 """
@@ -46,7 +46,7 @@ class _Played:
         self._callers = [name.lower() for name in (recording.asked or {}).get("headers", ())]
 
     def next(self, sent: RecordedRequest) -> RecordedLeg | None:
-        """Take the leg that answers a request, the most similar one; `None` if no leg is left."""
+        """Remove and return the most similar leg that answers a request, or `None`."""
         found = [leg for leg in self._left if self._is_one or _is_of(leg.request, sent)]
         if not found:
             return None
@@ -55,24 +55,25 @@ class _Played:
         return best
 
     def differences(self, leg: RecordedLeg, sent: RecordedRequest) -> list[str]:
-        """List the differences between a request and that of a leg."""
+        """Return the differences between a request and the request of a leg."""
         return request_differences(sent, leg.request, self._callers) if leg.request.method else []
 
     def unasked(self) -> list[str]:
-        """List the legs that were not requested."""
+        """Return a line for each leg that was not requested."""
         return [
             f"not asked for: {leg.kind} {leg.request.method} {leg.request.path}"
             for leg in self._left
         ]
 
     def has(self, sent: RecordedRequest) -> bool:
-        """Return whether a remaining leg has exactly the path of a request."""
+        """Return True if a remaining leg has exactly the path of a request."""
         return any(urlsplit(leg.request.path).path == _path(sent) for leg in self._left)
 
 
 def _is_of(recorded: RecordedRequest, sent: RecordedRequest) -> bool:
-    """Return whether a leg answers a request; a recorded path may have the address's path as a
-    prefix.
+    """Return True if a leg answers a request.
+
+    A recorded path may begin with the path of the recorded address.
     """
     is_same = (recorded.origin, recorded.method) == (sent.origin, sent.method)
     path = urlsplit(recorded.path).path
@@ -85,7 +86,7 @@ def _path(request: RecordedRequest) -> str:
 
 @define
 class _Key:
-    """The recordings of a key, in turn, with the problems and the addresses of the origins."""
+    """The recordings served below one key, with the problems and the addresses of the origins."""
 
     waiting: list[Recording]
     now: _Played
@@ -94,7 +95,7 @@ class _Key:
     different: list[str] = field(factory=list)
 
     def next(self, sent: RecordedRequest) -> RecordedLeg | None:
-        """Take the leg that answers a request; `None` if it is not recorded."""
+        """Remove and return the leg that answers a request; `None` if it is not recorded."""
         leg = self.now.next(sent)
         if leg is None:
             following = _Played(self.waiting[min(1, len(self.waiting) - 1)])
@@ -175,7 +176,7 @@ class ReplayServer(LoopbackServer):
         return url
 
     def address(self, key: str, origin: str) -> str:
-        """Return the address that answers requests to a recorded origin."""
+        """Return the address at which requests to a recorded origin are answered."""
         return self._keys[key].addresses[origin]
 
     def through(self, http: HTTPClient, key: str) -> Rerouted:
@@ -186,16 +187,15 @@ class ReplayServer(LoopbackServer):
         return Rerouted(http, {**self._keys[key].addresses})
 
     def problems(self, key: str) -> list[str]:
-        """List unrecorded and missing requests, as `missing` does, and requests that differ from
-        the recorded ones.
+        """Return lines about unrecorded and missing requests, and about requests that differ.
 
-        Query, headers, forms and bodies are compared if they are recorded; credentials by their
-        scheme and source; see `request_differences`.
+        Query, headers, forms and bodies are compared with the recorded request as far as it has
+        them; credentials by their scheme and source; see `request_differences`.
         """
         return [*self._keys[key].different, *self.missing(key)]
 
     def missing(self, key: str) -> list[str]:
-        """List requests that are not recorded, and legs that were not requested."""
+        """Return lines about requests that are not recorded, and legs that were not requested."""
         served = self._keys[key]
         return [*served.missing, *served.now.unasked()]
 
@@ -215,7 +215,7 @@ class ReplayServer(LoopbackServer):
         return self.add(key, *recordings)
 
     def stand_in(self, provider: Any) -> None:
-        """Let a provider without a server read recordings instead, as `play` does."""
+        """Let a provider that does not use HTTP read recordings instead, like `play`."""
         is_elsewhere = isinstance(provider, HTTPProvider) and not provider.speaks_http
         if is_elsewhere:
             provider.exchange = self._chunks
@@ -228,7 +228,7 @@ class ReplayServer(LoopbackServer):
         """Replay the next leg for the request's key."""
         key = _key(exchange)
         path = exchange.path.removeprefix(f"/{key}")
-        if key not in self._keys:  # a service that gave an address without the origin
+        if key not in self._keys:  # a service returned a URL without the origin
             path = exchange.path
             sent = RecordedRequest(exchange.method, path)
             keys = [each for each, served in self._keys.items() if served.now.has(sent)]
@@ -246,7 +246,7 @@ class ReplayServer(LoopbackServer):
             await _refuse(exchange, served.missing[-1])
             return
         if not leg.status and not leg.body:
-            exchange.reset()  # no answer came
+            exchange.reset()  # the recorded request had no answer
             return
         await exchange.start(leg.status, leg.headers)
         async for piece in self._in_time(_here(leg, served.addresses)):

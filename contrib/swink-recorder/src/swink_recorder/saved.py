@@ -14,10 +14,10 @@ _HEAD = b"HTTP/"
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 
 _SENT_OR_TOLD = (b"* ", b"> ", b"< ")
-"""Prefixes of lines that `curl -v` adds."""
+"""The beginnings of lines that `curl -v` adds."""
 
 _OF_CURL = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-"""Headers about transfer encodings, which curl has decoded."""
+"""Headers about encodings that curl has already decoded."""
 
 
 def saved_answer(data: bytes, provider: str, model: str, content_type: str) -> Recording:

@@ -17,17 +17,17 @@ __all__ = [
 HIDDEN = "[hidden]"
 
 KEY = "[key]"
-"""Replaces a credential from the caller, or one that an earlier call fetched."""
+"""The placeholder for a credential from the caller, or one that an earlier call fetched."""
 
 SHORTEST_SECRET = 6
-"""Minimum length of a secret; a shorter text would occur in too many places."""
+"""The minimum length of a secret; a shorter text would occur in too many places."""
 
 _SECRET_WORDS = (
     "auth", "key", "token", "secret", "cookie", "password", "credential", "signature",
     "organization",
 )  # fmt: skip
 _HARMLESS_WORDS = ("ratelimit", "idempotency")
-"""Names about tokens or keys that hold no secret: allowances and request numbers."""
+"""Names with these words contain no secret although they mention tokens or keys."""
 
 
 _MARK = re.compile(r"\[[\w.]+\]")
@@ -37,14 +37,14 @@ _SCHEME = re.compile(
 )
 
 _ANY_SCHEME = re.compile(rf"(?:{_SCHEME.pattern})|[A-Za-z][A-Za-z-]{{0,19}} +(?=\S)", re.IGNORECASE)
-"""A known scheme, or a short word of letters: other texts may be part of a credential."""
+"""Matches a known scheme or a short word of letters; other texts may be part of a credential."""
 
 _OF_A_SCHEME = ("authorization", "proxy-authorization")
-"""Headers whose value begins with the name of a scheme, whichever (RFC 9110 section 11.4)."""
+"""Headers whose value begins with a scheme of any name (RFC 9110 section 11.4)."""
 
 
 def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Hide the values of headers that carry credentials, by their names.
+    """Hide the values of headers whose names indicate credentials.
 
     A value that is already hidden is kept, with its scheme.
     """
@@ -55,7 +55,7 @@ def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_mark(text: str) -> bool:
-    """Return whether a text is a placeholder of a secret."""
+    """Return True if a text is a placeholder of a secret."""
     return _MARK.fullmatch(text) is not None
 
 
@@ -85,7 +85,7 @@ def scrub_url(url: str) -> str:
 
 
 def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Replace secrets by as many asterisks wherever they occur, in pieces too."""
+    """Replace secrets by as many asterisks wherever they occur, even if they are split."""
     secrets = _worth_hiding(secrets)
     suspects = [secret for secret in secrets if _may_hold(data, secret)]
     data = hidden(data, secrets)
@@ -93,7 +93,7 @@ def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
 
 
 def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
-    """Hide secrets that occur in one piece, in each encoding of `codings_of_secret`.
+    """Hide secrets that are not split, in each encoding of `codings_of_secret`.
 
     Each is replaced by a `mark`, or as many asterisks.
     """
@@ -105,7 +105,7 @@ def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
 
 
 def replaced(data: bytes, marks: Mapping[str, str]) -> bytes:
-    """Replace each secret that occurs in one piece by its mark."""
+    """Replace each secret that is not split by its mark."""
     for secret in _worth_hiding(marks):
         data = hidden(data, [secret], marks[secret])
     return data
@@ -126,7 +126,7 @@ def _worth_hiding(secrets: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=512)
 def is_secret(name: str) -> bool:
-    """Return whether a header, parameter or field holds a credential, by its name."""
+    """Return True if the name of a header, parameter or field indicates a credential."""
     lower = name.lower()
     return any(word in lower for word in _SECRET_WORDS) and not any(
         word in lower for word in _HARMLESS_WORDS
@@ -134,10 +134,10 @@ def is_secret(name: str) -> bool:
 
 
 def _may_hold(data: bytes, secret: str) -> bool:
-    """Return whether a secret may occur, whole or in pieces, by a cheap check.
+    """Return True if a secret may occur, whole or split; the check is cheap.
 
     If it does, any two consecutive characters of it are adjacent somewhere, or a string ends with
-    the first. For most secrets, the first pairs rule it out.
+    the first of them. For most secrets, the first pairs rule this out.
     """
     return all(
         re.search(re.escape(first) + b'["' + re.escape(second) + b"]", data)
@@ -146,14 +146,14 @@ def _may_hold(data: bytes, secret: str) -> bool:
 
 
 _PAIRS = re.compile(rb"(?=([A-Za-z0-9_-])([A-Za-z0-9_-]))")
-"""Characters that JSON does not escape, side by side."""
+"""Matches pairs of adjacent characters that JSON does not escape."""
 
 _STRINGS = re.compile(rb'"(\w+)"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)"')
-"""Strings, with the names of their fields."""
+"""Matches strings, with the names of their fields."""
 
 
 def _without_pieces(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Hide secrets that arrive in pieces, as a model writes them: one per frame, in one field."""
+    """Hide secrets that a model writes in pieces: one piece per frame, in one field."""
     fields: dict[bytes, list[bytes]] = {}
     for name, text in _STRINGS.findall(data):
         fields.setdefault(name, []).append(text)

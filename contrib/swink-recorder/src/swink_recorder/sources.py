@@ -1,10 +1,10 @@
-"""The sources of a call's credentials, which replace them in files.
+"""Replace the credentials of a call in files by the places they came from.
 
     Authorization: Bearer [key]                 from the caller, or from an earlier call
     Authorization: Bearer [0.access_token]      that field of the first answer
     Cookie: [hidden]                            from an unknown source
 
-The scheme is kept, and it can be verified which answer a credential came from.
+The scheme is kept, so tests can verify which answer a credential came from.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from swink_recorder.scrub import (
 __all__ = ["Sources"]
 
 LONG = 12
-"""Minimum length of a text in a token response that counts as a credential."""
+"""The minimum length of a text in a token response that counts as a credential."""
 
 SIGNED = 40
-"""Minimum length of a field of a token request that counts as a credential."""
+"""The minimum length of a field in a token request that counts as a credential."""
 
 _HARMLESS_FIELDS = ("_type", "scope", "error", "description", "uri", "url", "audience")
-"""Suffixes of field names in token requests and answers that hold no credential."""
+"""Endings of field names in token requests and responses that contain no credentials."""
 
 
 class Sources:
-    """The replacements of the secrets of some legs, which are in order.
+    """Finds the secrets of some legs, in order, and replaces them by their sources.
 
-    `secrets` are the known ones; others are found by the names of headers, parameters and fields. A
-    text that occurs in `named`, the models' names, is kept everywhere else.
+    `secrets` are the known secrets; others are found by the names of headers, parameters and
+    fields. A text that occurs in `named`, the models' names, is not hidden elsewhere.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Sources:
         self.secrets = {*self._replaced}
 
     def mark(self, data: bytes) -> bytes:
-        """Return JSON with each secret replaced by its source."""
+        """Return JSON in which each secret is replaced by its source."""
         return replaced(data, self._replaced)
 
     def row(self, leg: RecordedLeg, **content: Any) -> dict[str, Any]:
         """Return a leg as JSON data for a file; pass the result to `mark`.
 
-        `content` has the fields for the bytes.
+        `content` contains the fields for the body.
         """
         asked = leg.request
         request = None
@@ -104,9 +104,9 @@ class Sources:
     def body(self, leg: RecordedLeg) -> tuple[bytes, list[tuple[float, int]]]:
         """Return a leg's body without secrets, and its chunks.
 
-        A stream keeps its length, because its frames may count their bytes. An error response has
-        the same placeholder as the error message; other answers have the sources. Both become one
-        chunk if their size has changed.
+        A stream keeps its length, because its frames may contain their length in bytes. In an error
+        response, secrets have the same placeholder as in the error message; in other answers, they
+        are replaced by their sources. Both become one chunk if their size has changed.
         """
         body = leg.body
         if leg.kind in ("token", "whole") and 200 <= leg.status < 300:
@@ -155,7 +155,7 @@ def _sent(leg: RecordedLeg) -> Iterator[str]:
 
 
 def _given(leg: RecordedLeg, secrets: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the credentials in an answer that was read whole, each after a field name."""
+    """Yield the credentials in an answer that was read whole, each with the field's name."""
     if leg.kind not in ("token", "whole") or not 200 <= leg.status < 300:
         return
     for name, value in _texts(_json(leg.body)):

@@ -19,10 +19,10 @@ from swink_recorder.recording import RecordingError
 __all__ = ["SQLiteStore", "make_private"]
 
 PAGE = 16_384
-"""Page size in bytes: calls are long, and few."""
+"""The page size in bytes, for few but long rows."""
 
 BUSY_SECONDS = 5.0
-"""Seconds that a writer waits for another process."""
+"""How many seconds a writer waits for another process."""
 
 
 _making = threading.Lock()
@@ -125,7 +125,7 @@ class SQLiteStore:
         return context
 
     def delete(self, id: str) -> None:
-        """Delete a call, and its conversation with its last call."""
+        """Delete a call; deleting the last call of a conversation deletes the conversation."""
         with self._used() as db:
             self._delete(db, "id = ?", id)
 
@@ -165,11 +165,11 @@ class SQLiteStore:
         """Open the file for a transaction. Raises RecordingError for errors of SQLite."""
         if made:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            make_private(self.path)  # its companions follow it
+            make_private(self.path)  # further files of SQLite get the same permissions
         elif not self.path.exists():
             raise FileNotFoundError(self.path)
         try:
-            # writers lock first: two readers would wait for each other to write
+            # lock for writing first: two readers that want to write would wait for each other
             opened = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level="IMMEDIATE")
             with closing(opened) as db, db:
                 self._prepare(db)
@@ -191,7 +191,7 @@ class SQLiteStore:
                 db.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA:
                     db.execute(statement)
-                with suppress(sqlite3.OperationalError):  # a SQLite without FTS5
+                with suppress(sqlite3.OperationalError):  # SQLite may lack FTS5
                     db.execute(_WORDS)
 
 

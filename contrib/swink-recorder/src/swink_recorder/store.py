@@ -41,10 +41,10 @@ __all__ = [
 ]
 
 SUFFIXES = (".db", ".sqlite", ".sqlite3")
-"""File suffixes of SQLite stores."""
+"""The file name suffixes that select a SQLite store."""
 
 TALK = ".conversation"
-"""The file suffix of a conversation in a folder."""
+"""The file name suffix of a conversation in a folder."""
 
 
 class Store(Protocol):
@@ -74,18 +74,17 @@ class Store(Protocol):
         """Return a stored conversation."""
 
     def delete(self, id: str) -> None:
-        """Delete a call, and its conversation with its last call."""
+        """Delete a call; deleting the last call of a conversation deletes the conversation."""
 
     def prune(self, keep: Keep) -> None:
         """Delete calls beyond the retention limits."""
 
 
 def open_store(path: str | Path) -> FolderStore | SQLiteStore:
-    """Return the store at a path: SQLite for the suffixes `.db`, `.sqlite`, `.sqlite3`, otherwise a
-    folder.
+    """Return the store at a path: a SQLite file or a folder.
 
-    Nothing is created before the first call is stored. Raises UsageError for a `~name` of an
-    unknown user.
+    It is SQLite for the suffixes `.db`, `.sqlite` and `.sqlite3`. Nothing is created before the
+    first call is stored. Raises UsageError for a `~name` of an unknown user.
     """
     try:
         path = Path(path).expanduser()
@@ -112,7 +111,7 @@ class FolderStore:
 
     def _write(self, name: str, document: Sequence[Buffer]) -> None:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = self.path / f".{name}.{os.getpid()}"  # another process may write it, too
+        beside = self.path / f".{name}.{os.getpid()}"  # another process may write the same file
         with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE), "wb") as file:
             file.writelines(document)
         beside.replace(self.path / name)
@@ -125,7 +124,7 @@ class FolderStore:
         for file in files:
             with suppress(OSError, msgspec.DecodeError), file.open("rb") as document:
                 entry = msgspec.json.decode(document.readline(), type=FirstLine).call
-                if file.name.endswith(f"-{entry.id}.call"):  # by which it is found again
+                if file.name.endswith(f"-{entry.id}.call"):  # `read` finds the file by this name
                     yield entry
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
@@ -159,14 +158,14 @@ class FolderStore:
         return (self.path / f"{id}{TALK}").read_bytes().partition(b"\n")[2]
 
     def delete(self, id: str) -> None:
-        """Delete a call, and its conversation with its last call."""
+        """Delete a call; deleting the last call of a conversation deletes the conversation."""
         self._forget([self._file(id)])
 
     def prune(self, keep: Keep) -> None:
         """Delete calls beyond the retention limits."""
         size, over = 0, []
         for number, file in enumerate(self._files()):
-            with suppress(FileNotFoundError):  # another process prunes too
+            with suppress(FileNotFoundError):  # another process deletes old calls, too
                 status = file.stat()
                 size += status.st_size
                 if keep.is_over(number, size, status.st_mtime):

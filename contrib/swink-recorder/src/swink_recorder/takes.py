@@ -1,4 +1,4 @@
-"""Takes: recorded attempts with their requests, and the file format for several of them.
+"""Takes: recorded attempts of calls, and the file format for several of them.
 
     {"swink_cassette": 2,
      "attempts": [{"asked": the canonical request, "provider", "model", "wire_format", "origins",
@@ -61,7 +61,7 @@ class TakeFailure(msgspec.Struct, omit_defaults=True):
     rule: str | None = None
 
     def __post_init__(self) -> None:
-        """Read the `rule` of older files: `core:CODE`, or the rule that matched."""
+        """Convert the `rule` of older files: `core:CODE`, or the rule that matched."""
         prefix, _, code = (self.rule or "").partition(":")
         if prefix == "core" and self.code is None and code != self.kind:
             self.code = code
@@ -100,8 +100,8 @@ class _File(msgspec.Struct):
 class Take:
     """One attempt: the canonical request, the answer, and how it failed.
 
-    `events` are stored without bytes, or if both were requested. `charged` is the cost reported by
-    the provider, in US dollars.
+    `events` are stored only without bytes, unless both were requested. `charged` is the cost
+    reported by the provider, in US dollars.
     """
 
     asked: dict[str, Any] = field(repr=False)
@@ -113,7 +113,7 @@ class Take:
 
 
 def take_of(tape: AttemptTape, asked: dict[str, Any], with_events: bool) -> Take:
-    """Return the take on a tape."""
+    """Convert a tape to a take."""
     events = tape.events() if with_events else []
     attempt = tape.attempt
     failure = _failure(tape.error) if tape.error is not None else None
@@ -133,7 +133,8 @@ def write_takes(
 ) -> bytes:
     """Return the file content of takes; `call` contains further facts about the call."""
     secrets = {*secrets}
-    named = " ".join(take.asked.get("model", "") for take in takes)  # "ollama" is not secret
+    # A name such as "ollama" is not secret.
+    named = " ".join(take.asked.get("model", "") for take in takes)
     sources = [Sources(take.recording.legs, secrets, named) for take in takes]
     texts = [_take_text(take, of_it) for take, of_it in zip(takes, sources, strict=True)]
     attempts = ",\n".join(map(_indented, texts))
@@ -218,7 +219,7 @@ def _take_text(take: Take, sources: Sources) -> str:
 
 
 def _leg_text(leg: RecordedLeg, sources: Sources) -> str:
-    """Return a leg with its reads, a line of the answer a line; nothing for one without halves."""
+    """Return a leg with its reads, one line per line of the answer; empty if it has no content."""
     row = sources.row(leg)
     if not row:
         return ""
@@ -235,7 +236,7 @@ def _leg_text(leg: RecordedLeg, sources: Sources) -> str:
 
 
 def _comes_in_pieces(events: list[tuple[float, Any]], secrets: Iterable[str]) -> bool:
-    """Return whether a secret occurs in consecutive deltas of a block."""
+    """Return True if a secret is spread over consecutive deltas of a block."""
     pieces: dict[Any, list[str]] = {}
     for _, event in events:
         if (delta := event.get("delta")) is not None:
@@ -255,10 +256,10 @@ def _bytes(piece: Any) -> bytes:
 
 
 def to_json(data: Any, indent: int = 0) -> str:
-    """Return JSON, even for texts with lone surrogates."""
+    """Return JSON, also for texts with lone surrogates."""
     try:
         text = msgspec.json.encode(data, enc_hook=repr)
-    except UnicodeEncodeError:  # half of a surrogate pair, which models do produce
+    except UnicodeEncodeError:  # a lone surrogate, which models sometimes produce
         return json.dumps(data, indent=indent or None, default=repr)
     return (msgspec.json.format(text, indent=indent) if indent else text).decode()
 
@@ -267,7 +268,7 @@ _write_lines = msgspec.json.Encoder(enc_hook=repr).encode_lines
 
 
 def _lines(data: list[Any]) -> str:
-    """Return JSON data, a line each."""
+    """Return JSON data with one item per line."""
     try:
         return _write_lines(data)[:-1].decode()
     except UnicodeEncodeError:

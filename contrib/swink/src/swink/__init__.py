@@ -1,11 +1,11 @@
-"""The public names for applications: the core's, tools, typed answers, synchronous calls.
+"""The package that applications import: the core, tools, typed answers, synchronous calls.
 
-    client.py     the client: streams, typed answers, runs, batches
+    client.py     the client: streams, typed answers, tool loops ("runs"), batches
     sync.py       the same without await, on the loop of background.py; sync_streams.py beside it
     loop.py       the tool loop, with toolbox.py; events.py has its additional events
     approvals.py  decisions on tool calls, and paused runs
     goals.py      the value that a run ends with
-    mistakes.py   short tracebacks, and hints for names of other libraries
+    mistakes.py   short tracebacks, and hints for those who know other libraries
     tools.py      functions as tools
     answers.py    typed answers
     batches.py    many prompts

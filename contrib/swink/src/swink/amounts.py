@@ -12,7 +12,7 @@ Amount = TypeVar("Amount", Usage, Cost)
 
 
 def added(one: Amount | None, other: Amount | None) -> Amount | None:
-    """Return the sum of two amounts, of which one or both may be unknown."""
+    """Return the sum of two amounts; an unknown one counts as 0 beside a known one."""
     if one is None or other is None:
         return other if one is None else one
     return one + other

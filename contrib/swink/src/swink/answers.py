@@ -56,18 +56,19 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ANSWER = "answer"
-"""The name of the tool used instead of structured output."""
+"""The name of the tool that is used if the model has no structured output."""
 
 WRAPPED = "value"
-"""The field that wraps an answer whose type is not an object, because APIs require an object at the
-root.
+"""The field that contains an answer whose type is not an object.
+
+APIs require an object at the root.
 """
 
 FREE_CHARACTERS = 1_000_000
-"""Maximum number of characters for which partial values are parsed again with each piece.
+"""The most characters for which partial values are parsed again with each piece.
 
-Longer answers are parsed again after they have grown by the factor `GROWTH`, so that the work stays
-linear.
+Longer answers are parsed again each time they have grown by the factor `GROWTH`, so that the work
+stays linear.
 """
 
 GROWTH = 1.1
@@ -101,7 +102,7 @@ class Answer(Generic[T]):
 def _has(answer: Answer[Any], place: str, name: str) -> bool:
     try:
         whole = object.__getattribute__(answer, place)
-    except AttributeError:  # it is being copied
+    except AttributeError:  # the object is being copied
         return False
     return not name.startswith("_") and hasattr(whole, name)
 
@@ -161,7 +162,7 @@ class AnswerForm(Generic[T]):
         return self.load(data)
 
     def load(self, data: Any) -> T:
-        """Return the value of JSON data. Raises ValueError."""
+        """Convert JSON data to a value of the type. Raises ValueError."""
         if not self._is_object:
             if not isinstance(data, Mapping) or WRAPPED not in data:
                 raise ValueError(f"an object with the field {WRAPPED!r} was expected")
@@ -169,7 +170,7 @@ class AnswerForm(Generic[T]):
         return self._schema.load(data)
 
     def so_far(self, text: str) -> Any:
-        """Return the data in the beginning of an answer."""
+        """Return the data in an incomplete answer."""
         data = partial_json(text)
         if self._is_object or not isinstance(data, Mapping):
             return data
@@ -188,8 +189,8 @@ class Growing:
         """Start again with another answer."""
         self._parts: list[str] = []
         self._size = 0
-        self._read = 0  # the size when it was read last
-        self._spent = 0  # characters read in all
+        self._read = 0  # the size when it was last parsed
+        self._spent = 0  # characters parsed in total
         self._block: int | None = None
 
     def feed(self, batch: Sequence[AssistantMessageEvent]) -> Any:
@@ -225,12 +226,13 @@ class Growing:
 
 
 Ask: TypeAlias = Callable[[Prompt, bool], EventStream]
-"""Requests an answer; the second argument says whether to use a tool."""
+"""A function that requests an answer; its second argument says whether to use a tool."""
 
 
 class AnswerStream(OfStream, AsyncOnly, Generic[T]):
-    """The stream of a typed answer: iterate over its events, its `text` or `partials`, and take
-    the `Answer` from `result()`.
+    """The stream of a typed answer.
+
+    Iterate over its events, its `text` or its `partials`, and get the `Answer` from `result()`.
 
         async with client.stream_answer("acme/large", "A recipe?", type=Recipe) as stream:
             async for so_far in stream.partials:
@@ -249,7 +251,8 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         self._form, self._ask, self._by_tool = form, ask, by_tool
         self._corrections = corrections
         self._stream: EventStream = stream
-        self._context = replace(stream.call.context, tools=[])  # which are requested with the rest
+        # Tools are requested together with the answer.
+        self._context = replace(stream.call.context, tools=[])
         self._usage: Usage | None = None
         self._cost: Cost | None = None
 
@@ -269,8 +272,10 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
 
     @property
     def partials(self) -> AsyncGenerator[Any, None]:
-        """The answer so far, as JSON data that grows. Raises the call's errors as `result()` does;
-        only `result()` checks the complete answer against the type.
+        """The answer so far, as JSON data that grows.
+
+        Raises the same errors as `result()`, but only `result()` checks the complete answer against
+        the type.
         """
         return self._pieces(self._partials())
 
@@ -283,16 +288,16 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
             await self._stream.result()
         except Unsupported:
             if self._by_tool:
-                raise  # otherwise `result()` asks for it by a tool
+                raise  # otherwise `result()` requests it by a tool
 
     async def result(self) -> Answer[T]:
         """Read to the end and return the answer.
 
-        One that does not fit is requested again, `corrections` times at most, unless it was cut off
-        or the type's own code failed.
+        An answer that does not fit the type is requested again, at most `corrections` times, unless
+        it was cut off or the type's own code failed.
 
-        Raises the `StreamError` of a call that failed, and BadAnswer, which keeps the text. Where
-        limits do not admit a further request, LimitReached has the last answer in `partial`.
+        Raises the `StreamError` of a failed call, and BadAnswer, which contains the text. If limits
+        forbid a further request, raises LimitReached with the last answer in `partial`.
         """
         try:
             message = await self._stream.result()
@@ -322,7 +327,7 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
                 raise
 
     async def aclose(self) -> None:
-        """Close the connection at once, from any task; a second call does nothing."""
+        """Close the connection at once. May be called from any task; further calls do nothing."""
         await self._stream.aclose()
 
     async def __aenter__(self) -> Self:
@@ -349,9 +354,9 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
 def answer_in(
     message: AssistantMessage, form: AnswerForm[T], usage: Usage | None, cost: Cost | None
 ) -> Answer[T]:
-    """Return the answer that a message is.
+    """Return the answer in a message.
 
-    Raises ValueError for one that does not fit, and BadAnswer where a repetition would not help.
+    Raises ValueError if it does not fit, and BadAnswer if another request would not help.
     """
     if cut := _CUT.get(message.stop_reason or StopReason.STOP):
         raise BadAnswer(cut, message, usage, cost)
@@ -369,7 +374,7 @@ _CUT = {
     StopReason.LENGTH: "the answer was cut off at its limit of tokens",
     StopReason.CONTENT_FILTER: "the model declined to answer",
 }
-"""Stop reasons of truncated answers, which are not corrected: a retry would be truncated again."""
+"""Explanations of stop reasons after which a corrected answer is not requested."""
 
 
 def corrections_of(message: AssistantMessage, why: str) -> list[UserMessage | ToolResultMessage]:

@@ -1,7 +1,7 @@
-"""Decisions on tool calls: asked for while a run is under way, or stored and made later.
+"""Decisions on tool calls: made while a run continues, or stored and made later.
 
-A run that waits for a decision ends as a `PausedRun`. It is data: `dump` makes JSON of it, `load`
-reads it, in another process as well, and `Client.run` goes on from it once each call is decided.
+A run that waits for a decision ends as a `PausedRun`. This is data: `dump` converts it to JSON, and
+`load` reads it, also in another process. `Client.run` continues it once each call is decided.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PAUSE: Final = _Verdict.PAUSE
 Verdict: TypeAlias = bool | str | Literal[_Verdict.PAUSE]
 
 Approve: TypeAlias = Callable[[ToolCallBlock], Verdict | Awaitable[Verdict]]
-"""Decides whether a tool call may be carried out.
+"""A function that decides whether a tool call may be carried out.
 
 `True` allows it, `False` refuses it, a string refuses it and tells the model why, and `PAUSE`
 pauses the run.
@@ -50,7 +50,7 @@ pauses the run.
 
 
 class Decision(msgspec.Struct, omit_defaults=True):
-    """A decision on a tool call. `arguments` replace the model's; `None` keeps them."""
+    """A decision on a tool call. `arguments` replace the model's (`None`: unchanged)."""
 
     approved: bool
     reason: str | None = None
@@ -60,9 +60,9 @@ class Decision(msgspec.Struct, omit_defaults=True):
 class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A run that waits for decisions on tool calls.
 
-    `messages` is the conversation before the model's `answer`, which makes the calls; `results` are
-    those of the answer's calls that needed no decision. `turn` counts the turns so far, `usage` and
-    `cost` sum them.
+    `messages` is the conversation before the model's `answer`, which contains the calls; `results`
+    are the results of those calls that needed no decision. `turn` is the number of turns so far,
+    `usage` and `cost` are their sums.
     """
 
     messages: Conversation
@@ -91,7 +91,7 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     def approve(
         self, call: ToolCallBlock | str, *, arguments: Mapping[str, Any] | None = None
     ) -> None:
-        """Allow a call, given by itself or by its id, perhaps with other `arguments`.
+        """Allow a call, given as an object or by its id, optionally with other `arguments`.
 
         Raises UsageError for a call that does not wait for a decision.
         """
@@ -99,7 +99,7 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
         self._decide(call, Decision(True, None, changed))
 
     def refuse(self, call: ToolCallBlock | str, reason: str | None = None) -> None:
-        """Refuse a call, given by itself or by its id; the model reads the `reason`.
+        """Refuse a call, given as an object or by its id; the model is sent the `reason`.
 
         Raises UsageError for a call that does not wait for a decision.
         """
@@ -117,9 +117,9 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def context_after(paused: PausedRun) -> Context:
-    """Return the conversation to go on from, with an empty result for each call.
+    """Return the conversation so far, with an empty result for each undecided call.
 
-    Raises UsageError while a call is undecided.
+    Raises UsageError if a call has no decision yet.
     """
     if paused.pending:
         calls = ", ".join(f"{call.name} ({call.id})" for call in paused.pending)

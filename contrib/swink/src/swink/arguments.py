@@ -11,13 +11,13 @@ from swink_core.providers import OPTIONS
 __all__ = ["check_called", "check_names", "check_number", "refuse_type"]
 
 NEAR = 0.75
-"""How much of a misspelt name has to be right for a hint; those of other libraries have less."""
+"""The minimum similarity of a misspelt name for a hint; other libraries' names have less."""
 
 
 def check_names(given: Iterable[str], *own: str) -> None:
-    """Refuse an option that no call has and that is nearly one of a function's `own`.
+    """Raise InvalidOption for an unknown option that is similar to one of a function's `own`.
 
-    Any other unknown option is refused by the call, with its own hints. Raises InvalidOption.
+    The call reports any other unknown option, with its own hints.
     """
     for name in {*given} - {*OPTIONS}:
         if near := get_close_matches(name, own, 1, NEAR):
@@ -29,7 +29,7 @@ def check_names(given: Iterable[str], *own: str) -> None:
 
 
 def refuse_type(given: Iterable[str]) -> None:
-    """Refuse `type`, which only calls for typed answers take. Raises InvalidOption."""
+    """Raise InvalidOption for `type`, which only calls for typed answers accept."""
     if "type" in given:
         raise InvalidOption(
             "no option 'type': the result of this call is a message",
@@ -46,7 +46,7 @@ def check_number(name: str, value: object, advice: str, *, least: int = 1) -> No
 
 
 def check_called(name: str, value: object, advice: str) -> None:
-    """Refuse what is neither `None` nor can be called. Raises UsageError."""
+    """Raise UsageError for a value that is neither `None` nor callable."""
     if value is not None and not callable(value):
         kind = type(value).__name__
         raise UsageError(f"{name} is of type {kind}, which is not callable", resolution=advice)

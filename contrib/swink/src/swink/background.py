@@ -33,7 +33,7 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self.clients: WeakSet[Client] = WeakSet()
-        """Clients to close when the program ends."""
+        """The clients to close when the program ends."""
         self._closing: set[Future[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="swink", daemon=True)
@@ -42,7 +42,8 @@ class BackgroundLoop:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         while True:
-            with suppress(KeyboardInterrupt, SystemExit):  # of a task, whose waiter gets it
+            # Raised by a task; its waiter gets the exception.
+            with suppress(KeyboardInterrupt, SystemExit):
                 self._loop.run_forever()
                 return
 

@@ -1,4 +1,4 @@
-"""Many prompts at once, so many at a time."""
+"""Answer many prompts concurrently, up to a limit at a time."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ A = TypeVar("A", covariant=True)
 
 @define
 class Batch(Generic[R]):
-    """The answers to many prompts, in their order; one that failed is the `SwinkError` it ended in.
+    """The answers to many prompts, in order; for a failed prompt, the `SwinkError` it ended with.
 
-    While it is under way, an answer that has not come is `None`. `done` counts those that have
-    ended and `failed` those that failed; `usage` and `cost` sum all attempts of all calls.
+    While the batch runs, missing answers are `None`. `done` is the number of prompts that have
+    ended, and `failed` the number of those that failed; `usage` and `cost` are sums over all
+    attempts of all calls.
     """
 
     results: list[R | SwinkError | None] = field(repr=False)
@@ -47,12 +48,12 @@ class Batch(Generic[R]):
 
     @property
     def total(self) -> int:
-        """How many prompts there are."""
+        """The number of prompts."""
         return len(self.results)
 
     @property
     def answers(self) -> list[R]:
-        """Those that succeeded, in order."""
+        """The answers of the prompts that succeeded, in order."""
         return [each for each in self.results if not isinstance(each, SwinkError | NoneType)]
 
     def __iter__(self) -> Iterator[R | SwinkError | None]:
@@ -68,11 +69,11 @@ class Batch(Generic[R]):
 
 
 Progress: TypeAlias = Callable[[Batch[Any]], object]
-"""Receives the batch each time that a prompt has succeeded or failed."""
+"""A function that receives the batch each time that a prompt has succeeded or failed."""
 
 
 class _Asked(Protocol[A]):
-    """The stream of a call."""
+    """The interface of the stream of a call."""
 
     async def result(self) -> A: ...
     async def aclose(self) -> None: ...
@@ -93,7 +94,7 @@ async def gathered(
     if isinstance(prompts, str):
         raise UsageError("prompts is a single string", resolution="Pass a list of prompts.")
     waiting = list(prompts)
-    for each in waiting:  # the first valid prompt shows problems common to all
+    for each in waiting:  # the first valid prompt shows problems that all have
         with suppress(InvalidContext, MediaError):
             ask(each)
             break
@@ -103,7 +104,7 @@ async def gathered(
     numbered: Iterator[tuple[int, Prompt]] = iter(enumerate(waiting))
 
     async def work() -> None:
-        for number, prompt in numbered:  # shared: each takes the next one
+        for number, prompt in numbered:  # all workers share the iterator
             result: R | SwinkError
             try:
                 async with aclosing(ask(prompt)) as stream:

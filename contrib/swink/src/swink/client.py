@@ -1,4 +1,4 @@
-"""`Client`: the core's, with typed answers, the tool loop and many prompts at once."""
+"""`Client`: the core's client, with typed answers, the tool loop and batches of prompts."""
 
 from __future__ import annotations
 
@@ -46,46 +46,49 @@ __all__ = [
     "stream_answer",
 ]
 
-# Jedi, which does not read `Unpack`, finds the names of options in the calls under `TYPE_CHECKING`.
+# Jedi does not support `Unpack`. It finds the names of options in the calls under `TYPE_CHECKING`.
 
 T = TypeVar("T")
 
 Models: TypeAlias = ModelChain | None
-"""A model, or several to fall back through; `None` is the client's default."""
+"""A model, or a fallback chain of models; `None` is the client's default."""
 
 Prompts: TypeAlias = Iterable[Prompt]
 
 Tools: TypeAlias = Sequence[ToolLike]
 
 MAX_TURNS = 10
-"""Default maximum number of model calls in a run."""
+"""The default maximum number of model calls in a run."""
 
 CORRECTIONS = 1
-"""How often an answer that does not fit its type is requested again."""
+"""The default number of times that an answer which does not fit its type is requested again."""
 
 NO_TYPE: Any = None
-"""Stands for no type; of any type, so that a type checker finds the type of a run by the other
-arguments."""
+"""Stands for "no type".
+
+It is annotated as Any, so that a type checker infers the type of a run from the other arguments.
+"""
 
 LIMIT = 10
-"""Default number of concurrent calls in a batch."""
+"""The default number of concurrent calls in a batch."""
 
 
 class RunOptions(TargetOptions, total=False):
-    """The options of a run's calls: those of a call, without its tools."""
+    """The options of the calls in a run: those of a call, without its tools."""
 
     system_prompt: str | Sequence[str | Block] | None
 
 
 class Client(swink_core.Client):
-    """Streams from any installed provider, runs tools, and reads answers as types.
+    """Streams from any installed provider, runs tools, and returns typed answers.
 
         async with swink.Client() as client:
             async with client.stream("acme/large", "Why is the sky blue?") as stream:
                 async for piece in stream.text:
                     print(piece, end="")
 
-    One client serves any number of calls at a time; what it is made of, see `swink_core.Client`.
+    One client can run any number of calls at the same time. For the arguments, see
+    `swink_core.Client`.
     """
 
     if not TYPE_CHECKING:
@@ -110,9 +113,9 @@ class Client(swink_core.Client):
         limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> EventStream:
-        """Return the stream of a call. Nothing is sent before it is read.
+        """Return the stream of a call. The request is sent when the stream is first read.
 
-        See `swink_core.Client.stream`. Raises UsageError for a call that cannot be made.
+        See `swink_core.Client.stream`. Raises UsageError for invalid arguments.
         """
         refuse_functions(options.get("tools"))
         refuse_type(options)
@@ -129,12 +132,12 @@ class Client(swink_core.Client):
         limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> AnswerStream[T]:
-        """Return the stream of an answer of a type. Nothing is sent before it is read.
+        """Return the stream of a typed answer. The request is sent when the stream is first read.
 
         `type` is a class, or any other annotation that has a JSON schema, such as `list[int]`. An
-        answer that does not fit is requested again up to `corrections` times; `limits` are those of
-        all of these requests together. Raises UsageError for a call that cannot be made, and for a
-        type without a schema.
+        answer that does not fit is requested again up to `corrections` times; `limits` apply to all
+        of these requests together. Raises UsageError for invalid arguments, and for a type without
+        a schema.
         """
         if TYPE_CHECKING:
             self.stream(model, context, **options)
@@ -167,7 +170,7 @@ class Client(swink_core.Client):
         if by_tool := FEATURE in lacking(first):
             first = ask(context, True)
             forced = "tool_choice" not in lacking(first)
-            if not forced:  # the tool is on offer, and asked for again if need be
+            if not forced:  # the tool is offered, and requested again if necessary
                 first = ask(context, True)
         return AnswerStream(form, ask, first, by_tool, corrections)
 
@@ -217,25 +220,27 @@ class Client(swink_core.Client):
         limits: Limits | LimitGate | None = None,
         **options: Unpack[RunOptions],
     ) -> Run[V]:
-        """Return a tool loop: the model is called, its tool calls are carried out together, and so
-        on until it has answered, for `max_turns` calls of the model at most.
+        """Return a tool loop ("run").
 
-        `tools` are functions, either async or blocking (which run in threads); see `tool` for
+        The model is called, its tool calls are carried out concurrently, and the model is called
+        again with the results, until it has answered or was called `max_turns` times.
+
+        `tools` are functions, async or blocking ones (the latter run in threads); see `tool` for
         further settings. A `tool_choice` that forces a call applies to the first turn.
 
         With `type`, the run ends with a value of this type, which `Run.answer` returns; an answer
         that does not fit is requested again up to `corrections` times.
 
-        `approve` decides on each call of a tool. Without it, a call of a tool that needs approval
-        pauses the run, and so does a call for which `approve` returns `PAUSE`. To go on, pass the
+        `approve` decides on each tool call. Without it, a call of a tool that needs approval pauses
+        the run, and so does a call for which `approve` returns `PAUSE`. To continue, pass the
         `PausedRun` as `context`, with the same tools.
 
-        `limits` are those of the whole run, within the client's: `cost`, `tokens` and `requests` of
-        all turns, `turns` and `tool_calls`. A run that was paused counts its turns, tokens and
-        cost from before the pause. At a limit the run ends with an error, and `Run.result` raises
-        LimitReached with the last message in `partial`.
+        `limits` apply to the whole run, in addition to the client's: `cost`, `tokens` and
+        `requests` of all turns, `turns` and `tool_calls`. A run that was paused counts its turns,
+        tokens and cost from before the pause. At a limit the run ends with an error, and
+        `Run.result` raises LimitReached with the last message in `partial`.
 
-        Raises UsageError for a run that cannot begin.
+        Raises UsageError for invalid arguments.
         """
         check_names(options, "approve", "corrections", "limits", "max_turns", "type")
         gate = _gate_of(limits)
@@ -273,9 +278,9 @@ class Client(swink_core.Client):
         limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Batch[AssistantMessage]:
-        """Answer many prompts, at most `limit` at a time; one that fails stops no other.
+        """Answer many prompts, at most `limit` at a time. If one fails, the others continue.
 
-        `limits` are those of all prompts together: the ones that they do not admit fail with
+        `limits` apply to all prompts together. Prompts that would exceed them fail with
         LimitReached, and nothing is sent for them.
 
         `on_progress` is called with the batch each time that a prompt has ended. Raises UsageError
@@ -304,7 +309,7 @@ class Client(swink_core.Client):
         limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Batch[Answer[T]]:
-        """Answer many prompts with values of a type; see `gather` and `stream_answer`."""
+        """Answer many prompts with typed answers; see `gather` and `stream_answer`."""
         if TYPE_CHECKING:
             self.stream(model, "Hi", **options)
         check_names(options, "corrections", "limit", "limits", "on_progress", "type")
@@ -318,7 +323,7 @@ class Client(swink_core.Client):
         return await gathered(ask, prompts, limit, on_progress)
 
     def _refused(self, name: str | Model, options: StreamOptions) -> str | None:
-        """Return the feature for which a call would be refused, as far as can be known."""
+        """Return the feature for which a call would be refused before it is sent, or `None`."""
         target = self.target(name)
         failure = target.refusal(options=options)
         if failure is not None:
@@ -330,7 +335,7 @@ class Client(swink_core.Client):
 
 
 def _gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
-    """Return one gate for several calls. Raises UsageError for another object."""
+    """Return a single gate for several calls. Raises UsageError for an object of another type."""
     if limits is None or isinstance(limits, LimitGate):
         return limits
     if not isinstance(limits, Limits):
@@ -344,7 +349,7 @@ FEATURE = "structured_output"
 
 
 def _models(model: Models, first: EventStream) -> list[str | Model]:
-    """Return the models of a chain; `first` knows the only one."""
+    """Return the models of a chain; a single model is resolved by `first`."""
     chain: Any = model
     if isinstance(chain, str | Model | None) or (len(chain) == 2 and isinstance(chain[1], Mapping)):
         return [first.call.model]
@@ -359,7 +364,7 @@ def stream(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> EventStream:
-    """Stream one call with a new client, closed with the stream."""
+    """Stream one call with a new client, which is closed together with the stream."""
     client = Client()
     client._on_close = client.aclose
     return client.stream(model, context, limits=limits, **options)
@@ -375,7 +380,7 @@ def stream_answer(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> AnswerStream[T]:
-    """Stream an answer of a type with a new client, closed with the stream."""
+    """Stream a typed answer with a new client, which is closed together with the stream."""
     client = Client()
     client._on_close = client.aclose
     return client.stream_answer(
@@ -406,7 +411,7 @@ async def answer(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> Answer[T]:
-    """Make one call with a new client and return its answer as a value of a type."""
+    """Make one call with a new client and return the typed answer."""
     if TYPE_CHECKING:
         stream(model, context, **options)
     async with Client() as client:
@@ -446,7 +451,7 @@ async def gather_answers(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> Batch[Answer[T]]:
-    """Answer many prompts with values of a type, with a new client."""
+    """Answer many prompts with typed answers, with a new client."""
     if TYPE_CHECKING:
         stream(model, "Hi", **options)
     async with Client() as client:

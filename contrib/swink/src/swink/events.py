@@ -1,12 +1,12 @@
-"""Events that a tool loop adds to those of its turns: start and end of runs, turns and tools.
+"""The events that a tool loop adds to those of the turns: start and end of runs, turns and tools.
 
     run  = RunStart *turn RunEnd
     turn = TurnStart *(the events of its stream) TurnEnd *ToolStart *ToolEnd
 
 An observer receives them through `on_event` if its plugin sets `other_events = True`, each with the
-call of its turn, which has not begun yet or has ended. `run_id` is the same on all events of a run.
-If a run is left early, its `RunEnd` says so. Observers receive a `ToolStart` in the context (of
-`contextvars`) in which the tool runs.
+call of the turn, which may not have begun yet or may have ended. `run_id` is the same on all events
+of a run. A run that is closed early has a `RunEnd`, too. Observers receive a `ToolStart` in the
+context (of `contextvars`) in which the tool runs.
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ __all__ = [
 ]
 
 Outcome: TypeAlias = Literal["done", "paused", "max_turns", "error", "aborted"]
-"""How a run ended: with an answer, to wait for approvals, at its limit of turns, with an error (a
-failed call, or an answer that does not fit its type), or because it was closed."""
+"""How a run ended.
+
+`done`: with an answer. `paused`: it waits for approvals. `max_turns`: at its limit of turns.
+`error`: with a failed call, or an answer that does not fit its type. `aborted`: it was closed.
+"""
 
 
 class RunStart(AssistantMessageEvent, tag="run_start"):
-    """A run begins; `tools` names what is on offer."""
+    """A run begins; `tools` contains the names of the available tools."""
 
     run_id: str
     tools: tuple[str, ...] = ()
@@ -54,7 +57,7 @@ class TurnStart(AssistantMessageEvent, tag="turn_start"):
 
 
 class TurnEnd(AssistantMessageEvent, tag="turn_end"):
-    """The model's part of a turn is over; its tool calls are carried out next."""
+    """The model has answered in this turn; its tool calls are carried out next."""
 
     run_id: str
     turn: int
@@ -62,7 +65,7 @@ class TurnEnd(AssistantMessageEvent, tag="turn_end"):
 
 
 class ToolStart(AssistantMessageEvent, tag="tool_start"):
-    """A tool begins, or waits for its approval."""
+    """A tool begins, or waits for approval."""
 
     run_id: str
     turn: int
@@ -70,7 +73,7 @@ class ToolStart(AssistantMessageEvent, tag="tool_start"):
 
 
 class ToolEnd(AssistantMessageEvent, tag="tool_end"):
-    """A tool has ended after some seconds, with the result for the model."""
+    """A tool has ended; the event contains the seconds it took and the result for the model."""
 
     run_id: str
     turn: int
@@ -80,7 +83,7 @@ class ToolEnd(AssistantMessageEvent, tag="tool_end"):
 
 
 class RunEnd(AssistantMessageEvent, tag="run_end"):
-    """A run is over. `usage` and `cost` sum all attempts of all its calls."""
+    """A run has ended. `usage` and `cost` are sums over all attempts of all its calls."""
 
     run_id: str
     turns: int
@@ -90,4 +93,4 @@ class RunEnd(AssistantMessageEvent, tag="run_end"):
 
 
 RunEvent: TypeAlias = Event | RunStart | TurnStart | TurnEnd | ToolStart | ToolEnd | RunEnd
-"""Every event of a run, so that a `match` can be seen to leave none out."""
+"""All events of a run, as a union: type checkers can verify that a `match` is exhaustive."""

@@ -1,6 +1,4 @@
-"""The value that a run ends with: requested in each turn, read from the last message, corrected if
-needed.
-"""
+"""The typed value at the end of a run: requested in each turn, and corrected if necessary."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     V = TypeVarWithDefault("V", default=None)
-else:  # importing typing_extensions takes longer than the rest of this package
+else:  # typing_extensions takes longer to import than the rest of this package
     V = TypeVar("V")
 
 __all__ = ["Goal", "V"]
@@ -33,11 +31,11 @@ RECEIVED = "The answer was received."
 
 
 class Goal(Generic[T]):
-    """A value of a type that a run ends with.
+    """The value of a type that a run ends with.
 
-    `by_tool`: the answer is the arguments of a tool, because the model has no structured output.
-    `answer` or `fault` is set once the run has ended. `corrections` limits how often an answer that
-    does not fit is requested again.
+    `by_tool` means that the answer is the arguments of a tool, because the model has no structured
+    output. `answer` or `fault` is set once the run has ended. `corrections` limits how often an
+    answer that does not fit is requested again.
     """
 
     def __init__(self, form: AnswerForm[T], corrections: int) -> None:
@@ -48,7 +46,7 @@ class Goal(Generic[T]):
         self._left = corrections
 
     def check(self, options: Options) -> None:
-        """Refuse options that contradict the type. Raises UsageError."""
+        """Raise UsageError for options that contradict the type."""
         if options.get("response_format") is not None:
             raise UsageError(
                 "type and response_format cannot be combined", resolution="Pass only one of them."
@@ -60,13 +58,13 @@ class Goal(Generic[T]):
             )
 
     def asked(self, options: Options) -> Options:
-        """Return the options of a call whose answer may be the value."""
+        """Return the options for a call that may return the value."""
         if not self.by_tool:
             return {**options, "response_format": self.form.json}
         return {**options, "tools": [*(options.get("tools") or ()), self.form.tool]}
 
     def is_given_by(self, calls: list[ToolCallBlock]) -> bool:
-        """Return whether the model called the tool that gives the answer."""
+        """Return True if the model called the tool whose arguments are the answer."""
         return any(call.name == ANSWER for call in calls)
 
     def read(
@@ -74,8 +72,8 @@ class Goal(Generic[T]):
     ) -> list[Message]:
         """Read the value from the last message.
 
-        Returns messages that request a correction if `may_ask`; none once `answer` or `fault` is
-        set.
+        If it does not fit and `may_ask` is true, returns messages that request a correction;
+        otherwise `answer` or `fault` is set, and the list is empty.
         """
         try:
             self.answer = answer_in(message, self.form, usage, cost)
@@ -90,6 +88,6 @@ class Goal(Generic[T]):
         return []
 
     def results(self, calls: list[ToolCallBlock]) -> list[ToolResultMessage]:
-        """Return the result of the call that gave the answer."""
+        """Return the result for the call of the tool whose arguments are the answer."""
         given = [call for call in calls if call.name == ANSWER]
         return [ToolResultMessage(call.id, call.name, RECEIVED) for call in given]

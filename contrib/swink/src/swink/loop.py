@@ -1,8 +1,8 @@
-"""The tool loop: a model is called, its tool calls are carried out, until it has answered.
+"""The tool loop: a model is called and its tool calls are carried out, until it has answered.
 
-The conversation holds only complete turns: each answer with the results of all its tool calls. It
-can be sent at any time, whatever happened: an unfinished answer is in `message`, and a tool call
-that was not carried out has a result with the reason.
+The conversation contains only complete turns: each answer with the results of all its tool calls.
+It can be sent at any time, whatever has happened: an unfinished answer is in `message`, and a tool
+call that was not carried out has a result with the reason.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Ask: TypeAlias = Callable[[Prompt, Options], EventStream]
 
 
 class TooManyTurns(SwinkError, title="The run did not come to an end"):
-    """A model that still called tools in the last turn it was given."""
+    """The model still called tools in the last turn that was allowed."""
 
 
 class Run(OfStream, AsyncOnly, Generic[V]):
@@ -64,9 +64,9 @@ class Run(OfStream, AsyncOnly, Generic[V]):
                 print(piece, end="")
         print(run.conversation, run.cost)
 
-    Leaving the `async with` closes it, with all tools that are under way. `call` is that of the
-    turn whose events are being read; `conversation` and `message` can be read at any time. With a
-    type, `answer()` returns the value that the run ends with.
+    Leaving the `async with` closes the run and stops its running tools. `call` is the call of the
+    turn whose events are being read; `conversation` and `message` can be read at any time. If the
+    run has a type, `answer()` returns the typed value at its end.
     """
 
     def __init__(
@@ -108,21 +108,21 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         self._driving: AsyncGeneratorType[list[RunEvent], None] | None = None
         self._rest: Iterator[RunEvent] = iter(())
 
-    # -- what is known -----------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------
 
     @property
     def conversation(self) -> Conversation:
-        """The conversation from the beginning, with complete turns only; a new list."""
+        """The conversation from the beginning, with complete turns only, as a new list."""
         return [*self._messages]
 
     @property
     def turns(self) -> int:
-        """How many turns have begun."""
+        """The number of turns that have begun."""
         return self._turn
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the run ended; `None` while it has not."""
+        """How the run ended; `None` until it has ended."""
         return self._outcome
 
     @property
@@ -137,13 +137,13 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
     @property
     def cost(self) -> Cost | None:
-        """The known cost of all attempts of all turns."""
+        """The known cost of all attempts of all turns; `None` if nothing is known."""
         return added(self._cost, self._stream.call.cost)
 
     # -- reading -----------------------------------------------------------------------------
 
     async def __aiter__(self) -> AsyncGenerator[RunEvent, None]:
-        # the iterator over a batch is kept on the run: a loop left by break can be resumed
+        # the iterator over a batch is stored, so that a loop left by `break` can be resumed
         while True:
             for event in self._rest:
                 yield event
@@ -153,7 +153,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             self._rest = iter(batch)
 
     async def batches(self) -> AsyncGenerator[list[RunEvent], None]:
-        """Yield the events that came together, as lists."""
+        """Yield the events that arrived together, as lists."""
         if rest := list(self._rest):
             yield rest
         while batch := await self._next():
@@ -161,7 +161,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
     @property
     def text(self) -> AsyncGenerator[str, None]:
-        """The text of all turns, piece by piece. Raises what `result()` raises."""
+        """The text of all turns, in pieces. Raises what `result()` raises."""
         return self._pieces(self._text())
 
     async def _text(self) -> AsyncGenerator[str, None]:
@@ -202,20 +202,20 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         return self._goal
 
     async def answer(self) -> Answer[V]:
-        """Run to the end and return the value that it ends with, of the run's type.
+        """Run to the end and return the typed answer.
 
         Raises what `result()` raises, and UsageError for a run without a type.
         """
         goal = self._typed()
         await self.result()
-        return cast("Answer[V]", goal.answer)  # set, or `result()` has raised
+        return cast("Answer[V]", goal.answer)  # it is set, or `result()` has raised
 
     async def result(self) -> AssistantMessage:
         """Run to the end and return the model's last message.
 
-        Raises the `StreamError` of a call that failed, LimitReached, TooManyTurns, RunPaused for a
-        run that waits for decisions, and BadAnswer for a last message that does not fit the type.
-        While another task reads the run, this waits until that one has read to the end or left.
+        Raises the `StreamError` of a failed call, LimitReached, TooManyTurns, RunPaused for a run
+        that waits for decisions, and BadAnswer for a last message that does not fit the type. If
+        another task reads the run, this waits until that task has read to the end or stopped.
         """
         driving = self._driving
         pause = 0.0
@@ -242,12 +242,15 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         return await self._stream.result()
 
     async def aclose(self) -> None:
-        """Stop the model and all tools at once, from any task; a second call does nothing."""
+        """Stop the model and all tools at once.
+
+        May be called from any task; further calls do nothing.
+        """
         self._is_closing = True
         self._toolbox.cancel()
         await self._stream.aclose()
         driving = self._driving or self._start()
-        pause = 0.0  # its reader is at it, and soon done, unless a tool takes its time to end
+        pause = 0.0  # the reader will be done soon, unless a tool takes long to end
         while driving.ag_running:
             await asyncio.sleep(pause)
             pause = 0.01
@@ -304,7 +307,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             self._end("aborted")
 
     async def _resume(self, answer: AssistantMessage) -> AsyncGenerator[list[RunEvent], None]:
-        """Carry out the calls that a paused run waited with."""
+        """Carry out the calls for which a paused run waited."""
         try:
             async with aclosing(self._settle(answer)) as batches:
                 async for events in batches:
@@ -346,9 +349,9 @@ class Run(OfStream, AsyncOnly, Generic[V]):
                 yield events
 
     def _may_be_asked_by_tool(self, last: Any) -> bool:
-        """Check whether a call was refused for its structured output, or may still be.
+        """Return True if a call was refused because of the structured output, or may still be.
 
-        It is made again with the tool that gives the answer, and its events are not shown.
+        It is then made again with the tool that gives the answer, and its events are hidden.
         """
         if self._goal is None or self._goal.by_tool:
             return False
@@ -359,7 +362,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
     async def _after(
         self, message: AssistantMessage, reason: StopReason
     ) -> AsyncGenerator[list[RunEvent], None]:
-        """End a turn that the model has answered in: carry out its tool calls."""
+        """Finish a turn in which the model has answered: carry out its tool calls."""
         calls = message.tool_calls
         goes_on = reason is StopReason.PAUSE or (calls and reason is not StopReason.CONTENT_FILTER)
         is_answer = self._goal is not None and self._goal.is_given_by(calls)
@@ -410,7 +413,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             yield [self._end("paused")]
 
     def _may_take_turn(self) -> bool:
-        """Count a turn within the run's limits."""
+        """Count a turn; return False if a limit of the run forbids it."""
         try:
             if self._limits is not None:
                 self._limits.take_turn()
@@ -419,7 +422,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         return self._limit_reached is None
 
     def _may_call_tools(self, number: int) -> bool:
-        """Count tool calls within the run's limits."""
+        """Count tool calls; return False if a limit of the run forbids them."""
         try:
             if self._limits is not None:
                 self._limits.take_tool_calls(number)
@@ -428,9 +431,10 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         return self._limit_reached is None
 
     def _keep_turn(self, results: Conversation | None = None) -> None:
-        """Add a turn that the model has answered in to the conversation, once.
+        """Add a turn in which the model has answered to the conversation, once.
 
-        `results` are the messages after the model's; `None`: the results of its tool calls.
+        `results` are the messages after the model's; `None` stands for the results of the message's
+        tool calls.
         """
         message = self._stream.message
         if message.stop_reason not in (None, StopReason.ERROR, StopReason.ABORTED):
@@ -448,8 +452,9 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         self._messages += [message, *results]
 
     def _turn_over(self) -> None:
-        """Start the next turn, without a `tool_choice` that forced a call: it applies to the first
-        turn only.
+        """Prepare the next turn.
+
+        A `tool_choice` that forced a call is removed: it applies to the first turn only.
         """
         if self._options.get("tool_choice") not in (None, "auto", "none"):
             self._options = {**self._options, "tool_choice": None}
@@ -470,7 +475,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
 
 async def _result_of(stream: EventStream) -> Done | Error:
-    """Read a turn to its end, unseen: one that drops is begun again, as `result()` does."""
+    """Read a turn to its end without delivering events; retry it like `result()`."""
     try:
         message = await stream.result()
     except StreamError as error:

@@ -1,4 +1,4 @@
-"""Images, documents and sound for a conversation, from whatever a program has of them."""
+"""Create images, documents and audio for a conversation, from files, URLs and objects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["MediaInput", "PILImage", "audio", "begins_as", "document", "image"]
 
 
 class PILImage(Protocol):
-    """An image of Pillow's."""
+    """The interface of an image of Pillow."""
 
     format: str | None
     mode: str
@@ -35,7 +35,7 @@ class PILImage(Protocol):
 
 
 MediaInput: TypeAlias = str | PurePath | bytes
-"""A path, an address (`https:`, `data:`), or the bytes themselves."""
+"""A path, a URL (`https:`, `data:`), or bytes."""
 
 _MAGIC = [
     (rb"\x89PNG\r\n\x1a\n", "image/png"),
@@ -48,18 +48,18 @@ _MAGIC = [
     (rb"OggS", "audio/ogg"),
     (rb"fLaC", "audio/flac"),
 ]
-"""How files of each type begin."""
+"""The first bytes of files, with the media type."""
 
 _DATA = re.compile(r"data:([\w.+/-]+)(?:;[\w.=-]+)*;base64,", re.IGNORECASE)
 
 _ADDRESS = re.compile(r"data:|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-"""How an address begins, of any kind."""
+"""Matches the beginning of a URL of any kind."""
 
 _SAVED_AS = {"JPEG": "image/jpeg", "PNG": "image/png", "GIF": "image/gif", "WEBP": "image/webp"}
 
 
 def image(given: MediaInput | PILImage, media_type: str | None = None) -> ImageBlock:
-    """Return an image from a path, an address, bytes, or an image of Pillow's.
+    """Return an image block from a path, a URL, bytes, or an image of Pillow.
 
     `media_type` sets the type (`None`: detect it from the suffix or first bytes). Raises MediaError
     for a missing file, UsageError for data that is not an image.
@@ -72,7 +72,7 @@ def image(given: MediaInput | PILImage, media_type: str | None = None) -> ImageB
 def document(
     given: MediaInput, media_type: str | None = None, *, name: str | None = None
 ) -> DocumentBlock:
-    """Return a document from a path, an address or bytes; the model sees `name`.
+    """Return a document block from a path, a URL or bytes; the model can see `name`.
 
     Raises MediaError for a missing file, UsageError for data that is not a document.
     """
@@ -83,7 +83,7 @@ def document(
 
 
 def audio(given: MediaInput, media_type: str | None = None) -> AudioBlock:
-    """Return sound from a path, an address or bytes.
+    """Return an audio block from a path, a URL or bytes.
 
     Raises MediaError for a missing file, UsageError for data that is not audio.
     """

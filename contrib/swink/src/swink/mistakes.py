@@ -1,7 +1,8 @@
-"""Answers to mistakes in a program: short tracebacks, and what to write instead.
+"""Help with mistakes in a program: short tracebacks, and hints on what to write instead.
 
-A `SwinkError` leaves a public function without the frames inside it: its message says what is wrong
-and what to do, and the line to mend is the program's. The log has the whole traceback at DEBUG.
+When a `SwinkError` leaves a public function, the frames inside the function are removed: the
+message says what is wrong and what to do, and the line to correct is in the program. The log
+contains the whole traceback at DEBUG level.
 """
 
 from __future__ import annotations
@@ -72,21 +73,21 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
         "run": f"swink.Client().{_TYPED}",
     },
 }
-"""Names of other libraries on a client and on the module, and what stands for them."""
+"""Names of other libraries, on a client and on the module, with swink's counterpart."""
 
 
 def missing_name(owner: str, name: str) -> str:
-    """Return the text of the AttributeError for a name that `owner` lacks."""
+    """Return the text of the AttributeError for a name that `owner` does not have."""
     hint = ELSEWHERE.get(owner, {}).get(name)
     what = f"module {owner!r}" if owner == "swink" else f"{owner!r} object"
     return f"{what} has no attribute {name!r}" + (f"; {hint}" if hint else "")
 
 
 def takes_options(kind: Any) -> Callable[[F], F]:
-    """Decorate a public function that takes the options of a call, or of a client.
+    """Decorate a public function that takes the options of a call or of a client.
 
-    Its signature names each option. Arguments that do not fit it, and errors of swink's, are
-    answered without the frames inside swink.
+    Its signature lists each option. Errors for wrong arguments, and errors of swink, are raised
+    without the frames inside swink.
     """
     named = names_options(kind)
 
@@ -97,7 +98,7 @@ def takes_options(kind: Any) -> Callable[[F], F]:
 
 
 def _answering(function: F) -> F:
-    """Wrap a function so that its mistakes and errors are short."""
+    """Wrap a function so that its errors have short tracebacks."""
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -130,16 +131,16 @@ def _answering(function: F) -> F:
 
 
 def _marked(function: F) -> F:
-    """Mark a function so that `iscoroutinefunction` finds it."""
+    """Mark a function so that `iscoroutinefunction` returns True for it."""
     if sys.version_info >= (3, 12):
         return inspect.markcoroutinefunction(function)
     mark: Any = asyncio.coroutines
-    function._is_coroutine = mark._is_coroutine  # type: ignore[attr-defined]  # asyncio's own mark
+    function._is_coroutine = mark._is_coroutine  # type: ignore[attr-defined]  # asyncio's mark
     return function
 
 
 class Unawaited(Coroutine[Any, Any, Any]):
-    """The coroutine of a call, which says what to write where it is used as the result."""
+    """The coroutine of a call, with helpful errors if it is used without `await`."""
 
     __slots__ = ("_coroutine", "_name")
 
@@ -168,7 +169,8 @@ class Unawaited(Coroutine[Any, Any, Any]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name.startswith(("cr_", "__")):  # those of a coroutine, for asyncio and debuggers
+            # Attributes of a coroutine, used by asyncio and debuggers.
+            if name.startswith(("cr_", "__")):
                 return getattr(self._coroutine, name)
             text = f"{self._name}(…) was not awaited; write (await {self._name}(…)).{name}"
             raise AttributeError(text, name=name, obj=self)
@@ -181,9 +183,9 @@ class Unawaited(Coroutine[Any, Any, Any]):
 
 
 def shortened(error: SwinkError) -> SwinkError:
-    """Return an error without the frames that it was raised through.
+    """Return an error without the frames through which it was raised.
 
-    A mistake of the program's has no cause to show; its message quotes it.
+    For a mistake in the program, the cause is removed as well; the message quotes it.
     """
     if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
         log.debug("raised to the program", exc_info=error)
@@ -196,7 +198,7 @@ def shortened(error: SwinkError) -> SwinkError:
 def _misfit(
     function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any], error: TypeError
 ) -> BaseException:
-    """Return the error for arguments that a function does not take; any other error unchanged."""
+    """Return a helpful error for arguments that a function does not take, or else the error."""
     traceback = error.__traceback__
     if traceback is None or traceback.tb_next is not None:
         return error  # it was raised inside the function
@@ -239,5 +241,5 @@ _ADVICE = {"tools": " For a call without tools, use complete(…)."}
 
 
 def _form(required: list[str]) -> str:
-    """Write the arguments of a call."""
+    """Return an example with the required arguments of a call."""
     return ", ".join(_EXAMPLES.get(name, f"{name}=…") for name in required)

@@ -1,8 +1,8 @@
-"""Display of messages, answers, usage and streams in IPython and Jupyter.
+"""Display messages, answers, usage and streams in IPython and Jupyter.
 
-The formatters are registered when swink is imported where IPython runs. All text of models is
-escaped. A displayed stream is read: one without `await` before the display returns, one of a
-`Client` in a task of the running loop, so that the cell goes on.
+The formatters are registered when swink is imported in IPython. All text of models is escaped.
+Displaying a stream reads it: a synchronous stream is read before the display returns, a stream of
+`Client` is read in a task of the running loop while the cell continues.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from swink_core import (
 __all__ = ["as_html", "as_text", "register"]
 
 FRAME = 0.05
-"""Seconds between two pictures of a message that grows."""
+"""How many seconds pass between two updates of the display."""
 
 _PICTURES = ("image/gif", "image/jpeg", "image/png", "image/webp")
 
@@ -69,7 +69,7 @@ def _printing(text: Callable[[Any], str]) -> Callable[[Any, Any, bool], None]:
 
 
 def usage_line(usage: Usage) -> str:
-    """Return the known counts of tokens, in one line."""
+    """Return the known token counts, in one line."""
     counts = [
         f"{count:,} {name.replace('_', ' ')}"
         for name in ("input", "cache_read", "cache_write", "output", "reasoning")
@@ -79,7 +79,7 @@ def usage_line(usage: Usage) -> str:
 
 
 def cost_line(cost: Cost) -> str:
-    """Return the total in US dollars."""
+    """Return the total cost in US dollars, as text."""
     if cost.total is None:
         return "unknown cost"
     return f"${cost.total:.2f}" if cost.total >= 1 or not cost.total else f"${cost.total:.2g}"
@@ -149,7 +149,7 @@ class _Growing(Protocol):
 
 
 class _Screen:
-    """One output that is drawn anew while messages grow: in a terminal, printed on."""
+    """An output that is redrawn while messages grow; in a terminal, text is appended."""
 
     def __init__(self, stream: _Growing) -> None:
         shown: Any = import_module("IPython.display")
@@ -157,7 +157,7 @@ class _Screen:
         self._make: Any = shown.HTML
         self._finished = ""  # the HTML of earlier turns
         self._last: AssistantMessage | None = None
-        self._call = ""  # of the last message: a run has one for each turn
+        self._call = ""  # the call of the last message: each turn of a run has one
         self._printed = ""
         self._drawn_at = time.monotonic()
         self._handle: Any = None
@@ -165,7 +165,7 @@ class _Screen:
             self._handle = shown.display(self._make(""), display_id=True)
 
     def draw(self, at_once: bool = False) -> None:
-        """Draw the message so far, no more often than every `FRAME` unless at once."""
+        """Draw the message so far, at most once every `FRAME` seconds unless `at_once`."""
         message = self._stream.message
         is_next = self._last is not None and self._stream.call.id != self._call
         if self._handle is None:
@@ -193,17 +193,17 @@ class _Screen:
 
 
 _under_way: dict[asyncio.Task[None], _Screen] = {}
-"""Streams on display that tasks read; nothing else may hold these tasks."""
+"""The tasks that read displayed streams; asyncio itself holds only weak references to tasks."""
 
 
 def _draw_all(*_: object) -> None:
-    """Draw all streams when a cell ends, while the picture still counts as its output."""
+    """Draw all streams when a cell ends, while the display still counts as the cell's output."""
     for screen in _under_way.values():
         screen.draw(at_once=True)
 
 
 def _show_now(stream: Any) -> None:
-    """Read a stream to its end and draw what comes; an interrupt closes it."""
+    """Read a stream to its end and draw it; an interrupt closes it."""
     screen = _Screen(stream)
     try:
         for _ in stream:
@@ -216,10 +216,10 @@ def _show_now(stream: Any) -> None:
 
 
 def _show(stream: Any) -> None:
-    """Draw what comes of a stream from a task of the running loop, which reads it."""
+    """Read a stream in a task of the running loop, and draw it."""
     try:
         loop = asyncio.get_running_loop()
-    except RuntimeError:  # a terminal runs a loop only while a cell awaits
+    except RuntimeError:  # in a terminal, a loop runs only while a cell awaits
         print(f"{as_text(stream.message)}\nawait its result() to read it")
         return
     screen = _Screen(stream)
@@ -232,7 +232,7 @@ async def _follow(stream: Any, screen: _Screen) -> None:
     try:
         async for _ in stream.batches():
             screen.draw()
-    except RuntimeError:  # another task reads it, and this one looks on
+    except RuntimeError:  # another task reads the stream
         while getattr(stream, "outcome", stream.message.stop_reason) is None:
             await asyncio.sleep(FRAME)
             screen.draw()

@@ -17,7 +17,7 @@ class _Known(Protocol):
 
 
 class OfStream:
-    """Delegates properties to the stream."""
+    """Delegates properties to the stream that the object contains."""
 
     _stream: _Known
 

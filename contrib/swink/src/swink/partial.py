@@ -12,11 +12,11 @@ __all__ = ["json_in", "partial_json"]
 
 _OPENING_FENCE = re.compile(r"\s*+```(?:json)?(?=\s)")
 _NUMBER = re.compile(r"(?<![0-9])[0-9]+(?:[eE][+-]?[0-9]+)?\Z")
-"""The last digits of a text, whether they belong to a number or to a string."""
+"""Matches the last digits of a text, in a number or in a string."""
 
 
 def json_in(text: str) -> Any:
-    """Return the JSON data of an answer, which may stand between fences. Raises ValueError."""
+    """Return the JSON data of an answer, with or without code fences. Raises ValueError."""
     try:
         return json.loads(_inside(text), parse_constant=_refused)
     except RecursionError as error:
@@ -28,7 +28,7 @@ def _refused(constant: str) -> Any:
 
 
 def partial_json(text: str) -> Any:
-    """Return the data that the beginning of JSON text holds; `None` for no data yet.
+    """Return the data in incomplete JSON text; `None` if there is not enough text.
 
     An incomplete string is returned as far as it has arrived. A number or word that may continue,
     and a key without a value, are omitted.
@@ -39,21 +39,21 @@ def partial_json(text: str) -> Any:
         return _data_in(inside)
     before = inside[: number.start()]
     data = _data_in(before)
-    with_letter = _data_in(f"{before}e")  # which only a string takes
+    with_letter = _data_in(f"{before}e")  # an added letter is valid only in a string
     is_in_string = with_letter is not None and with_letter != data
     return _data_in(inside) if is_in_string else data
 
 
 def _data_in(text: str) -> Any:
-    """Return the data of a beginning, its last number included; `None` for no data."""
+    """Return the data of incomplete text, including a last number, or `None`."""
     try:
         return from_json(text.encode(), allow_inf_nan=False, partial_mode="trailing-strings")
-    except ValueError:  # also for half a character
+    except ValueError:  # or an incomplete character
         return None
 
 
 def _inside(text: str) -> str:
-    """Remove the fence. Each pattern and method touches a character once, so this is linear."""
+    """Remove the code fence. Each pattern and method reads a character once, so this is linear."""
     opening = _OPENING_FENCE.match(text)
     if opening is None:
         return text

@@ -1,9 +1,9 @@
-"""Types as JSON schemas, and JSON data as values of these types.
+"""Convert types to JSON schemas, and JSON data to values of these types.
 
-The work is done by the library that the type is of: msgspec for plain annotations, dataclasses,
-attrs classes and TypedDicts; cattrs for a choice between classes and for attrs classes with
-converters, which msgspec does not do; pydantic for whatever has a part of pydantic's, which it
-can only have where the caller imported pydantic.
+Each type is handled by a library: msgspec for plain annotations, dataclasses, attrs classes and
+TypedDicts; cattrs for a choice between classes and for attrs classes with converters, which msgspec
+does not support; pydantic for any type that contains a pydantic type, which is possible only if the
+caller has imported pydantic.
 """
 
 from __future__ import annotations
@@ -50,21 +50,20 @@ _DATA = ("default", "const", "enum", "examples")
 """Keywords whose values are not schemas."""
 
 _WRITTEN = (bytes, date, datetime, time, timedelta, Decimal, UUID)
-"""Types that JSON has as text, which cattrs leaves to others."""
+"""Types that JSON represents as text; cattrs leaves their conversion to other libraries."""
 
 _JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 class Schema(Generic[T]):
-    """A type's JSON schema, and its way from JSON data. Raises UsageError for a type of neither."""
+    """A type's JSON schema, and the conversion of JSON data. Raises UsageError for other types."""
 
     def __init__(self, kind: TypeForm[T]) -> None:
         self.kind: Any = kind
         self.json, self._load = _made(kind)
 
     def load(self, data: Any) -> T:
-        """Return the value that JSON data stands for. Raises ValueError, which says what is wrong
-        with it."""
+        """Convert JSON data to a value of the type. Raises ValueError, which says what is wrong."""
         try:
             value: T = self._load(data)
         except RecursionError as error:
@@ -73,7 +72,7 @@ class Schema(Generic[T]):
 
 
 def plain_data(value: Any) -> Any:
-    """Return a value as JSON data. Raises TypeError for other values."""
+    """Convert a value to JSON data. Raises TypeError if that is impossible."""
     return msgspec.to_builtins(value, enc_hook=_of_pydantic, str_keys=True)
 
 
@@ -179,10 +178,10 @@ def _name(kind: Any) -> str:
 
 
 def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with its references written out, and without titles but that of the root."""
+    """Return a schema with its references replaced, and without titles except that of the root."""
     whole = inlined_schema(schema)
     reference = whole.get("$ref")
-    if isinstance(reference, str):  # a type that holds itself
+    if isinstance(reference, str):  # a recursive type
         whole = {**whole["$defs"][reference.rpartition("/")[2]], **whole}
         del whole["$ref"]
     title = whole.get("title")
@@ -203,11 +202,11 @@ def _tidied(schema: Any) -> Any:
             plain[key] = value if key in _DATA else _tidied(value)
     kinds = {_JSON_TYPES.get(type(each)) for each in plain.get("enum", ())}
     if len(kinds) == 1 and None not in kinds and "type" not in plain:
-        plain["type"] = kinds.pop()  # some APIs take no enum without it
+        plain["type"] = kinds.pop()  # some APIs require a type beside an enum
     return plain
 
 
-# -- what a type is made of ----------------------------------------------------------------------
+# -- the parts of a type -------------------------------------------------------------------------
 
 
 def _is_union(kind: Any) -> bool:
@@ -222,13 +221,13 @@ def _is_choice_of_classes(kind: Any) -> bool:
 
 
 def _is_record(kind: Any) -> bool:
-    """Tell whether a class holds named fields."""
+    """Return True if a class has named fields."""
     marks = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "_fields")
     return is_typeddict(kind) or any(hasattr(kind, mark) for mark in marks)
 
 
 def _holds_values(kind: type) -> bool:
-    """Tell whether what is of a class is a value of a program's, and no annotation."""
+    """Return True if instances of a class are values of a program and not annotations."""
     return _is_record(kind) or hasattr(kind, "__pydantic_core_schema__")
 
 
@@ -244,7 +243,7 @@ def _fields(kind: Any) -> dict[str, Any]:
 
 
 def _parts(kind: Any, known: set[int] | None = None) -> Iterator[Any]:
-    """Yield an annotation and all that it is made of."""
+    """Yield an annotation and all annotations that it contains."""
     known = set() if known is None else known
     if id(kind) in known:
         return

@@ -1,4 +1,4 @@
-"""The client without `await`: the same names, on one event loop in the background."""
+"""The client without `await`: the same methods, run by an event loop in the background."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ T = TypeVar("T")
 
 
 class SyncClient:
-    """`Client` without `await`, for scripts, notebooks, threads and frameworks that have no loop.
+    """`Client` without `await`, for scripts, notebooks, threads and synchronous frameworks.
 
         with swink.SyncClient() as client:
             with client.stream("acme/large", "Why is the sky blue?") as stream:
                 for piece in stream.text:
                     print(piece, end="")
 
-    One client serves any number of threads, with one connection pool. It takes the arguments of
-    `Client`. It can be kept for as long as the program runs, and is closed at exit, or when neither
-    it nor its streams are referenced.
+    One client may be used by any number of threads, with one connection pool. It takes the same
+    arguments as `Client`. It can be kept for as long as the program runs, and is closed at exit, or
+    when neither it nor its streams are referenced.
     """
 
     if not TYPE_CHECKING:
@@ -117,7 +117,7 @@ class SyncClient:
 
     @property
     def charge(self) -> Charge:
-        """The charge for all attempts that have ended, in tokens and US dollars."""
+        """The charge for all attempts that have ended: tokens, and US dollars."""
         return self._client.charge
 
     @takes_options(Options)
@@ -143,7 +143,7 @@ class SyncClient:
         limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> SyncAnswerStream[T]:
-        """Return the stream of an answer of a type; see `Client.stream_answer`."""
+        """Return the stream of a typed answer; see `Client.stream_answer`."""
         stream = self._client.stream_answer(
             model, context, type=type, corrections=corrections, limits=limits, **options
         )
@@ -174,7 +174,7 @@ class SyncClient:
         limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Answer[T]:
-        """Make a call and return its answer as a value of a type; see `Client.answer`."""
+        """Make a call and return the typed answer; see `Client.answer`."""
         return background_loop().run(
             self._client.answer(
                 model, context, type=type, corrections=corrections, limits=limits, **options
@@ -240,7 +240,7 @@ class SyncClient:
         limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Batch[Answer[T]]:
-        """Answer many prompts with values of a type; see `Client.gather_answers`."""
+        """Answer many prompts with typed answers; see `Client.gather_answers`."""
         return background_loop().run(
             self._client.gather_answers(
                 model,
@@ -255,7 +255,7 @@ class SyncClient:
         )
 
     def close(self) -> None:
-        """Close all connections. A closed client makes no more calls."""
+        """Close all connections. A closed client accepts no more calls."""
         background_loop().run(self._client.aclose())
 
     def __enter__(self) -> Self:
@@ -288,7 +288,7 @@ def answer_sync(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> Answer[T]:
-    """Make one call with a new client and return its answer as a value of a type."""
+    """Make one call with a new client and return the typed answer."""
     with SyncClient() as client:
         return client.answer(
             model, context, type=type, corrections=corrections, limits=limits, **options

@@ -1,4 +1,4 @@
-"""Streams, typed answers and runs whose every wait is a wait of the calling thread."""
+"""Streams, typed answers and runs without `await`: the calling thread waits instead."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Stream(Protocol[E, R]):
 def _iterated(
     loop: Callable[[], BackgroundLoop], make: Callable[[], AsyncIterator[T]]
 ) -> Iterator[T]:
-    """Iterate over what an async iterator gives."""
+    """Iterate over the items of an async iterator."""
     source = make()
 
     async def following() -> list[T]:
@@ -53,7 +53,7 @@ def _iterated(
 
 
 class _SyncStream(OfStream, Generic[E, R]):
-    """A stream whose every wait is a wait of the calling thread."""
+    """A stream for synchronous code: the calling thread waits."""
 
     if not TYPE_CHECKING:
 
@@ -73,12 +73,12 @@ class _SyncStream(OfStream, Generic[E, R]):
 
     def __init__(self, stream: _Stream[E, R], client: object) -> None:
         self._stream: _Stream[E, R] = stream
-        self._client = client  # which is closed when it is no longer referenced
+        self._client = client  # closed when it is no longer referenced
         self._rest: Iterator[E] = iter(())
         self._process = os.getpid()
 
     def _loop(self) -> BackgroundLoop:
-        """Return the loop of the process that began the stream. Raises UsageError in another."""
+        """Return the loop. Raises UsageError in a process that did not create the stream."""
         if os.getpid() != self._process:
             raise UsageError(
                 "the stream belongs to the process that this one was forked from",
@@ -87,7 +87,7 @@ class _SyncStream(OfStream, Generic[E, R]):
         return background_loop()
 
     def __iter__(self) -> Iterator[E]:
-        # the iterator over a batch is kept on the stream: a loop left by break can be resumed
+        # the iterator over a batch is stored, so that a loop left by `break` can be resumed
         yield from self._rest
         for batch in _iterated(self._loop, self._stream.batches):
             self._rest = iter(batch)
@@ -95,18 +95,18 @@ class _SyncStream(OfStream, Generic[E, R]):
 
     @property
     def text(self) -> Iterator[str]:
-        """The text, piece by piece. Raises what `result()` raises."""
+        """The text, in pieces. Raises what `result()` raises."""
         return _iterated(self._loop, lambda: self._stream.text)
 
     def result(self) -> R:
         """Read to the end and return the result, or raise the error that prevented it.
 
-        This and all other reading raises UsageError in a process that was forked meanwhile.
+        All reading raises UsageError in a process that was forked after the stream was created.
         """
         return self._loop().run(self._stream.result())
 
     def close(self) -> None:
-        """Close the connection at once, from any thread; a second call does nothing."""
+        """Close the connection at once. May be called from any thread; further calls do nothing."""
         self._loop().run(self._stream.aclose())
 
     def __enter__(self) -> Self:
@@ -137,7 +137,7 @@ class SyncRun(_SyncStream[RunEvent, AssistantMessage], Generic[V]):
     _stream: Run[V]
 
     def answer(self) -> Answer[V]:
-        """Run to the end and return the value that it ends with; see `Run.answer`."""
+        """Run to the end and return the typed answer; see `Run.answer`."""
         return self._loop().run(self._stream.answer())
 
     @property
@@ -157,12 +157,12 @@ class SyncRun(_SyncStream[RunEvent, AssistantMessage], Generic[V]):
 
     @property
     def turns(self) -> int:
-        """How many turns have begun."""
+        """The number of turns that have begun."""
         return self._stream.turns
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the run ended; `None` while it has not."""
+        """How the run ended; `None` until it has ended."""
         return self._stream.outcome
 
     @property

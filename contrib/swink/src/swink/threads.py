@@ -17,7 +17,7 @@ __all__ = ["in_thread"]
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function in a thread, in this context, and return or raise what it does."""
+    """Call a function in a thread, in the current context, and return or raise its result."""
     loop, context = asyncio.get_running_loop(), copy_context()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
@@ -31,7 +31,7 @@ async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> 
             result = context.run(function, *args, **kwargs)
         except BaseException as raised:
             error = raised
-        with suppress(RuntimeError):  # the loop is closed, so no one waits for the result
+        with suppress(RuntimeError):  # the loop is closed, so the result is no longer needed
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, name="swink-tool", daemon=True).start()

@@ -1,7 +1,7 @@
-"""JSON schemas that name the format of every time.
+"""JSON schemas that state the format of all times.
 
-msgspec leaves `format` out for a datetime or time whose zone is optional. A model that does not
-know the format writes the time in words.
+msgspec leaves out `format` for a datetime or time whose time zone is optional. A model that does
+not know the format writes the time in words.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _RECORDS = (
 
 
 def msgspec_schemas(kinds: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return msgspec's JSON schemas of types, with the formats of their times, and the definitions
-    that these refer to.
+    """Return msgspec's JSON schemas of types, with the formats of their times.
 
-    Raises TypeError for a type that msgspec does not know.
+    Also returns the definitions to which the schemas refer. Raises TypeError for a type that
+    msgspec does not support.
     """
     infos = inspect.multi_type_info(kinds)
     records: dict[Any, Any] = {}
@@ -43,7 +43,7 @@ def msgspec_schemas(kinds: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[st
 
 
 def _collect(info: Any, records: dict[Any, Any]) -> None:
-    """Put every record that a type is made of into a table, by its class."""
+    """Add every record in a type to a table, by its class."""
     info = _bare(info)
     if isinstance(info, _RECORDS):
         if info.cls not in records:
@@ -72,7 +72,7 @@ def _parts(info: Any) -> tuple[Any, ...]:
 
 
 def _describe(info: Any, schema: dict[str, Any]) -> None:
-    """Add the formats to the schema of a type, except those of the records in it."""
+    """Add `format` to the schemas of dates and times in a type, except to those inside records."""
     info = _bare(info)
     if isinstance(info, inspect.DateTimeType | inspect.TimeType):
         is_time = isinstance(info, inspect.TimeType)
@@ -97,7 +97,7 @@ def _describe_fields(record: Any, schema: dict[str, Any]) -> None:
     if "properties" in schema:
         for field in record.fields:
             _describe(field.type, schema["properties"][field.encode_name])
-    else:  # an array, in which a tag may come first
+    else:  # in an array, a tag may come first
         nodes = schema.get("prefixItems", [])
         for field, node in zip(reversed(record.fields), reversed(nodes), strict=False):
             _describe(field.type, node)

@@ -1,4 +1,4 @@
-"""The tool calls of a turn, carried out together."""
+"""Carry out the tool calls of a turn concurrently."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Toolbox"]
 log = logging.getLogger(__name__)
 
 Tell: TypeAlias = Callable[[ToolStart | ToolEnd], object]
-"""Shows an event to observers."""
+"""A function that passes an event to observers."""
 
 NOT_FINISHED = "The tool was stopped before it had finished."
 NOT_STARTED = "The tool was not called: the run had come to its end."
@@ -28,7 +28,7 @@ REFUSED = "The user does not allow this call."
 WAITING = "The tool was not called yet: the user has not decided on this call."
 
 PATIENCE = 5.0
-"""Seconds within which a tool that is cancelled has to end."""
+"""How many seconds a tool may take to end after it was cancelled."""
 
 
 class Toolbox:
@@ -51,29 +51,29 @@ class Toolbox:
 
     @property
     def finished(self) -> list[ToolResultMessage]:
-        """The results of the calls that have ended, in no order."""
+        """The results of the calls that have ended, in no particular order."""
         return [*self._results.values()]
 
     def take(self, results: Iterable[ToolResultMessage], decisions: Mapping[str, Decision]) -> None:
-        """Take the results and decisions of a paused turn, whose other calls come next."""
+        """Add the results and decisions of a paused turn, before its other calls continue."""
         self.settle(results)
         self._decisions = decisions
 
     def settle(self, results: Iterable[ToolResultMessage]) -> None:
-        """Take results of calls that no function carries out."""
+        """Add results of calls that no function carries out."""
         self._results |= {each.tool_call_id: each for each in results}
 
     async def carry_out(
         self, calls: list[ToolCallBlock], turn: int
     ) -> AsyncGenerator[list[ToolStart | ToolEnd], None]:
-        """Carry out calls together, and yield how they begin and end."""
+        """Carry out calls concurrently, and yield their start and end events."""
         began = time.monotonic()
         started = [
             ToolStart(self._run_id, turn, call) for call in calls if call.id not in self._results
         ]
         try:
             for start in started:
-                context = copy_context()  # context changes by observers apply to the tool alone
+                context = copy_context()  # context changes by observers apply to this tool only
                 context.run(self._tell, start)
                 task = asyncio.create_task(self._result_of(start.tool_call), context=context)
                 self._under_way[task] = start.tool_call
@@ -94,7 +94,7 @@ class Toolbox:
             await self._stop()
 
     def results(self, calls: list[ToolCallBlock]) -> list[ToolResultMessage]:
-        """Return a result for each call of a turn, in order; one that never ended has one too."""
+        """Return a result for each call of a turn, in order, even for a call that never ended."""
         results, waiting = self._results, self.waiting
         self._results, self._decisions, self.waiting = {}, {}, set()
         why = NOT_FINISHED if results else NOT_STARTED
@@ -104,7 +104,7 @@ class Toolbox:
         ]
 
     def cancel(self) -> None:
-        """Have all calls under way end."""
+        """Cancel all running calls."""
         for task in self._under_way:
             task.cancel()
 
@@ -116,7 +116,7 @@ class Toolbox:
             self._over(task)
 
     def _over(self, task: asyncio.Task[ToolResultMessage | None]) -> ToolResultMessage | None:
-        """Take the result of a call that has ended, or is waited for no longer.
+        """Return the result of a call that has ended, or that is not waited for any more.
 
         `None`: the call waits for a decision.
         """
@@ -154,7 +154,7 @@ class Toolbox:
         return await known.carry_out(call)
 
     async def _verdict(self, approve: Approve, call: ToolCallBlock) -> Any:
-        """Ask a function of the application's; one that fails, or returns neither, refuses."""
+        """Call the application's `approve`; an exception or another type refuses the call."""
         try:
             verdict: Any = approve(call)
             if inspect.isawaitable(verdict):

@@ -1,4 +1,4 @@
-"""Functions as tools: the schema from annotations and docstring, the result for the model."""
+"""Use functions as tools: the schema from annotations, the result as content for the model."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _SHOWN = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
-"""Blocks that a result may hold."""
+"""The types of blocks that a result may contain."""
 
 
 @define
 class _Parameter:
-    """A parameter of a function; `default` is `NOTHING` where a model must give it."""
+    """A parameter of a function; `default` is `NOTHING` if a model must pass the argument."""
 
     name: str
     schema: Schema[Any]
@@ -56,7 +56,7 @@ class _Parameter:
 
 
 def _seconds(tool: Any, attribute: Any, value: Any) -> None:
-    if value is not None and not (isinstance(value, int | float) and value > 0):  # nor is NaN
+    if value is not None and not (isinstance(value, int | float) and value > 0):  # also true of NaN
         raise UsageError(
             f"tool {tool.definition.name!r}: timeout is {value!r}",
             resolution="Give seconds, a number above 0, or None for no limit.",
@@ -65,11 +65,11 @@ def _seconds(tool: Any, attribute: Any, value: Any) -> None:
 
 @define(eq=False)
 class FunctionTool(Generic[P, R]):
-    """A function that a model may call; programs call it as they did.
+    """A function that a model may call. A program can call it like the function.
 
     `definition` is sent to the model. `timeout` is in seconds (`None`: no limit); a blocking
     function runs in a thread, which cannot be stopped: after its timeout, its result is ignored.
-    `needs_approval`: each call waits for a decision, see `Client.run`.
+    `needs_approval` means that each call waits for a decision, see `Client.run`.
     """
 
     function: Callable[P, R]
@@ -83,8 +83,7 @@ class FunctionTool(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def refusal(self, call: ToolCallBlock) -> ToolResultMessage | None:
-        """Return the result of a call whose arguments do not fit, or `None` for one that can be
-        carried out."""
+        """Return an error result for arguments that do not fit, or `None` if they fit."""
         try:
             self._arguments(call)
         except ValueError as error:
@@ -110,7 +109,7 @@ class FunctionTool(Generic[P, R]):
             if not _runs_in(task):
                 raise  # the coroutine is closed
             return self._raised(call, error)
-        except BaseException as error:  # sys.exit() too: it ends the function, not the program
+        except BaseException as error:  # sys.exit() as well: it ends the function, not the program
             return self._raised(call, error)
         return ToolResultMessage(call.id, call.name, content)
 
@@ -133,7 +132,7 @@ class FunctionTool(Generic[P, R]):
                     arguments[one.name] = one.schema.load(call.arguments[one.name])
                 except ValueError as error:
                     raise ValueError(f"{one.name}: {error}") from error
-            elif one.default is not NOTHING:  # not left to Python, which may hold a description
+            elif one.default is not NOTHING:  # it may be a default from pydantic's Field
                 arguments[one.name] = one.default
         return arguments
 
@@ -198,7 +197,7 @@ def tool(
 
 
 def _name_of(function: Any) -> str:
-    """Return the name that a model calls a function by. Raises UsageError for a lambda."""
+    """Return the name by which a model calls a function. Raises UsageError for a lambda."""
     while isinstance(function, partial):
         function = function.func
     name = str(getattr(function, "__name__", type(function).__name__))
@@ -220,7 +219,7 @@ def described(error: BaseException) -> str:
 
 
 def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
-    """Convert a function to a tool. Raises UsageError for an object that is neither."""
+    """Convert a function to a tool. Raises UsageError for an object that is neither of these."""
     if isinstance(given, FunctionTool):
         return given
     if isinstance(given, Tool):
@@ -243,8 +242,9 @@ def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
 
 
 def tools_by_name(given: Sequence[ToolLike]) -> dict[str, FunctionTool[..., Any]]:
-    """Return tools by their names. Raises UsageError for an object that is not a tool, or for
-    duplicate names.
+    """Return tools by their names.
+
+    Raises UsageError for an object that is not a tool, and for duplicate names.
     """
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise UsageError(
@@ -273,7 +273,7 @@ def _place_of(given: FunctionTool[..., Any]) -> str:
 
 
 def refuse_functions(tools: Any) -> None:
-    """Raise UsageError for functions, where tools are only offered and never called."""
+    """Raise UsageError for functions if tools are only offered to the model and never called."""
     given = tools if tools is None or isinstance(tools, Sequence) else [tools]
     if given and any(map(callable, given)):
         raise UsageError(
@@ -315,12 +315,12 @@ def _block(part: Any) -> Block:
 
 def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  # an object that is called like one
+        getattr(function, "__call__", None)  # noqa: B004  # a callable object
     )
 
 
 class _Docstring:
-    """The description of a function and its parameters in a docstring of any common style."""
+    """The descriptions of a function and its parameters, from a docstring of any common style."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         from docstring_parser import parse
@@ -343,7 +343,8 @@ def _parameters_of(function: Callable[..., Any], called: str) -> list[_Parameter
             )
         annotation: Any = hints.get(one.name, Any)
         default = NOTHING if one.default is one.empty else one.default
-        if hasattr(default, "is_required") and hasattr(default, "get_default"):  # pydantic's Field
+        # A Field of pydantic.
+        if hasattr(default, "is_required") and hasattr(default, "get_default"):
             annotation = Annotated[annotation, default]
             default = (
                 NOTHING if default.is_required() else default.get_default(call_default_factory=True)
@@ -396,4 +397,4 @@ def _default(value: Any) -> dict[str, Any]:
     try:
         return {"default": plain_data(value)}
     except TypeError:
-        return {}  # one that only Python knows: it is taken where the model says nothing
+        return {}  # only Python can represent it: it is used if the model passes nothing

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API for swink, and Claude's own rules for other APIs to it."""
+"""Anthropic's Messages API for swink, and rules for Claude models on other vendors' APIs."""
 
 from swink_provider_anthropic import claude, schemas
 from swink_provider_anthropic.provider import AnthropicProvider

@@ -1,7 +1,8 @@
 """Anthropic's Message Batches, for swink-batch: answered within a day at half the price.
 
-Pure: each method yields the requests to send, is sent back the bodies of their answers, and returns
-what they say. Source: https://platform.claude.com/docs/en/api/creating-message-batches.
+The methods do no I/O: each is a generator that yields the requests to send, receives the bodies of
+the responses, and returns the parsed result. Source:
+https://platform.claude.com/docs/en/api/creating-message-batches.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ __all__ = ["AnthropicBatches"]
 Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 
 KEPT = ("anthropic-version", "anthropic-beta")
-"""Headers of a request that its batch needs too."""
+"""Headers of a row's request that the batch request needs as well."""
 
 MARK = "_"
 """Separates a row's id, which does not contain it, from the submission's token."""
 
 MOST_DIFFERENCE = 86_400.0
-"""Seconds between two clocks, ours and the vendor's, that are not taken to be different times."""
+"""The most seconds by which the vendor's clock may differ from ours."""
 
 STATUSES = {
     "invalid_request_error": 400,
@@ -35,18 +36,18 @@ STATUSES = {
     "rate_limit_error": 429,
     "overloaded_error": 529,
 }
-"""The status that an error of this type has where it is answered by itself."""
+"""The HTTP status that belongs to each error type."""
 
 
 class AnthropicBatches:
-    """Batches of messages. `like` is a request that would ask for a row by itself."""
+    """Batches of messages. `like` is a request that would send a single row."""
 
     most_requests = 100_000
     most_bytes = 250 * 2**20
     share = None
 
     def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]], token: str) -> Says:
-        """Begin a batch, with `token` in each row's id; returns its id."""
+        """Submit a batch, with `token` in each row's id, and return its id."""
         requests = [
             {"custom_id": f"{id}{MARK}{token}", "params": _whole(body)} for id, body in rows
         ]
@@ -57,10 +58,11 @@ class AnthropicBatches:
         return made["id"]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Look for a batch by the token in its rows' ids, which only its results show.
+        """Look for a batch by the token in its rows' ids, which only the results contain.
 
-        Of https://platform.claude.com/docs/en/api/listing-message-batches, only batches of as many
-        rows that began at about that time are looked at; one that has not ended may be it.
+        Only batches with as many rows that began at about that time are examined, from
+        https://platform.claude.com/docs/en/api/listing-message-batches. If such a batch has not
+        ended, it may be the one.
         """
         is_open, query = False, "?limit=100"
         while query:
@@ -79,17 +81,17 @@ class AnthropicBatches:
         return None if is_open else []
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Look at a batch; returns where its results are once it has ended."""
+        """Check a batch; return where its results are, or `None` while it is running."""
         batch: dict[str, Any] = msgspec.json.decode((yield _request(like, f"/{id}", "GET")))
         return [id] if batch["processing_status"] == "ended" else None
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Fetch the results of a batch; a row that is not among them was not answered."""
+        """Return the results of a batch. Rows that are missing in it were not answered."""
         lines = yield _request(like, f"/{id}/results", "GET")
         return [_result(line) for line in lines.splitlines() if line.strip()]
 
     def cancel(self, like: HTTPRequest, id: str) -> Says:
-        """End a batch; what was answered by then stays."""
+        """Cancel a batch. Answers received by then are kept."""
         yield _request(like, f"/{id}/cancel", "POST")
 
 
@@ -105,7 +107,7 @@ def _whole(body: bytes) -> dict[str, Any]:
 
 
 def _may_be(batch: dict[str, Any], intent: Any) -> bool:
-    """Tell whether a batch of the list can be the one of a submission, as far as the list shows."""
+    """Return True if a batch of the list may belong to a submission, judged by the list alone."""
     if batch.get("archived_at"):
         return False  # its results are deleted
     began = datetime.fromisoformat(batch["created_at"]).timestamp()

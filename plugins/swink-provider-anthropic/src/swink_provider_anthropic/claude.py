@@ -45,7 +45,7 @@ STOP_REASONS = {
     "compaction": StopReason.PAUSE,
     "refusal": StopReason.CONTENT_FILTER,
 }
-"""https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
+"""Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 """Newer models omit the text of their thinking unless the request enables it."""
@@ -66,8 +66,10 @@ def thinking(
 
 
 def cache_ttl(cache: CacheStrategy) -> dict[str, str]:
-    """Return the field that says how long a cache lives, where the caller says: 5 minutes, or
-    an hour."""
+    """Return the field with the lifetime of the cache, if the caller set one.
+
+    The lifetime is 5 minutes or an hour.
+    """
     if cache.ttl is None:
         return {}
     return {"ttl": "5m" if cache.ttl <= FIVE_MINUTES else "1h"}
@@ -78,11 +80,10 @@ def unanswered_calls(
     asked: Callable[[dict[str, Any]], str | None],
     answered: Callable[[dict[str, Any]], str | None],
 ) -> set[int]:
-    """Return `id()` of each block that is a call of a server-side tool without its result, which an
-    API refuses.
+    """Return `id()` of each block that is a call of a server-side tool without its result.
 
-    `asked` returns the id of the call that a native block is, `answered` of the one whose
-    result it is; `None` for other blocks.
+    The API refuses such calls. `asked` returns the id of the call in a native block, `answered` the
+    id of the call whose result is in it; both return `None` for other blocks.
     """
     native = {
         id(block): block.data
@@ -99,11 +100,11 @@ def takes_system(model: Model, options: StreamOptions) -> bool:
 
 
 def placed(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put instructions behind what the user says with them, where alone the API takes them.
+    """Move instructions behind the user's message, because the API accepts them only there.
 
-    https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages: one
-    follows the user's turn, and an answer or nothing follows it. Where the user says nothing
-    beside it, the instruction is the user's turn.
+    https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages: an
+    instruction follows the user's turn and precedes an answer or the end. Without a user message
+    beside it, the instruction becomes the user's turn.
     """
     if "system" not in [turn["role"] for turn in turns]:
         return [*turns]
@@ -119,7 +120,7 @@ def placed(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_misplaced(context: Context) -> bool:
-    """Tell whether an instruction inside stands where the API does not take it."""
+    """Return True if a system message is in a place that the API does not accept."""
     roles = [
         message.role.replace("tool_result", "user") for message in folded_system(context).messages
     ]
@@ -136,8 +137,10 @@ def _as_user(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed_options(model: Model, words: list[str]) -> tuple[Notice, ...]:
-    """Return the notices of what an API made of options: each begins with the option's name and a
-    colon."""
+    """Return notices for options that an API changed.
+
+    Each text in `words` begins with the option's name and a colon.
+    """
     return tuple(
         Notice("option_changed", f"{model}: {what}", (f"options.{what.partition(':')[0]}",))
         for what in words

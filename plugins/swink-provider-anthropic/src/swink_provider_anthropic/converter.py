@@ -1,9 +1,9 @@
-"""Conversations as the Messages API wants them: https://platform.claude.com/docs/en/api/messages.
+"""Convert conversations for the Messages API: https://platform.claude.com/docs/en/api/messages.
 
 The body contains a list of messages whose content is a list of blocks, next to the system prompt
 and the tools. User and assistant messages alternate. Tool results belong to the user message and
-come first in it. Signed or encrypted blocks and the blocks of server-side tools return to the API
-unchanged and in their original position.
+come first in it. Signed or encrypted blocks and the blocks of server-side tools are sent back
+unchanged, in their original position.
 """
 
 from __future__ import annotations
@@ -65,14 +65,17 @@ IMAGES = {
     "image/png": "image/png",
     "image/webp": "image/webp",
 }
-"""https://platform.claude.com/docs/en/build-with-claude/vision"""
+"""Source: https://platform.claude.com/docs/en/build-with-claude/vision"""
 
 DOCUMENT_FIELDS = ("citations", "context")
-"""Fields of a document that its metadata may set."""
+"""Metadata fields that are sent with a document."""
 
 PDF = {"application/pdf": "application/pdf"}
 DOCUMENTS = {**PDF, "text/*": "text/plain"}
-"""https://platform.claude.com/docs/en/build-with-claude/pdf-support; only a PDF by its address."""
+"""The accepted types of documents; only a PDF may be a URL.
+
+Source: https://platform.claude.com/docs/en/build-with-claude/pdf-support
+"""
 
 
 def conversation(
@@ -81,12 +84,12 @@ def conversation(
     cache: CacheStrategy | None = None,
     native_system: bool = False,
 ) -> dict[str, Any]:
-    """Return `messages` and, where there are any, `system`, `tools`, `container`.
+    """Return `messages` and, if present, `system`, `tools`, `container`.
 
-    With a cache strategy the system prompt, the last tool and the last user turn are marked, as
-    far as the caller's own marks leave room. `native_system`: the model takes instructions inside
-    the conversation. Raises MediaError for a file that cannot be read, and ProviderFailure
-    (`unsupported`) for media that the API does not take.
+    With a cache strategy, the system prompt, the last tool and the last user turn get cache marks,
+    as far as the caller's own marks leave room. `native_system` means that the model accepts system
+    messages inside the conversation. Raises MediaError for a file that cannot be read, and
+    ProviderFailure (`unsupported`) for media that the API does not accept.
     """
     system, context = system_blocks(context)
     converter = _Converter(provider)
@@ -141,10 +144,12 @@ class _Converter(MessageConverter):
     def _content(
         self, message: Message, convert: Callable[[Block], dict[str, Any] | LeftOut]
     ) -> list[dict[str, Any]]:
-        """Convert the blocks of a message and omit text that the API rejects: empty text, and white
-        space if the message has no other text. A message without remaining blocks is omitted. White
-        space next to other text is kept, because answers contain it between cited passages and
-        newer models verify that their text returns unchanged.
+        """Convert the blocks of a message, without text that the API rejects.
+
+        The API rejects empty text, and white space if the message has no other text. A message
+        without remaining blocks is omitted. White space next to other text is kept, because answers
+        contain it between cited passages and newer models verify that their text is sent back
+        unchanged.
         """
         content = message.content
         blocks = [TextBlock(content)] if isinstance(content, str) else content
@@ -168,7 +173,7 @@ CUT_INPUT = LeftOut("a call of a server-side tool with incomplete input was not 
 
 
 def _text_of(block: Block) -> str | None:
-    """Return the text of a block that goes out as one of text; `None` for others."""
+    """Return the text of a block that is sent as text; `None` for other blocks."""
     if isinstance(block, TextBlock):
         return block.text
     if not isinstance(block, ExtensionBlock) or not isinstance(block.data, dict):
@@ -177,7 +182,7 @@ def _text_of(block: Block) -> str | None:
     return text if isinstance(text, str) else None
 
 
-# -- what the model said ---------------------------------------------------------------------
+# -- assistant messages ----------------------------------------------------------------------
 
 
 def _answered(block: Block) -> dict[str, Any] | LeftOut:
@@ -197,12 +202,12 @@ def _answered(block: Block) -> dict[str, Any] | LeftOut:
         case ThinkingBlock(signature=str(signature)):
             return {"type": "thinking", "thinking": block.thinking, "signature": signature}
         case ExtensionBlock(kind=kind) if kind == CONTAINER:
-            return SENT_ELSEWHERE  # the request names it beside the turns
+            return SENT_ELSEWHERE  # the request names it outside the turns
         case ExtensionBlock(data=dict(data)):
-            # input that was cut off is not an object, and the API takes nothing else
+            # Incomplete input is not an object, which the API requires.
             return data if isinstance(data.get("input", {}), dict) else CUT_INPUT
         case ThinkingBlock():
-            return UNSIGNED  # it is refused
+            return UNSIGNED  # the API refuses it
     return LeftOut(f"the API does not support {block.type} in assistant messages; it was not sent")
 
 
@@ -233,7 +238,7 @@ def _tool_id(id: str) -> str:
 
 
 def _container(context: Context) -> str | None:
-    """Name the container again in which the server waits for what the last answer asked."""
+    """Return the id of the container in which the server waits for tool results."""
     answers = [m for m in context.messages if isinstance(m, AssistantMessage)]
     for block in answers[-1].content if answers else ():
         if isinstance(block, ExtensionBlock) and block.kind == CONTAINER:
@@ -242,7 +247,7 @@ def _container(context: Context) -> str | None:
     return None
 
 
-# -- what the user says ----------------------------------------------------------------------
+# -- user messages ---------------------------------------------------------------------------
 
 
 def _said(block: Block) -> dict[str, Any] | LeftOut:
@@ -264,7 +269,7 @@ def _said(block: Block) -> dict[str, Any] | LeftOut:
 def _marked(
     native: dict[str, Any], block: TextBlock | ImageBlock | DocumentBlock
 ) -> dict[str, Any]:
-    """Add the caller's own mark for the cache."""
+    """Return a native block with the caller's cache mark for it."""
     mark = (block.metadata or {}).get(MARK)
     return native if mark is None else {**native, MARK: mark}
 
@@ -286,7 +291,7 @@ def _document(block: DocumentBlock) -> dict[str, Any]:
 def _source(
     source: Source, forms: Mapping[str, str], fetched: Mapping[str, str], what: str
 ) -> dict[str, Any]:
-    """Return media of one of the `forms`, or of those that the API fetches itself."""
+    """Return media of a type in `forms`; URLs of types in `fetched` are fetched by the API."""
     if isinstance(source, UrlSource):
         if media_type_of(source) is not None:
             media_form(source, fetched, what)
@@ -295,7 +300,7 @@ def _source(
         return {"type": "file", "file_id": source.id}
     media_type = media_form(source, forms, what)
     data = media_base64(source)
-    assert data is not None  # only what is elsewhere has none
+    assert data is not None  # otherwise it would be a URL or a file id
     return {"type": "base64", "media_type": media_type, "data": data.data}
 
 

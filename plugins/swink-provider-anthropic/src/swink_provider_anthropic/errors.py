@@ -29,7 +29,7 @@ TYPES = {
     "billing_error": Kind.QUOTA_EXHAUSTED,
     "not_found_error": Kind.MODEL_NOT_FOUND,
     "invalid_request_error": Kind.INVALID_REQUEST,
-    "exceed_context_size_error": Kind.CONTEXT_WINDOW_EXCEEDED,  # llama.cpp, at this address
+    "exceed_context_size_error": Kind.CONTEXT_WINDOW_EXCEEDED,  # llama.cpp with this API
     "request_too_large": Kind.INVALID_REQUEST,
     "rate_limit_error": Kind.THROTTLED,
     "overloaded_error": Kind.OVERLOADED,
@@ -38,14 +38,14 @@ TYPES = {
 }
 
 STATUSES = {409: Kind.OVERLOADED}
-"""A conflict with another request, which the vendor's own client sends again."""
+"""A conflict with another request, which the vendor's own client retries."""
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Go by wording, then by type, and let `x-should-retry` have the last word.
+    """Classify by wording, then by type; `x-should-retry` takes precedence over both.
 
-    The API sets that header where the status alone misleads: `false` on a limit that waiting
-    does not lift, `true` on a refusal that is only for now.
+    The API sets that header where the status is misleading: `false` for a limit that waiting does
+    not lift, `true` for a temporary refusal.
     """
     found = by_tables(failure, {}, WORDINGS) or by_tables(failure, TYPES, (), STATUSES)
     if found is None:

@@ -1,7 +1,8 @@
-"""Marks that say what the API is to keep in its cache, the caller's own and a strategy's.
+"""Cache marks, which tell the API up to where to cache a prompt.
 
-https://platform.claude.com/docs/en/build-with-claude/prompt-caching: each caches all before it, in
-the order of tools, system prompt and conversation.
+They come from the caller or from a cache strategy.
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching: each mark caches everything
+before it, in the order of tools, system prompt and conversation.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ CROWDED = ": the conversation has the maximum number of cache marks, so none was
 def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:
     """Mark the last user turn, the system prompt and the tools.
 
-    The caller's own marks come first, since there are four in all, and none for an hour may
-    follow one for five minutes.
+    The caller's own marks take precedence: a request may have four in all, and a mark for an hour
+    may not follow one for five minutes.
     """
     control = {"type": "ephemeral", **claude.cache_ttl(cache)}
     long = control.get("ttl") == HOUR
@@ -56,7 +57,7 @@ def own_marks(context: Context, provider: str, name: str = MARK) -> list[Any]:
 
 
 def mark_paths(context: Context, provider: str, name: str = MARK) -> list[str]:
-    """Return the paths of what `own_marks` returns."""
+    """Return the paths of the blocks and tools whose marks `own_marks` returns."""
     paths = [
         f"messages[{at}].content[{place}].metadata.{name}"
         for at, message in enumerate(context.messages)
@@ -72,13 +73,13 @@ def mark_paths(context: Context, provider: str, name: str = MARK) -> list[str]:
 
 
 def ends_marked(context: Context, name: str = MARK) -> bool:
-    """Tell whether a mark of the caller's own is on the last block of all."""
+    """Return True if the caller has marked the last block of the conversation."""
     last = [block for message in context.messages[-1:] for block in message.content[-1:]]
     return any(name in (getattr(block, "metadata", None) or {}) for block in last)
 
 
 def tell_crowded(call: Fitted, provider: str) -> None:
-    """Say that the caller's own marks keep a strategy's away from the end of the conversation."""
+    """Report that the caller's marks leave no room for a mark at the end of the conversation."""
     cache = call.options.cache
     if cache is None or cache.mode == "none" or ends_marked(call.context):
         return

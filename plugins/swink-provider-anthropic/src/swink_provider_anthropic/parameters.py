@@ -1,4 +1,6 @@
-"""Options as fields of the request: https://platform.claude.com/docs/en/api/messages/create.
+"""Convert options to fields of the request.
+
+Source: https://platform.claude.com/docs/en/api/messages/create.
 
 The rules in models.toml have already removed or changed the options that the model does not
 support.
@@ -32,7 +34,7 @@ CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
 
 def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return fields of the request."""
+    """Return the fields of the request for the options."""
     body = sent_options(knobs, model, options)
     if options.stop:
         body["stop_sequences"] = list(options.stop)
@@ -43,7 +45,7 @@ def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, 
 
 
 def _max_tokens(model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return the limit, which every request has."""
+    """Return the token limit, which every request must have."""
     rule = rule_of(model)
     how, _ = claude.thinking(options, rule.efforts)
     most = (model.info.max_output if model.info else None) or rule.most.get("max_tokens")
@@ -85,4 +87,4 @@ KNOBS: Knobs = {
     "parallel_tool_calls": _tool_choice,
     "cache": None,
 }
-"""Options and their fields; `convert` writes cache marks into the conversation."""
+"""Options and their fields; `convert` adds cache marks to the conversation."""

@@ -1,12 +1,12 @@
-"""Answers of the Messages API: frames to events.
+"""Parse answers of the Messages API: frames to events.
 
 An answer is a list of content blocks, identified by their index. Text, thinking and tool calls
 become events immediately. Every other block (server-side tools and their results, MCP, compaction,
 fallback, whatever is new) is opaque: its deltas are merged into it, and it becomes an extension
 that the converter sends back in its original position.
 
-A block is over at its `content_block_stop`, or when the next begins, which may come first. The
-answer is complete at `message_stop` alone; a `message_delta` before it says why.
+A block ends at its `content_block_stop`, or when the next block begins, whichever comes first. Only
+`message_stop` completes the answer; the `message_delta` before it contains the stop reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from swink_provider_anthropic.wire import (
 __all__ = ["CONTAINER", "MessagesParser"]
 
 CONTAINER = "container"
-"""The kind of the extension that names the container in which the server waits to go on."""
+"""The kind of the extension with the container in which the server waits for tool results."""
 
 _COUNTED = frozenset(
     {"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
@@ -42,7 +42,7 @@ _UNDERSTOOD = ("text", "thinking", "redacted_thinking", "tool_use")
 
 
 class _Opaque:
-    """A block that becomes an extension. Strings in its deltas are appended."""
+    """A block that becomes an extension. Strings in its deltas are appended to its fields."""
 
     def __init__(self, block: dict[str, Any]) -> None:
         self._block = block
@@ -65,14 +65,14 @@ class _Opaque:
             if name != "partial_json":
                 begun = self._block.get(name)
                 self._block[name] = (begun if isinstance(begun, str) else "") + text
-            elif text:  # input that does not parse stays text
+            elif text:  # input that cannot be parsed stays text
                 arguments = parse_arguments(text)
                 self._block["input"] = text if arguments is None else arguments
         return self._block
 
 
 class MessagesParser:
-    """Reads one response."""
+    """Parses one response."""
 
     def __init__(self) -> None:
         self._clear()
@@ -88,7 +88,7 @@ class MessagesParser:
         self._end = Delta()
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a frame says; frames of unknown type say nothing."""
+        """Report the content of a frame to `out`; ignore frames of unknown type."""
         data = decode_frame(frame)
         match data.type:
             case "content_block_delta":
@@ -108,11 +108,11 @@ class MessagesParser:
                 self._finish(out)
             case "error":
                 _fail(data.error, out)
-            case None if data.error is not None:  # of what stands before the API
+            case None if data.error is not None:  # an error of a server in front of the API
                 _fail(data.error, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Read an answer that was not streamed."""
+        """Parse an answer that was not streamed."""
         message = decode_message(body)
         if message.error is not None:
             _fail(message.error, out)
@@ -123,8 +123,11 @@ class MessagesParser:
     # -- the answer --------------------------------------------------------------------------
 
     def _begin(self, message: Message, out: EventWriter) -> None:
-        """Gateways send this frame twice for one answer, or splice a second answer into the body
-        of one that they lost: then the first is void, since it cannot be sent back."""
+        """Record the start of an answer; a second start discards the first one.
+
+        Gateways send this frame twice for one answer, or put a second answer into the same body
+        after they have lost the first. The first cannot be sent back, so it is discarded.
+        """
         if self._message is not None and self._message.id == message.id:
             return
         if self._begun:
@@ -173,7 +176,7 @@ class MessagesParser:
         out.finish()
 
     def _count(self, usage: dict[str, Any] | None, out: EventWriter) -> None:
-        """Figures are cumulative: the last of each holds, and one left out holds on."""
+        """Record the token counts, which are cumulative; a missing count keeps its last value."""
         if not usage:
             return
         told = {name: value for name, value in usage.items() if value is not None}
@@ -222,7 +225,7 @@ class MessagesParser:
                 self._opaque[index] = _Opaque(block)
 
     def _tool_use(self, index: Any, block: dict[str, Any], said: Block, out: EventWriter) -> None:
-        if given := block.get("input"):  # whole already, unless deltas follow
+        if given := block.get("input"):  # complete, unless deltas follow
             self._inputs[index] = msgspec.json.encode(given).decode()
         rest = {k: v for k, v in block.items() if k not in ("type", "id", "name", "input")}
         caller = rest.get("caller")

@@ -23,13 +23,14 @@ from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 __all__ = ["AnthropicProvider"]
 
 VERSION = "2023-06-01"
-"""https://platform.claude.com/docs/en/api/versioning; callers select betas with the header
-`anthropic-beta` in `headers`.
+"""The version of the API, see https://platform.claude.com/docs/en/api/versioning.
+
+Callers select betas with the header `anthropic-beta` in `headers`.
 """
 
 
 class AnthropicProvider(HTTPProvider):
-    """The Messages API, Anthropic's own or another's that speaks it."""
+    """The Messages API, from Anthropic or from another server with the same API."""
 
     features = frozenset(
         {
@@ -45,8 +46,11 @@ class AnthropicProvider(HTTPProvider):
     buffered = True
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Add that an instruction inside the conversation goes out at another place, and what
-        schemas of strict tools become."""
+        """Return the call, adapted to the API and the model.
+
+        System messages inside the conversation are moved and the schemas of strict tools are
+        converted, each with a notice.
+        """
         call = super().fit(model, context, options)
         fit_schemas(call)
         if takes_system(model, options) and is_misplaced(call.context):
@@ -56,42 +60,42 @@ class AnthropicProvider(HTTPProvider):
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body of a message's creation; see `conversation` and `parameters`.
+        """Return the body of the request; see `conversation` and `parameters`.
 
-        `extra` may hold any field of the API. Its `tools` (the server's own) come after the
-        conversation's.
+        `extra` may contain any field of the API. Its `tools` (server-side tools) come after those
+        of the conversation.
         """
         native = conversation(context, self.name, options.cache, takes_system(model, options))
         fields = parameters(self.knobs, model, options)
         if not (native.get("tools") or options.extra.get("tools")):
-            fields.pop("tool_choice", None)  # refused without tools
+            fields.pop("tool_choice", None)  # the API refuses it without tools
         return with_extra(
             options.extra,
             {**fields, **native, "model": model.id, "stream": options.transport != "buffered"},
         )
 
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
-        """Add the version of the API."""
+        """Return the request with the header for the version of the API."""
         headers = {"anthropic-version": VERSION}
         return self.json_request(self.url(model, options), payload, headers)
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the endpoint's address."""
+        """Return the URL of the endpoint."""
         return f"{self.base_url(options).removesuffix('/v1')}/v1/messages"
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add notices for schema limits that became descriptions and for replaced fields."""
+        """Return notices, also about schema limits that became descriptions or replaced fields."""
         changed = limits_in_words(options)
         if options.user is not None and options.session_id is not None:
             changed.append("session_id: not sent, because the API has one field for it and user")
         return super().notices(model, options) + changed_options(model, changed)
 
     def parser(self, model: Model) -> MessagesParser:
-        """Make a parser for one answer."""
+        """Create a parser for one answer."""
         return MessagesParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Go by the API's wording and types; see `errors`."""
+        """Classify by the API's wording and types; see `errors`."""
         return errors.classify(failure)
 
     def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:

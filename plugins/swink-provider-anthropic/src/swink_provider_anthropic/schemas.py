@@ -20,7 +20,7 @@ __all__ = ["fit_schemas", "limits_in_words", "structured"]
 MOST_STRICT_TOOLS = 20
 MOST_OPTIONAL = 24
 MOST_UNIONS = 16
-"""Of a request: fields that may be left out and fields of several types, of all strict schemas."""
+"""The maximum number, over all strict schemas of a request, of optional and of union fields."""
 
 LIMITS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
@@ -47,8 +47,9 @@ def limits_in_words(options: StreamOptions) -> list[str]:
 
 
 def fit_schemas(call: Fitted) -> None:
-    """Reject an answer schema that contains an open object. Convert the schemas of strict tools,
-    and report the tools beyond the limit, which are sent as not strict.
+    """Reject an answer schema with an open object, and convert the schemas of strict tools.
+
+    Tools beyond the limits of strict mode are sent without it, with a notice.
     """
     wanted = call.options.response_format
     if call.options.rules and isinstance(wanted, Mapping) and any(map(_is_open, _nodes(wanted))):
@@ -85,7 +86,7 @@ def fit_schemas(call: Fitted) -> None:
 
 
 def _counted(schema: Mapping[str, Any]) -> tuple[int, int]:
-    """Count the optional fields and the fields of several types."""
+    """Return the numbers of optional fields, and of fields with several types."""
     optional = unions = 0
     for node in _nodes(schema):
         optional += len(_names(node.get("properties")) - _names(node.get("required")))
@@ -97,13 +98,15 @@ _SEVERAL = (Mapping, list, tuple)
 
 
 def _names(told: Any) -> set[str]:
-    """Return the names of fields; none where a schema has something else in their place."""
+    """Return the names of fields; empty if the schema has something else in their place."""
     return {n for n in told if isinstance(n, str)} if isinstance(told, _SEVERAL) else set()
 
 
 def _is_compiled(schema: Mapping[str, Any]) -> bool:
-    """Tell whether objects are closed, references lead to no circle, and patterns do not look
-    around."""
+    """Return True if strict mode accepts a schema.
+
+    Its objects must be closed, its references not circular, and its patterns without lookaround.
+    """
     whole = inlined_schema(schema)
     return not any(
         _is_open(node) or "$ref" in node or _LOOKS_AROUND.search(str(node.get("pattern", "")))
@@ -116,7 +119,7 @@ def _is_open(node: Mapping[str, Any]) -> bool:
 
 
 def _nodes(node: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield all schemas within one, and itself."""
+    """Yield a schema and all schemas in it."""
     if isinstance(node, list):
         for item in node:
             yield from _nodes(item)

@@ -2,7 +2,7 @@
 
 https://platform.claude.com/docs/en/build-with-claude/streaming. One struct covers all frame types.
 Every field may be absent or null, and numbers may be floats, so that new frame types and fields do
-not fail. Content blocks stay dictionaries because the blocks of server-side tools return to the API
+not fail. Content blocks stay dictionaries because the blocks of server-side tools are sent back
 unchanged, including unknown fields.
 """
 
@@ -23,7 +23,7 @@ class ErrorBody(msgspec.Struct, gc=False):
 
 
 class Delta(msgspec.Struct, gc=False):
-    """A piece of a content block; in `message_delta`, how the answer ended."""
+    """A piece of a content block; in `message_delta`, the end of the answer."""
 
     type: str | None = None
     text: str | None = None
@@ -38,7 +38,7 @@ class Delta(msgspec.Struct, gc=False):
 
 
 class Block(msgspec.Struct, gc=False):
-    """A content block of a kind that is understood, at its start."""
+    """A content block of a supported type, at its start."""
 
     id: str | None = None
     name: str | None = None
@@ -51,7 +51,7 @@ class Block(msgspec.Struct, gc=False):
 
 
 class Message(msgspec.Struct, gc=False):
-    """An answer: begun in `message_start`, whole where it is not streamed."""
+    """An answer: its beginning in `message_start`, or the whole answer if it is not streamed."""
 
     id: str | None = None
     model: str | None = None

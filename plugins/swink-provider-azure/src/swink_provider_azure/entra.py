@@ -1,4 +1,4 @@
-"""Tokens of Microsoft Entra ID, by client credentials or by a managed identity.
+"""Fetch tokens of Microsoft Entra ID, by client credentials or by a managed identity.
 
 Source: the client credentials grant of RFC 6749 section 4.4 and
 https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow.
@@ -30,7 +30,7 @@ CLOUDS = {
     "login.chinacloudapi.cn": "https://cognitiveservices.azure.cn/.default",
     "login.partner.microsoftonline.cn": "https://cognitiveservices.azure.cn/.default",
 }
-"""The scope to ask for in each sovereign cloud, by its authority's host."""
+"""The scope to request in each sovereign cloud, by the authority's host."""
 SCOPE = "https://cognitiveservices.azure.com/.default"
 
 
@@ -46,7 +46,7 @@ class _Refusal(msgspec.Struct):
 
 @define(frozen=True)
 class ClientCredentials(Grant):
-    """An application that signs in with a secret. `authority` is the cloud's sign-in address."""
+    """An application that signs in with a secret. `authority` is the URL of the cloud's sign-in."""
 
     issuer: ClassVar[str] = "Entra ID"
 
@@ -57,7 +57,7 @@ class ClientCredentials(Grant):
 
     @classmethod
     def of_environment(cls, environ: Mapping[str, str] | None = None) -> ClientCredentials | None:
-        """Read `AZURE_TENANT_ID`, `_CLIENT_ID`, `_CLIENT_SECRET`, `_AUTHORITY_HOST`."""
+        """Read `AZURE_TENANT_ID`, `_CLIENT_ID`, `_CLIENT_SECRET` and `_AUTHORITY_HOST`."""
         environ = os.environ if environ is None else environ
         tenant, client, secret = (
             environ.get(f"AZURE_{name}") for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")
@@ -86,7 +86,7 @@ class ClientCredentials(Grant):
         return Token(token.access_token, token.expires_in)
 
     def error_facts(self, failure: Failure) -> None:
-        """Keep the first line of the reason that Entra ID gives."""
+        """Keep only the first line of the reason in Entra ID's response."""
         refusal = msgspec.json.decode(failure.body, type=_Refusal)
         reason = refusal.error_description or refusal.error
         failure.code = "entra"
@@ -100,7 +100,7 @@ class _ManagedIdentity(Grant):
     async def fetch(self, http: TokenHTTP) -> Token:
         try:
             token = await asyncio.to_thread(_identity_token, self.scope)
-        except Exception as error:  # azure-identity's own tree, unknown without importing it
+        except Exception as error:  # azure-identity's own exceptions, unknown without importing it
             reason = (str(error) or type(error).__name__).splitlines()[0]
             message = (
                 f"no key or client secret is set, and azure-identity returned no token: {reason}"
@@ -112,15 +112,15 @@ class _ManagedIdentity(Grant):
 
 
 def _identity_token(scope: str) -> Any:
-    """Asks azure-identity, which does all its work in the calling thread."""
-    # it warns of every place that it looked in vain; without a handler that ends on the terminal
+    """Return azure-identity's token; the call blocks."""
+    # It warns of every source without credentials; without a handler, warnings go to the terminal.
     logging.getLogger("azure.identity").addHandler(logging.NullHandler())
     with import_module("azure.identity").DefaultAzureCredential() as credential:
         return credential.get_token(scope)
 
 
 def managed_identity(environ: Mapping[str, str] | None = None) -> _ManagedIdentity | None:
-    """Return azure-identity's default credential; `None` where it is not installed."""
+    """Return azure-identity's default credential; `None` if it is not installed."""
     environ = os.environ if environ is None else environ
     try:
         installed = find_spec("azure.identity")

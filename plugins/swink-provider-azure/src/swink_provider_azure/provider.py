@@ -1,9 +1,9 @@
 """`azure/<deployment>`: OpenAI's APIs on an Azure resource.
 
-Two forms of address: with an API version `{resource}/openai/deployments/{deployment}/…`, without
-one `{resource}/openai/v1/…`, where the deployment is the body's `model`. It is called like the
-model, unless the setting `deployment` says otherwise. Credentials: a key; an
-application's secret; or whatever identity azure-identity finds. Source:
+There are two forms of URLs: with an API version `{resource}/openai/deployments/{deployment}/…`,
+without one `{resource}/openai/v1/…`, where the deployment is the body's `model`. The deployment has
+the model's name, unless the setting `deployment` names another. Credentials are a key, an
+application's secret, or an identity that azure-identity finds. Source:
 https://learn.microsoft.com/azure/ai-foundry/openai/reference and …/api-version-lifecycle.
 """
 
@@ -29,7 +29,7 @@ CODES = {"OperationNotSupported": Kind.UNSUPPORTED}
 
 
 class _Filtered(msgspec.Struct):
-    """A refused prompt whose only fact is what the filters found."""
+    """A refused prompt whose error contains only the results of the content filters."""
 
     choices: list[Any] | None = None
     error: Any = None
@@ -37,14 +37,14 @@ class _Filtered(msgspec.Struct):
 
 
 class AzureProvider(OpenAIProvider):
-    """Azure OpenAI's endpoints, of a resource that `base_url` or the environment names."""
+    """Azure OpenAI's endpoints, for the resource in `base_url` or the environment."""
 
     credential_headers = ("authorization", "api-key")
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the deployment's address, in the form that the API version decides.
+        """Return the deployment's URL, in the form that the API version requires.
 
-        The version is that of the setting `api_version`, of the address's query or of
+        The version is the setting `api_version`, or that in the base URL's query, or
         `AZURE_OPENAI_API_VERSION`.
         """
         api = self.api(model, options)
@@ -56,7 +56,7 @@ class AzureProvider(OpenAIProvider):
         if not path.endswith("/openai/v1") and "/deployments/" not in path:
             path = path.removesuffix("/openai")
             if version and api.path == "responses":
-                path = f"{path}/openai"  # the deployment is the body's `model`
+                path = f"{path}/openai"  # the body contains the deployment as `model`
             elif version:
                 deployment = self.model_path(model, _deployment(model, options))
                 path = f"{path}/openai/deployments/{deployment}"
@@ -68,7 +68,7 @@ class AzureProvider(OpenAIProvider):
         return urlunsplit(where)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Name the deployment where the model's name would be."""
+        """Return the body with the deployment in place of the model's name."""
         body = super().convert(model, context, options)
         return {**body, "model": _deployment(model, options)}
 
@@ -92,7 +92,7 @@ class AzureProvider(OpenAIProvider):
             request.headers["api-key"] = credential
 
     def error_facts(self, failure: Failure) -> None:
-        """Also read the inner error, and filters' results that come without one."""
+        """Also read the inner error, and filter results without an error."""
         super().error_facts(failure)
         try:
             body = msgspec.json.decode(failure.body, type=_Filtered)
@@ -106,7 +106,7 @@ class AzureProvider(OpenAIProvider):
             failure.message = "the prompt was refused by a content filter"
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Ask Azure's own code first."""
+        """Classify by Azure's own code first."""
         return by_tables(failure, CODES) or super().classify(failure)
 
 

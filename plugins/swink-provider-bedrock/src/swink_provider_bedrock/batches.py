@@ -1,10 +1,11 @@
-"""Bedrock's batch inference, for swink-batch: rows in S3, answered into S3, at half the price.
+"""Bedrock's batch inference, for swink-batch: rows and answers in S3, at half the price.
 
-`SWINK_BEDROCK_BATCH_S3` names a folder of a bucket (`s3://bucket/folder`) that rows and answers go
-through, and `SWINK_BEDROCK_BATCH_ROLE` the role that lets Bedrock read and write there.
+`SWINK_BEDROCK_BATCH_S3` names a folder of a bucket (`s3://bucket/folder`) for rows and answers, and
+`SWINK_BEDROCK_BATCH_ROLE` the role that lets Bedrock read and write there.
 
-Pure: each method yields the requests to send, is sent back the bodies of their answers, and returns
-what they say. Sources: https://docs.aws.amazon.com/bedrock/latest/userguide/batch-inference.html,
+The methods do no I/O: each is a generator that yields the requests to send, receives the bodies of
+the responses, and returns the parsed result. Sources:
+https://docs.aws.amazon.com/bedrock/latest/userguide/batch-inference.html,
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_CreateModelInvocationJob.html and
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html.
 """
@@ -30,7 +31,10 @@ S3_ENV = "SWINK_BEDROCK_BATCH_S3"
 ROLE_ENV = "SWINK_BEDROCK_BATCH_ROLE"
 
 S3_ENDPOINT_ENV = "AWS_ENDPOINT_URL_S3"
-"""Another address of S3, as every tool of AWS's has it; buckets are then part of the path."""
+"""The variable with another URL of S3, which all AWS tools read.
+
+Buckets are then part of the path.
+"""
 
 NAME = "swink-"
 """The beginning of a job's name, before the submission's token."""
@@ -44,9 +48,9 @@ _HOST = re.compile(r"bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?(.+)")
 
 
 class BedrockBatches:
-    """Jobs of one model, in the form of Converse. `like` would ask for a row by itself.
+    """Jobs of one model, in Converse's format. `like` is a request that would send one row.
 
-    A batch costs half of what on-demand inference does, of all models that Bedrock takes one of:
+    A batch costs half the price of on-demand inference, for all models that support batches:
     https://docs.aws.amazon.com/bedrock/latest/userguide/capacity-limits-cost-optimization.html.
     """
 
@@ -55,7 +59,7 @@ class BedrockBatches:
     share = 0.5
 
     def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]], token: str) -> Says:
-        """Put the rows into S3 and begin a job, with `token` in its name; returns its ARN."""
+        """Put the rows into S3 and start a job, with `token` in its name; return its ARN."""
         lines = b"".join(
             msgspec.json.encode({"recordId": id, "modelInput": msgspec.Raw(body)}) + b"\n"
             for id, body in rows
@@ -67,7 +71,7 @@ class BedrockBatches:
         base, model = _parts(like)
         job = {
             "jobName": name,
-            "clientRequestToken": name,  # a request that is repeated makes no second job
+            "clientRequestToken": name,  # a repeated request creates no second job
             "roleArn": _setting(ROLE_ENV),
             "modelId": unquote(model),
             "modelInvocationType": "Converse",
@@ -79,8 +83,11 @@ class BedrockBatches:
         return msgspec.json.decode(made)["jobArn"]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Look for a job by the token in its name:
-        https://docs.aws.amazon.com/bedrock/latest/APIReference/API_ListModelInvocationJobs.html."""
+        """Look for a job by the token in its name.
+
+        Source:
+        https://docs.aws.amazon.com/bedrock/latest/APIReference/API_ListModelInvocationJobs.html.
+        """
         base, _ = _parts(like)
         name = f"{NAME}{intent.token}"
         query = f"nameContains={name}"
@@ -95,7 +102,7 @@ class BedrockBatches:
         return found
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Look at a job; returns where its answers are once it has ended."""
+        """Check a job; return where its answers are, or `None` while it is running."""
         job = msgspec.json.decode((yield _job(like, id)))
         if job["status"] not in ENDED:
             return None
@@ -106,7 +113,7 @@ class BedrockBatches:
         return [f"{folder}{id.rpartition('/')[2]}/{source}.out"]
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Fetch the answers of a job; a row that is not among them was not answered."""
+        """Return the answers of a job. Rows that are missing in it were not answered."""
         found = []
         for source in sources:
             lines = yield _s3(like, source, "GET")
@@ -114,7 +121,7 @@ class BedrockBatches:
         return found
 
     def cancel(self, like: HTTPRequest, id: str) -> Says:
-        """End a job; what was answered by then stays in S3, and is not fetched."""
+        """Cancel a job. Answers received by then stay in S3 and are not fetched."""
         yield _job(like, id, "/stop", "POST")
 
 

@@ -1,9 +1,9 @@
-"""Conversations as Converse wants them.
+"""Convert conversations for Bedrock's Converse API.
 
 User and assistant messages alternate, tool results belong to the user message, and tools and system
-prompt are separate fields. Signed or encrypted blocks and the blocks of server-side tools return
-unchanged in their original position. Unsigned reasoning is omitted because some models reject it.
-Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html and the
+prompt are separate fields. Signed or encrypted blocks and the blocks of server-side tools are sent
+back unchanged, in their original position. Unsigned reasoning is omitted because some models reject
+it. Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html and the
 pages that it links to.
 """
 
@@ -55,23 +55,26 @@ __all__ = ["CHOICES", "conversation"]
 
 LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
-"""Of the 200 characters of a document's name, which a number may follow."""
+"""The most characters of a document's name that are kept.
+
+The API allows 200, and a number may be appended.
+"""
 
 CHOICES: dict[str, dict[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}
 
 RESULTS_ALONE = ("meta", "mistral")
-"""Vendors whose models want nothing beside the results of tools in a turn."""
+"""Vendors whose models accept nothing beside tool results in a turn."""
 
 WITHOUT_SYSTEM = re.compile(r"mistral\.(mistral-7b|mixtral-8x7b)|amazon\.titan-text")
 
 UNSIGNED = re.compile(r"openai\.gpt-oss")
-"""Models that refuse the signature of what was thought, which was not theirs."""
+"""Models that refuse a signature of reasoning."""
 
 VENDORS = re.compile(
     r"\b(ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshotai|nvidia|openai"
     r"|qwen|writer|zai)\."
 )
-"""The vendor of a model, from its id or ARN; unknown for an application inference profile."""
+"""Finds the vendor of a model in its id or ARN; an inference profile's ARN may have none."""
 
 RENAMED = "a document's name was changed to characters that the API accepts"
 BLANK = LeftOut("blank text, which the API refuses, was not sent")
@@ -88,12 +91,12 @@ _NAMELESS_FAILURE = "The tool failed and did not say why."
 def conversation(
     model: Model, context: Context, options: StreamOptions, provider: str
 ) -> dict[str, Any]:
-    """Return `messages` and, where there are any, `system` and `toolConfig`.
+    """Return `messages` and, if present, `system` and `toolConfig`.
 
-    With a cache strategy there are cache points after the tools, the system prompt and the last
-    user turn, as far as the model takes them and the caller's own leave room. Raises MediaError
-    for a file that cannot be read, and ProviderFailure (`unsupported`) for what Converse, or the
-    model, has no form for.
+    With a cache strategy, there are cache points after the tools, the system prompt and the last
+    user turn, as far as the model supports them and the caller's own leave room. Raises MediaError
+    for a file that cannot be read, and ProviderFailure (`unsupported`) for content that Converse or
+    the model does not support.
     """
     vendor, rule, caches = _vendor(model.id), rule_of(model), takes_points(model, options)
     system, context = system_blocks(context)
@@ -176,7 +179,8 @@ class _Converter(MessageConverter):
 
     def _tool_result(self, message: ToolResultMessage) -> list[dict[str, Any]]:
         parts = self._content(message)
-        points = [part for part in parts if "cachePoint" in part]  # which have no place within
+        # Cache points are not allowed in a tool result.
+        points = [part for part in parts if "cachePoint" in part]
         content = [part for part in parts if "cachePoint" not in part]
         result = {"toolUseId": _tool_id(message.tool_call_id), "content": content}
         if message.is_error:  # refused without content
@@ -192,7 +196,7 @@ class _Converter(MessageConverter):
         return native
 
     def _parts(self, block: Block) -> list[dict[str, Any]] | LeftOut:
-        """Return a block, and the cache point that the caller wants after it."""
+        """Return a block, and the cache point that the caller set after it."""
         part = self._part(block)
         return part if isinstance(part, LeftOut) else [part, *_point(block, self._caches)]
 
@@ -212,7 +216,7 @@ class _Converter(MessageConverter):
         return native
 
     def _name(self, block: DocumentBlock) -> str:
-        """Return a name of the characters that the API allows, another for every document."""
+        """Return a name with only characters that the API allows, different for each document."""
         source = block.source
         place: str = getattr(source, "path", "") or getattr(source, "url", "")
         words = _NOT_IN_NAME.sub(" ", _SUFFIX.sub("", block.name or PurePath(place).name))
@@ -228,19 +232,19 @@ class _Converter(MessageConverter):
 
 
 def _point(block: Block, caches: bool) -> list[dict[str, Any]]:
-    """Return the cache point that the caller wants after a block, if the model takes any."""
+    """Return the cache point that the caller set after a block, if the model supports any."""
     point = (block.metadata or {}).get("cachePoint")
     return [{"cachePoint": point}] if point is not None and caches else []
 
 
 def _apart(turn: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a turn as two, of which one has the results of tools alone."""
+    """Split a turn in two, one of which contains only tool results."""
     results = [block for block in turn["content"] if "toolResult" in block]
     others = [block for block in turn["content"] if "toolResult" not in block]
     return [{**turn, "content": part} for part in (results, others) if part]
 
 
-# -- what the model said ---------------------------------------------------------------------
+# -- assistant messages ------------------------------------------------------------------
 
 
 def _answered(block: Block, own: bool) -> dict[str, Any] | LeftOut:
@@ -301,7 +305,7 @@ def _vendor(model_id: str) -> str:
 
 
 def _declared(context: Context, turns: list[dict[str, Any]], choice: str | None) -> Iterable[Tool]:
-    """Declare tools wherever the conversation has calls; the API cannot forbid to call them."""
+    """Return the tools to declare; if the conversation has calls, the API requires them."""
     uses = [block["toolUse"] for turn in turns for block in turn["content"] if "toolUse" in block]
     called = {use["name"]: None for use in uses if use.get("type") != BY_SERVER}
     if choice == "none" and context.tools:
@@ -315,9 +319,9 @@ def _declared(context: Context, turns: list[dict[str, Any]], choice: str | None)
 
 
 def _tool(tool: Tool, provider: str, vendor: str, caches: bool) -> list[dict[str, Any]]:
-    """Return a tool, and the cache point that the caller wants after it."""
+    """Return a tool, and the cache point that the caller set after it."""
     schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
-    if vendor != "anthropic":  # Nova knows type, properties and required, and no definitions
+    if vendor != "anthropic":  # Nova supports type, properties and required, but no definitions
         schema = rewritten_schema(inlined_schema, schema)
     if tool.strict:
         schema = rewritten_schema(closed_schema, schema)

@@ -1,4 +1,4 @@
-"""Where credentials and the region come from: the caller, the environment, shared files, botocore.
+"""Find credentials and the region: from the caller, the environment, shared files or botocore.
 
 The order is the same as in the AWS SDKs: https://docs.aws.amazon.com/sdkref/latest/guide/
 standardized-credentials.html. This module reads keys from environment variables and shared files.
@@ -35,7 +35,7 @@ CONFIG_ENV, CONFIG_FILE = "AWS_CONFIG_FILE", "~/.aws/config"
 CREDENTIALS_ENV, CREDENTIALS_FILE = "AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"
 
 BEFORE_KEYS = ("role_arn", "web_identity_token_file", "sso_session", "sso_start_url")
-"""Settings of a profile that outrank keys in the same profile."""
+"""Settings of a profile that take precedence over keys in the same profile."""
 
 WEB_IDENTITY_ENV = "AWS_WEB_IDENTITY_TOKEN_FILE"
 
@@ -50,13 +50,13 @@ class _Place(NamedTuple):
 
 
 class SharedFiles:
-    """The profiles of the shared config and credentials files, read when first asked for."""
+    """The profiles of the shared config and credentials files, read on first use."""
 
     def __init__(self) -> None:
         self._read: dict[_Place, dict[str, str]] = {}
 
     def profile(self, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
-        """Return the settings of the profile in use; those of the credentials file win.
+        """Return the settings of the active profile; the credentials file takes precedence.
 
         Raises ProviderFailure (`auth`) for a named profile that neither file has, and for a file
         that cannot be read.
@@ -70,21 +70,21 @@ class SharedFiles:
 
 @define(frozen=True)
 class AccessKeys(Token):
-    """Keys to sign with."""
+    """Access keys for signing."""
 
     keys: Credentials = field(kw_only=True)
 
     @classmethod
     def of(cls, keys: Credentials, seconds: float = inf) -> AccessKeys:
-        """Return keys that are good for so many seconds."""
+        """Return keys that are valid for so many seconds."""
         return cls(keys.secret_key, seconds, keys=keys)
 
 
 @define(frozen=True)
 class SharedKeys(Grant):
-    """Keys of the profile in use, or those that botocore finds.
+    """The keys of the active profile, or those that botocore finds.
 
-    `variables` are all that begin with `AWS_`, which decide for botocore too.
+    `variables` are all environment variables that begin with `AWS_`, which botocore uses too.
     """
 
     config: Path
@@ -92,7 +92,7 @@ class SharedKeys(Grant):
     variables: tuple[tuple[str, str], ...] = field(repr=False)
 
     async def fetch(self, http: TokenHTTP) -> Token:
-        """Read the files, which may have changed, or ask botocore."""
+        """Read the files, which may have changed, or call botocore."""
         environ = dict(self.variables)
         name = _first(PROFILE_ENV, environ)
         place = _Place(name or "default", self.config, self.credentials)
@@ -103,12 +103,12 @@ class SharedKeys(Grant):
         return await asyncio.to_thread(_keys_of_botocore, name)
 
     def refuses(self, failure: Failure) -> bool:
-        """Add the 403s that say that a session is over."""
+        """Return True for a refused token, including a 403 because a session has expired."""
         return super().refuses(failure) or (failure.status == 403 and failure.type in EXPIRED)
 
 
 def access_keys(environ: Mapping[str, str] | None = None) -> AccessKeys | SharedKeys:
-    """Return the keys of the environment, or where others come from."""
+    """Return the keys of the environment, or a grant for keys from other sources."""
     environ = os.environ if environ is None else environ
     if found := _keys(environ, _KEYS_ENV):
         return AccessKeys.of(found)
@@ -118,7 +118,7 @@ def access_keys(environ: Mapping[str, str] | None = None) -> AccessKeys | Shared
 
 
 def region(files: SharedFiles, environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the region to use; `None` where neither environment nor profile has one."""
+    """Return the region; `None` if neither environment nor profile has one."""
     environ = os.environ if environ is None else environ
     return _first(REGION_ENV, environ) or files.profile(environ).get("region")
 
@@ -145,7 +145,7 @@ def _load(place: _Place, named: bool) -> dict[str, str]:
         raise _refused(f'neither {place.config} nor {place.credentials} has a profile "{name}"')
     settings = {key: value for section in sections for key, value in section.items()}
     if name in credentials:
-        if _PROFILE_KEYS[0] in credentials[name]:  # a token belongs to the key beside it
+        if _PROFILE_KEYS[0] in credentials[name]:  # a token belongs to the key in the same profile
             settings = {k: v for k, v in settings.items() if k not in _PROFILE_KEYS}
         settings.update(credentials[name])
     return settings
@@ -158,7 +158,7 @@ def _parsed(path: Path) -> configparser.ConfigParser:
     except FileNotFoundError:
         pass
     except (OSError, UnicodeDecodeError, configparser.Error) as error:
-        # the parser's own message quotes the line, which may hold a secret
+        # The parser's own message quotes the line, which may contain a secret.
         raise _refused(f"{path} cannot be read: {type(error).__name__}") from None
     return parser
 
@@ -172,11 +172,11 @@ def _botocore_credentials(profile: str | None) -> Any:
             "and AWS_SECRET_ACCESS_KEY are set, and the profile has no keys; for single sign-on, "
             "roles, containers and instances, pip install 'swink-provider-bedrock[botocore]'"
         ) from None
-    # it logs failures with their tracebacks; without a handler they end on the terminal
+    # It logs failures with tracebacks; without a handler, they go to the terminal.
     logging.getLogger("botocore").addHandler(logging.NullHandler())
     try:
         credentials = session.get_credentials()
-    except Exception as error:  # botocore's own tree, unknown without importing it
+    except Exception as error:  # botocore's own exceptions, unknown without importing it
         raise _refused(f"botocore found no credentials: {error}") from error
     if credentials is None:
         raise _refused(
@@ -190,10 +190,10 @@ def _keys_of_botocore(profile: str | None) -> AccessKeys:
     credentials = _botocore_credentials(profile)
     try:
         frozen = credentials.get_frozen_credentials()
-    except Exception as error:  # botocore's own tree, unknown without importing it
+    except Exception as error:  # botocore's own exceptions, unknown without importing it
         raise _refused(f"botocore could not renew the credentials: {error}") from error
     keys = Credentials(frozen.access_key, frozen.secret_key, frozen.token)
-    expiry = getattr(credentials, "_expiry_time", None)  # which nothing public tells
+    expiry = getattr(credentials, "_expiry_time", None)  # it has no public equivalent
     seconds = inf if expiry is None else (expiry - datetime.now(UTC)).total_seconds()
     return AccessKeys.of(keys, seconds)
 

@@ -26,13 +26,13 @@ WORDINGS = (
     ("too large for model", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("content filtering policy", Kind.CONTENT_FILTERED),
     ("model identifier is invalid", Kind.MODEL_NOT_FOUND),
-    ("on-demand throughput isn", Kind.MODEL_NOT_FOUND),  # it wants an inference profile's id
+    ("on-demand throughput isn", Kind.MODEL_NOT_FOUND),  # it wants the id of an inference profile
     ("have access to the model", Kind.MODEL_NOT_FOUND),
     ("reached the end of its life", Kind.MODEL_NOT_FOUND),
 )
 
 EXPIRED = frozenset({"ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException"})
-"""Names of a 403 error that other credentials may resolve."""
+"""Names of 403 errors that other credentials may resolve."""
 
 TYPES = {
     **dict.fromkeys(EXPIRED, Kind.AUTH),
@@ -69,18 +69,19 @@ TYPES = {
 }
 
 STATUSES = {424: Kind.NETWORK}
-"""The model failed, and the documentation says to try again."""
+"""The model failed; the documentation says to try again."""
 
 
 def error_type(text: str) -> str:
-    """Return the type that a header, a body or an exception names, in its one form.
+    """Return the error type in a header, body or exception, in its standard form.
 
-    Without the namespace around it, and with the capital that exceptions in a stream lack.
+    The namespace around it is removed, and the first letter becomes a capital, which exceptions in
+    a stream lack.
     """
     name = text.rpartition("#")[2].partition(":")[0].strip()
     return name[:1].upper() + name[1:]
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Go by wording, then by type."""
+    """Classify by wording, then by type."""
     return by_tables(failure, {}, WORDINGS) or by_tables(failure, TYPES, (), STATUSES)

@@ -5,7 +5,7 @@
     payload
     CRC32 of all before it
 
-All numbers are big endian. Source: https://smithy.io/2.0/aws/amazon-eventstream.html.
+All numbers are big-endian. Source: https://smithy.io/2.0/aws/amazon-eventstream.html.
 
 A frame is a complete message. `message` verifies its checksum and returns headers and payload;
 after a damaged message, the following ones can still be read. The prelude is verified when it
@@ -13,8 +13,8 @@ arrives, so that the decoder never waits for an invalid length. Messages of one 
 header bytes, which are decoded once and then looked up. Incomplete messages are buffered until all
 of their bytes have arrived, which keeps the cost linear for reads of any size.
 
-As JSON, which the conformance kit reads and writes them in, a message of JSON data is this data
-with the headers beside it, whose names begin with a colon; of an event, `type` stands for them.
+The conformance kit reads and writes messages as JSON. A message with JSON data becomes this data
+with the headers added, whose names begin with a colon; for an event, `type` replaces them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["EventStreamDecoder", "HeaderValue", "Message", "message"]
 HeaderValue: TypeAlias = bool | int | bytes | str | UUID
 
 HEADERS_LIMIT = 128 * 1024
-"""The most bytes of headers in a message, by the specification."""
+"""The most bytes of headers in a message that the specification allows."""
 
 _PRELUDE = struct.Struct(">III")
 _LENGTHS_SIZE = 8
@@ -52,23 +52,26 @@ _NUMBERS = {
     5: struct.Struct(">q"),
     8: struct.Struct(">q"),
 }
-"""By type: byte, short, integer, long, and timestamp in milliseconds since 1970."""
+"""Formats by type: byte, short, integer, long, and timestamp in milliseconds since 1970."""
 
 
 class Message(NamedTuple):
-    """A message's parts. The headers are shared between messages and must not be changed."""
+    """The headers and payload of a message.
+
+    Headers are shared between messages: do not change them.
+    """
 
     headers: dict[str, HeaderValue]
     payload: bytes
 
 
 def message(frame: bytes) -> Message:
-    """Return the parts of a frame that `EventStreamDecoder` made. Raises FrameError."""
+    """Return the parts of a frame from `EventStreamDecoder`. Raises FrameError."""
     return Message(*headers_and_payload(frame))
 
 
 def headers_and_payload(frame: bytes) -> tuple[dict[str, HeaderValue], bytes]:
-    """Return the same as a plain tuple, which is faster to make. Raises FrameError."""
+    """Return the same as a plain tuple, which is faster to create. Raises FrameError."""
     if crc32(frame[:-_CRC_SIZE]) != int.from_bytes(frame[-_CRC_SIZE:]):
         raise FrameError("the checksum of an event stream message is wrong")
     end = _PRELUDE_SIZE + int.from_bytes(frame[4:8])
@@ -76,7 +79,7 @@ def headers_and_payload(frame: bytes) -> tuple[dict[str, HeaderValue], bytes]:
 
 
 class EventStreamDecoder:
-    """The decoder of AWS's event stream, into frames of one message each.
+    """Decodes AWS's event stream into frames of one message each.
 
     `limit` is the longest message in bytes.
     """
@@ -84,7 +87,7 @@ class EventStreamDecoder:
     __slots__ = ("_limit", "_partial", "_wanted")
 
     binary = True
-    """Frames hold headers and checksums beside the text of their payload."""
+    """Frames contain headers and checksums besides the text of their payload."""
 
     def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
         self._limit = limit
@@ -126,13 +129,13 @@ class EventStreamDecoder:
         return frames
 
     def finish(self) -> list[bytes]:
-        """Return nothing: a message without its end cannot be verified."""
+        """Return an empty list: a message without its end cannot be verified."""
         self._partial.clear()
         return []
 
     @staticmethod
     def as_json(frame: bytes) -> bytes:
-        """Return a message as JSON. Raises ValueError for one of other data."""
+        """Return a message as JSON. Raises ValueError if its data are not JSON."""
         headers, payload = message(frame)
         if ":event-type" in headers and headers.items() >= _EVENT.items():
             headers = {"type": headers[":event-type"]}
@@ -140,7 +143,7 @@ class EventStreamDecoder:
 
     @staticmethod
     def of_json(text: bytes) -> bytes:
-        """Return the message that JSON says. Raises ValueError."""
+        """Return the message for JSON written by `as_json`. Raises ValueError."""
         data = _object(text)
         headers = {name: data.pop(name) for name in list(data) if name.startswith(":")}
         if "type" in data:
@@ -152,7 +155,7 @@ class EventStreamDecoder:
         return whole + crc32(whole).to_bytes(_CRC_SIZE)
 
     def _refuse(self, data: bytes, start: int) -> NoReturn:
-        """Raise the error of a prelude that is wrong."""
+        """Raise the error for an invalid prelude."""
         total, headers, checksum = _PRELUDE.unpack_from(data, start)
         if crc32(data[start : start + _LENGTHS_SIZE]) != checksum:
             raise FrameError("the checksum of an event stream message's prelude is wrong")

@@ -28,14 +28,14 @@ def note_guardrail(trace: dict[str, Any], out: EventWriter) -> None:
 
 
 def _acts(data: Any, name: str = "") -> Iterator[str]:
-    """Collect the actions of a guardrail's policies from its assessments."""
+    """Yield the actions of a guardrail's policies from its assessments."""
     if isinstance(data, list):
         for item in data:
             yield from _acts(item, name)
     elif isinstance(data, dict):
         action = data.get("action")
         if isinstance(action, str) and action != "NONE":
-            what = data.get("name") or data.get("type") or ""  # never what it matched
+            what = data.get("name") or data.get("type") or ""  # never the text that it matched
             yield f"{name} {what}: {action}".replace(" :", ":")
         for inner, item in data.items():
             yield from _acts(item, inner)

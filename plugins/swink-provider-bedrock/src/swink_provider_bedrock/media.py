@@ -1,4 +1,4 @@
-"""Images, documents, video and sound as Converse wants them: a format's name, and bytes or S3.
+"""Convert images, documents, video and sound for Converse: a format name, and bytes or S3 URI.
 
 The formats are those of the API: https://docs.aws.amazon.com/bedrock/latest/APIReference/
 API_runtime_ImageBlock.html, …_DocumentBlock.html, …_VideoBlock.html and …_AudioBlock.html.
@@ -20,7 +20,7 @@ from swink_core.providers import Source, media_base64, media_form, media_type_of
 __all__ = ["DOCUMENT_FIELDS", "media"]
 
 DOCUMENT_FIELDS = ("citations", "context")
-"""Fields of a document that its metadata may set."""
+"""Metadata fields that are sent with a document."""
 
 IMAGES = {
     "image/gif": "gif",
@@ -73,7 +73,7 @@ AUDIO = {
 
 
 def media(block: Block, vendor: str = "") -> dict[str, Any] | None:
-    """Return a block of media in the API's terms, a document without its name.
+    """Return a media block in the API's format; a document gets its name elsewhere.
 
     Return `None` for a block without media. Raises MediaError if a file cannot be read, and
     ProviderFailure (`unsupported`) for media that the API or the models of `vendor` do not support.
@@ -106,5 +106,5 @@ def _of(source: Source, forms: dict[str, str], what: str) -> dict[str, Any]:
             )
         return {"format": form, "source": {"s3Location": {"uri": source.url}}}
     data = media_base64(source)
-    assert data is not None  # only an address has none
+    assert data is not None  # otherwise it would be a URL
     return {"format": form, "source": {"bytes": data.data}}

@@ -1,4 +1,4 @@
-"""Options as fields of the request.
+"""Convert options to fields of the request.
 
 Converse has fields for the options that all models share and passes `additionalModelRequestFields`
 to the model unchanged; thinking is one of those. The rules in models.toml have already removed or
@@ -38,16 +38,16 @@ PLACES = {
 """The fields of options that functions convert."""
 
 ROOM_TO_ANSWER = 4096
-"""Tokens left for the answer where neither the caller nor the catalogue limits it."""
+"""Tokens for the answer besides thinking if neither the caller nor the catalogue limits it."""
 
 
 def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return fields of the request."""
+    """Return the fields of the request for the options."""
     body = sent_options(knobs, model, options)
     if options.stop:
         body.setdefault("inferenceConfig", {})["stopSequences"] = list(options.stop)
     if isinstance(options.response_format, Mapping):
-        # the API wants the schema as text
+        # the API requires the schema as text
         made = structured(options) if is_claude(model) else closed_schema(options.response_format)
         schema = json.dumps(made, ensure_ascii=False)
         structure = {"jsonSchema": {"schema": schema}}
@@ -57,7 +57,7 @@ def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, 
 
 
 def _max_tokens(model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return the limit, which a budget for thinking needs beside it."""
+    """Return the token limit, which a thinking budget requires as well."""
     budget = _thinking(model, options)[0].get("thinking", {}).get("budget_tokens")
     limit = options.max_tokens or (budget and _limit(model, budget))
     return {"inferenceConfig": {"maxTokens": limit}} if limit else {}
@@ -85,11 +85,11 @@ KNOBS: Knobs = {
     "thinking": _thought,
     "cache": None,
 }
-"""Options and their fields; `convert` writes cache points into the conversation."""
+"""Options and their fields; `convert` adds cache points to the conversation."""
 
 
 def is_claude(model: Model) -> bool:
-    """Tell whether a model is a Claude, by its id or, for a profile, by the rules."""
+    """Return True if a model is a Claude, judged by its id or, for a profile, by the rules."""
     return "claude" in model.id or rule_of(model).facts.get("thinking") == "claude"
 
 

@@ -1,4 +1,4 @@
-"""Answers of ConverseStream: messages of the event stream to events.
+"""Parse answers of ConverseStream: messages of the event stream to events.
 
 Blocks are identified by their index. Text and reasoning start with their first delta; tool calls
 and opaque blocks (server-side tools, their results, images) have a start event. The answer is
@@ -44,7 +44,7 @@ FAILED = {
     "malformed_model_output": "the model's output could not be read",
     "malformed_tool_use": "the model's call of a tool could not be read",
 }
-"""Stop reasons without an answer."""
+"""Failures for stop reasons of answers that cannot be used."""
 
 _COUNTED = frozenset(
     {
@@ -55,7 +55,7 @@ _COUNTED = frozenset(
 
 
 class _Opaque:
-    """A block that is collected and returned to the API unchanged."""
+    """A block that is collected and sent back to the API unchanged."""
 
     def __init__(self, kind: str, start: dict[str, Any]) -> None:
         self.kind = kind
@@ -95,23 +95,23 @@ class _Sealed:
 
 
 class ConverseParser:
-    """Reads one response."""
+    """Parses one response."""
 
     def __init__(self) -> None:
         self._opaque: dict[Any, _Opaque] = {}
         self._sealed: _Sealed | None = None
         self._citations: dict[Any, list[Any]] = {}
         self._has_metadata = False
-        # of the last message, if that was a delta of text; equal headers are one object
+        # of the last message, if that was a text delta; equal headers are the same object
         self._text_headers: dict[str, HeaderValue] | None = None
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a message says; events of unknown type say nothing."""
+        """Report the content of a message to `out`; ignore events of unknown type."""
         headers, body = headers_and_payload(frame)
         if headers is self._text_headers:
             try:
                 data = decode_text(body)
-            except ValueError:  # other content, or damage, of which the full decoder says more
+            except ValueError:  # other content or damage: use the full decoder, which reports it
                 self._text_headers = None
             else:
                 out.text(data.delta.text, data.contentBlockIndex)
@@ -124,7 +124,7 @@ class ConverseParser:
                 self._failed(headers, body, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Read an answer that was not streamed."""
+        """Parse an answer that was not streamed."""
         answer = decode_answer(body)
         if answer.output is None or answer.output.message is None:
             return
@@ -158,7 +158,7 @@ class ConverseParser:
                 if out.stop_reason is not None or out.failure is not None:
                     out.finish()
 
-    # -- how it ends -------------------------------------------------------------------------
+    # -- the end of the answer ---------------------------------------------------------------
 
     def _finish(self, word: str | None, out: EventWriter) -> None:
         self._unseal(out)
@@ -204,7 +204,7 @@ class ConverseParser:
         text = str(data.message or headers.get(":error-message") or "")
         if data.originalMessage:
             text = f"{text} ({data.originalMessage})"
-        if out.stop_reason is not None:  # nothing of the answer is missing
+        if out.stop_reason is not None:  # the answer is complete
             out.notice("error_after_answer", f"{kind}: {text}")
             out.finish()
             return
@@ -251,7 +251,7 @@ class ConverseParser:
         return self._sealed
 
     def _unseal(self, out: EventWriter) -> None:
-        """Write what seals a block's reasoning, when all of it has come."""
+        """Write the signature or redacted content of a reasoning block once it is complete."""
         sealed, self._sealed = self._sealed, None
         if sealed is None:
             return
@@ -267,7 +267,7 @@ class ConverseParser:
         out.end(index)
 
     def _block(self, index: int, block: dict[str, Any], out: EventWriter) -> None:
-        """Take a block of an answer that was not streamed."""
+        """Write a block of an answer that was not streamed."""
         known = msgspec.convert(block, Block)
         if known.text is not None:
             out.text(known.text, index)
@@ -289,7 +289,7 @@ class ConverseParser:
 
 
 def _joined(pieces: list[str]) -> str:
-    """Pieces are base64 each by itself; a whole one is not written anew."""
+    """Join pieces of base64, each encoded separately; a single piece is unchanged."""
     if len(pieces) == 1:
         return pieces[0]
     return base64.b64encode(b"".join(map(_decoded, pieces))).decode()
@@ -302,7 +302,7 @@ def _piece(tool: ToolUse) -> str:
 
 
 def _told(body: bytes, out: EventWriter) -> Payload:
-    """Of an error, the type in the headers is enough."""
+    """Decode the payload of an error; if that fails, the type in the headers is enough."""
     try:
         return decode_payload(body, out)
     except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError):
@@ -321,7 +321,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _billed(usage: dict[str, Any], tier: Any) -> dict[str, Any]:
-    """Return the service tier and the tokens written to the one-hour cache, for the price."""
+    """Return facts that affect the price: the service tier, and tokens in the one-hour cache."""
     rows = usage.get("cacheDetails")
     kept = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     long = sum(_number(row.get("inputTokens")) or 0 for row in kept if row.get("ttl") == "1h")

@@ -1,4 +1,4 @@
-"""Cache points: each has all before it cached.
+"""Cache points, which make the API cache everything before them.
 
 https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
 """
@@ -26,9 +26,9 @@ def takes_points(model: Model, options: StreamOptions) -> bool:
 def is_crowded(
     own: list[dict[str, Any]], cache: CacheStrategy | None, facts: Mapping[str, Any]
 ) -> bool:
-    """Tell whether the caller's own cache points leave no place for those of a strategy.
+    """Return True if the caller's cache points leave no room for those of a strategy.
 
-    Lives of several lengths have an order, which is the caller's to choose.
+    Points with different lifetimes must be in a certain order, so none are added to them.
     """
     if cache is None or cache.mode == "none":
         return False
@@ -42,7 +42,7 @@ def _point(cache: CacheStrategy, facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
-    """Add the points of a strategy, as far as the caller's own leave room."""
+    """Add the cache points of a strategy, as far as the caller's own leave room."""
     point, tools = _point(cache, facts), native.get("toolConfig", {}).get("tools", [])
     system = native.get("system", [])
     blocks = [*tools, *system, *(block for turn in native["messages"] for block in turn["content"])]

@@ -1,4 +1,4 @@
-"""`bedrock/<model>`: ConverseStream, with a bearer token or signed by an access key."""
+"""`bedrock/<model>`: ConverseStream, with a bearer token or with signed requests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = ["BedrockProvider"]
 SERVICE = "bedrock"
 
 S3_DIGEST = "x-amz-content-sha256"
-"""The header that every request to S3 has, and none to Bedrock."""
+"""A header in every request to S3, but in no request to Bedrock."""
 ERROR_TYPE_HEADER = "x-amzn-errortype"
 
 _PARTITIONS = {
@@ -59,8 +59,10 @@ _PARTITIONS = {
     "eu-isoe-": "cloud.adc-e.uk",
     "eusc-": "amazonaws.eu",
 }
-"""How the hosts of the other partitions end, by the beginning of a region: botocore's
-`endpoints.json`. All other regions are of `aws` or `aws-us-gov`."""
+"""The endings of host names in other partitions, by the beginning of a region's name.
+
+All other regions belong to `aws` or `aws-us-gov`. Source: botocore's `endpoints.json`.
+"""
 
 _HOST_REGION = re.compile(r"//(?:[^/]*\.)?bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
 
@@ -72,7 +74,7 @@ class _Error(msgspec.Struct):
 
 
 class BedrockProvider(HTTPProvider):
-    """Amazon Bedrock's runtime. `now` tells the time in UTC, which signatures carry."""
+    """Amazon Bedrock's runtime. `now` returns the time in UTC, which signatures contain."""
 
     features = frozenset(
         {
@@ -94,8 +96,11 @@ class BedrockProvider(HTTPProvider):
         self._files = SharedFiles()
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Add that cache points of the caller are left out where the model takes none, that an
-        instruction inside goes out at another place, and what schemas of strict tools become."""
+        """Return the call, adapted to the API and the model.
+
+        Cache points are omitted if the model does not support them, system messages inside the
+        conversation are moved, and the schemas of strict tools are converted; each with a notice.
+        """
         call = super().fit(model, context, options)
         if takes_system(model, options) and is_misplaced(call.context):
             what = ": a system message was moved behind the user message"
@@ -117,20 +122,21 @@ class BedrockProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body of `converse` and `converse-stream`; see `conversation`.
 
-        `extra` may hold any field of the API; its objects and its tools add to what is there.
+        `extra` may contain any field of the API; its objects and tools are merged with those of the
+        call.
         """
         native = conversation(model, context, options, self.name)
         return with_extra(options.extra, {**native, **parameters(self.knobs, model, options)})
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the address of `converse-stream`, or of `converse` for a whole answer."""
-        # a colon is not encoded, since the HTTP client would decode it after it was signed
+        """Return the URL of `converse-stream`, or of `converse` for an answer without streaming."""
+        # A colon is not encoded: the HTTP client would decode it after the request was signed.
         name = self.model_path(model, model.id, ":")
         verb = "converse" if options.transport == "buffered" else "converse-stream"
         return f"{self.base_url(options)}/model/{name}/{verb}"
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add notices for content without a field in the API."""
+        """Return notices, also for options without a field in the API."""
         changed = limits_in_words(options) if is_claude(model) else []
         facts = rule_of(model).facts if options.rules else {}
         if options.tool_choice == "none":
@@ -146,11 +152,11 @@ class BedrockProvider(HTTPProvider):
         return super().notices(model, options) + notices
 
     def parser(self, model: Model) -> ConverseParser:
-        """Make a parser for one answer."""
+        """Create a parser for one answer."""
         return ConverseParser()
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the caller's or the environment's address, or that of the region."""
+        """Return the URL from the caller or the environment, or else that of the region."""
         if options.base_url or first_set(self.info.base_url_env, environ):
             return super().base_url(options, environ)
         place = self._region("", options, environ)
@@ -168,14 +174,14 @@ class BedrockProvider(HTTPProvider):
         failure.message = body.message or body.Message
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Go by the API's wording and types; see `errors`."""
+        """Classify by the API's wording and types; see `errors`."""
         return errors.classify(failure)
 
     def credential(
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
-        """Return the bearer token of Bedrock, or what signs requests."""
-        is_s3 = S3_DIGEST in request.headers  # of a batch's rows, which take no token of Bedrock's
+        """Return Bedrock's bearer token, or a grant of access keys."""
+        is_s3 = S3_DIGEST in request.headers  # a request for a batch's rows, which must be signed
         return (None if is_s3 else self.api_key(options)) or access_keys()
 
     def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
@@ -217,5 +223,5 @@ class BedrockProvider(HTTPProvider):
 
 
 def _is_signed(name: str) -> bool:
-    """Return whether the HTTP client and proxies leave a header unchanged."""
+    """Return True if the HTTP client and proxies leave a header unchanged."""
     return name == "content-type" or name.startswith("x-amz-")

@@ -1,4 +1,4 @@
-"""Signature Version 4, AWS's way to sign a request with a secret that is not sent.
+"""Signature Version 4: AWS's method to sign a request with a secret that is not sent.
 
 A request is written in one canonical form, hashed, and the hash is signed with a key that is
 derived from the secret for one day, region and service. Source:
@@ -29,7 +29,7 @@ _UNRESERVED = "-_.~"
 
 @define(frozen=True)
 class Credentials:
-    """An access key. `token` belongs to temporary ones, `None` for others."""
+    """An access key. `token` is set only for temporary keys."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -49,8 +49,7 @@ def signed_headers(
 ) -> dict[str, str]:
     """Return the headers to add to the request: date, token and signature.
 
-    `headers` are those to sign beside them and the host's, which is taken from the URL; `now` is
-    in UTC.
+    `headers` are further headers to sign; the host is taken from the URL. `now` is in UTC.
     """
     stamp = now.strftime(TIME)
     added = {"X-Amz-Date": stamp}
@@ -144,5 +143,5 @@ def _query(query: str) -> str:
 
 
 def _once(text: str) -> str:
-    """Names and values are encoded once, whatever of them is encoded already."""
+    """Encode a name or value exactly once, even if parts of it are encoded already."""
     return quote(text, safe=f"%{_UNRESERVED}")

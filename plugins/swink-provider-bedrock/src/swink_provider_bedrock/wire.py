@@ -2,8 +2,8 @@
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html. One
 struct covers the payloads of all events. Every field may be absent or null, and numbers may be
-floats, so that new events and fields do not fail. Padding (`p`) is ignored. Blocks that return to
-the API unchanged stay dictionaries.
+floats, so that new events and fields do not fail. Padding (`p`) is ignored. Blocks that are sent
+back unchanged stay dictionaries.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ BY_SERVER = "server_tool_use"
 
 
 class Words(msgspec.Struct, gc=False):
-    """Text, and a signature where it is reasoning."""
+    """Text; for reasoning, also a signature."""
 
     text: str | None = None
     signature: str | None = None
 
 
 class Reasoning(Words):
-    """A piece of reasoning; in a whole answer its text stands one level deeper."""
+    """A piece of reasoning; in a whole answer, its text is one level deeper."""
 
     redactedContent: str | None = None
     reasoningText: Words | None = None
@@ -59,7 +59,7 @@ class ToolUse(msgspec.Struct, gc=False):
 
 
 class Bytes(msgspec.Struct, gc=False):
-    """Where an image's data stands, in base64."""
+    """The data of an image, in base64."""
 
     bytes: str | None = None
 
@@ -82,7 +82,7 @@ class Delta(msgspec.Struct, gc=False):
 
 
 class Cited(msgspec.Struct, gc=False):
-    """Text with its sources, in a whole answer."""
+    """Text with its sources, in an unstreamed answer."""
 
     content: list[Words] | None = None
     citations: list[Any] | None = None
@@ -98,7 +98,7 @@ class Block(msgspec.Struct, gc=False):
 
 
 class Router(msgspec.Struct, gc=False):
-    """Which model a prompt router chose."""
+    """The model that a prompt router selected."""
 
     invokedModelId: str | None = None
 
@@ -133,19 +133,19 @@ class Payload(Facts, gc=False):
 
 
 class Message(msgspec.Struct, gc=False):
-    """The message of the model. Blocks stay dictionaries; some return to the API unchanged."""
+    """The message of the model. Blocks stay dictionaries, because some are sent back unchanged."""
 
     content: list[dict[str, Any]] | None = None
 
 
 class Output(msgspec.Struct, gc=False):
-    """The union of outputs."""
+    """A union; one field is set."""
 
     message: Message | None = None
 
 
 class Answer(Facts, gc=False):
-    """The body of Converse."""
+    """The response body of Converse."""
 
     output: Output | None = None
 
@@ -155,7 +155,7 @@ class _Text(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class TextPayload(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """A delta of text, as most messages are, with its padding."""
+    """A text delta, as most messages are, with its padding."""
 
     contentBlockIndex: int
     delta: _Text
@@ -167,7 +167,7 @@ _decode = msgspec.json.Decoder(Payload).decode
 
 
 def decode_payload(body: bytes, out: EventWriter) -> Payload:
-    """Decode a payload; report one in which a lone surrogate was replaced.
+    """Decode a payload; add a notice if a lone surrogate was replaced.
 
     Raises msgspec.DecodeError, UnicodeDecodeError or MalformedFrame.
     """

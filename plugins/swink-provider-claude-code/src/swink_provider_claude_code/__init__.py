@@ -1,4 +1,4 @@
-"""The `claude` command as a provider: its own sign-in, its own tools, no key."""
+"""The `claude` command as a provider, with its own sign-in and tools; it needs no API key."""
 
 from swink_provider_claude_code.provider import ClaudeCodeProvider
 

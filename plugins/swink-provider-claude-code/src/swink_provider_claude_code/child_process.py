@@ -1,7 +1,7 @@
-"""Run a command in a separate process group, so that its child processes can be ended with it.
+"""Run a command in a separate process group, so that its child processes end together with it.
 
 Output is available as soon as the command writes it. The exit of the command is detected
-independently of the end of its output, because a surviving child process may hold the pipes open. A
+independently of the end of output, because a surviving child process may hold the pipes open. A
 process that leaves the group (`setsid`) survives, but it holds none of our file descriptors.
 """
 
@@ -20,17 +20,20 @@ GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 
 REAP_SECONDS = 10.0
-"""How long the system may take to end a process that was killed."""
+"""How many seconds the system may take to end a process that was killed."""
 
 LAST_SECONDS = 0.5
-"""How long the output of a process that has exited may take to come: it is in the pipe already."""
+"""How many seconds to wait for output of a process that has exited.
+
+The output is already in the pipe.
+"""
 
 HELD_BYTES = 64 * 1024
 COMPLAINT_BYTES = 4096
 
 
 class ChildProcess(asyncio.SubprocessProtocol):
-    """A running command. Iterating yields what it writes to standard output, until it exits.
+    """A running command. Iterating yields its standard output, until it exits.
 
     `complaint` is the end of standard error. `code` is the exit status (`None` while the process
     runs; negative for a signal). The caller must await `aclose()`.
@@ -38,7 +41,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
 
     @classmethod
     async def start(cls, command: Sequence[str], words: bytes = b"") -> Self:
-        """Run a command with `words` on its standard input. Raises ProviderFailure."""
+        """Start a command with `words` as its standard input. Raises ProviderFailure."""
         loop = asyncio.get_running_loop()
         try:
             _, child = await loop.subprocess_exec(cls, *command, start_new_session=True)
@@ -76,7 +79,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         return data
 
     async def aclose(self) -> None:
-        """End it and what it started, first by asking, and give everything back."""
+        """End the command and its child processes, first by a request, and close all pipes."""
         try:
             for force, seconds in ((False, GRACE_SECONDS), (True, REAP_SECONDS)):
                 if not self._exited.is_set():
@@ -85,7 +88,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
                         async with asyncio.timeout(seconds):
                             await self._exited.wait()
         finally:
-            if not self._exited.is_set():  # a second cancellation
+            if not self._exited.is_set():  # this was cancelled a second time
                 end_group(self._transport.get_pid(), force=True)
             stdin = self._transport.get_pipe_transport(0)
             if isinstance(stdin, asyncio.WriteTransport) and stdin.get_write_buffer_size():
@@ -93,7 +96,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
             self._transport.close()
 
     def _flow(self, count: int) -> None:
-        """Read no further ahead of a slow reader than `HELD_BYTES`."""
+        """Pause reading if more than `HELD_BYTES` are waiting for a slow reader."""
         self._held += count
         stdout = self._transport.get_pipe_transport(1)
         assert isinstance(stdout, asyncio.ReadTransport)
@@ -102,10 +105,10 @@ class ChildProcess(asyncio.SubprocessProtocol):
         else:
             stdout.resume_reading()
 
-    # -- what the event loop tells -----------------------------------------------------------
+    # -- called by the event loop ------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way to the process."""
+        """Store the transport of the process."""
         assert isinstance(transport, asyncio.SubprocessTransport)
         self._transport = transport
 
@@ -119,14 +122,14 @@ class ChildProcess(asyncio.SubprocessProtocol):
             self.complaint = (self.complaint + data)[-COMPLAINT_BYTES:]
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """Note the end of what it writes."""
+        """Record the end of an output stream."""
         self._open.discard(fd)
         self._moved.set()
 
     def process_exited(self) -> None:
-        """Note that it exited, and end what it left behind."""
+        """Record that the process exited, and end its remaining child processes."""
         self.code = self._transport.get_returncode()
-        if sys.platform != "win32":  # which has no groups, and may give the number away at once
+        if sys.platform != "win32":  # Windows has no groups, and may reuse the id at once
             end_group(self._transport.get_pid(), force=True)
         self._exited.set()
         self._moved.set()

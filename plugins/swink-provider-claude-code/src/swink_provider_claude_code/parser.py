@@ -1,4 +1,4 @@
-"""The output of `claude --output-format stream-json`: one JSON object a line.
+"""Parse the output of `claude --output-format stream-json`: one JSON object per line.
 
 The command runs an agent. Content arrives twice: as stream events of the Messages API, and then as
 one complete `assistant` line per content block. Blocks that were streamed are not repeated. The
@@ -58,7 +58,7 @@ class _Usage(msgspec.Struct):
     inference_geo: str | None = None
 
     def terms(self) -> dict[str, Any]:
-        """Return the facts that the price depends on, as far as the command reports them."""
+        """Return the facts that affect the price, as far as the command reports them."""
         told = {name: getattr(self, name) for name in ("service_tier", "speed", "inference_geo")}
         return {name: word for name, word in told.items() if word is not None}
 
@@ -98,28 +98,28 @@ class _Line(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Line).decode
 
 STOPS = {
-    None: StopReason.STOP,  # many versions do not say
+    None: StopReason.STOP,  # many versions omit it
     "end_turn": StopReason.STOP,
     "stop_sequence": StopReason.STOP,
-    "tool_use": StopReason.STOP,  # of a built-in tool
+    "tool_use": StopReason.STOP,  # a call of a built-in tool
     "max_tokens": StopReason.LENGTH,
     "model_context_window_exceeded": StopReason.LENGTH,
     "refusal": StopReason.CONTENT_FILTER,
     "pause_turn": StopReason.PAUSE,
 }
-"""https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
+"""Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
 
 SYNTHETIC = "<synthetic>"
-"""The model of a message that the command wrote itself, such as an error that follows as one."""
+"""The model name in a message that the command created itself, such as an error."""
 
 
 SHAPED = "StructuredOutput"
-"""The tool that the command adds where an answer has a schema."""
+"""The tool that the command adds if the call has an answer schema."""
 
 
 class StreamJsonParser:
-    """Parse one run of the command; `info` returns the catalogue entry of a model."""
+    """Parses one run of the command; `info` returns the catalogue entry of a model."""
 
     def __init__(self, info: Callable[[str], ModelInfo | None]) -> None:
         self._info = info
@@ -128,7 +128,7 @@ class StreamJsonParser:
         self._streamed: set[str] = set()
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a line says; lines of unknown type say nothing."""
+        """Report the content of a line to `out`; ignore lines of unknown type."""
         line = _decode(frame)
         if line.parent_tool_use_id is not None:
             return

@@ -1,6 +1,6 @@
 """Build the input of the command: one user message with text, images and documents.
 
-It takes the user's turns alone, so that a conversation becomes a script within one.
+The command accepts only user messages, so a conversation is written as a script in one message.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ DOCUMENTS = {"application/pdf": "application/pdf", "text/*": "text/plain"}
 
 
 def prompt_of(context: Context, provider: str, goes_on: bool) -> str | list[dict[str, Any]]:
-    """Return the last words alone, or the conversation as a script.
+    """Return the last user message alone, or the conversation as a script.
 
-    `goes_on`: the session has heard what came before the model's last word. Raises MediaError for
-    a file that cannot be read, and ProviderFailure (`unsupported`) for media that is not taken.
+    `goes_on` means that the command's session already contains the conversation before it. Raises
+    MediaError for a file that cannot be read, and ProviderFailure (`unsupported`) for media that
+    are not supported.
     """
     said = _Converter(provider).messages(context)
     if goes_on:
@@ -77,7 +78,7 @@ class _Converter(MessageConverter):
 
 
 def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Join texts that follow one another; text alone is a plain string."""
+    """Join consecutive texts; text alone becomes a plain string."""
     joined: list[dict[str, Any]] = []
     for part in parts:
         if joined and part["type"] == joined[-1]["type"] == "text":
@@ -93,11 +94,11 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _whole(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()  # half of a surrogate pair has no bytes
+    return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be encoded
 
 
 def _part(block: Block) -> dict[str, Any] | LeftOut:
-    """https://platform.claude.com/docs/en/api/messages: the command hands blocks on."""
+    """Return a part in the format of the Messages API, to which the command passes it on."""
     match block:
         case TextBlock(text):
             return _text(text)
@@ -106,7 +107,7 @@ def _part(block: Block) -> dict[str, Any] | LeftOut:
         case DocumentBlock(source):
             media_type = media_form(source, DOCUMENTS, "documents")
         case ToolCallBlock() | ThinkingBlock():
-            return SENT_ELSEWHERE  # in words, or reported
+            return SENT_ELSEWHERE  # sent as text, or reported
         case _:
             return LeftOut(f"Claude Code does not support {block.type}; it was not sent")
     if (data := media_base64(source)) is None:
@@ -121,7 +122,7 @@ def _part(block: Block) -> dict[str, Any] | LeftOut:
 
 
 def _line(message: Message) -> str:
-    """Write a message as a line of a script; instructions have become user turns."""
+    """Return a message as a line of the script; system messages are user messages by now."""
     if isinstance(message, AssistantMessage):
         said = [(call.name, json.dumps(arguments_object(call))) for call in message.tool_calls]
         calls = [f"[calls {name} {arguments}]" for name, arguments in said]

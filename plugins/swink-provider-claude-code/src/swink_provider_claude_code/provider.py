@@ -1,7 +1,7 @@
 """`claude-code/<model>`: the `claude` command as a child process.
 
-The conversation goes to its standard input, the system prompt into a file, and its answer comes
-as JSON lines on standard output. Leaving the stream ends the process and what it started.
+The conversation is passed on standard input, the system prompt in a file, and the answer is read as
+JSON lines from standard output. Closing the stream ends the process and its child processes.
 `SWINK_CLAUDE_COMMAND` names another command. Source: https://code.claude.com/docs/en/cli-reference.
 """
 
@@ -60,7 +60,7 @@ OPTIONS = {
     "disallowed_tools": "--disallowedTools",
     "max_turns": "--max-turns",
 }
-"""Settings, and the command's names for them."""
+"""Settings, and the options of the command for them."""
 
 CODES = {
     "error_max_turns": Kind.OUTPUT_TOO_LARGE,
@@ -90,11 +90,11 @@ def _effort(model: Model, options: StreamOptions) -> dict[str, Any]:
 
 
 KNOBS: Knobs = {"thinking": _effort}
-"""The options that tune an answer, as options of the command."""
+"""The sampling and output options, as options of the command."""
 
 
 class ClaudeCodeProvider(HTTPProvider):
-    """The command that is installed here, with its own sign-in and its own tools."""
+    """The command installed on this machine, with its own sign-in and its own tools."""
 
     features = frozenset(
         {"images", "documents", "assistant_images", "assistant_documents", "structured_output"}
@@ -105,7 +105,10 @@ class ClaudeCodeProvider(HTTPProvider):
     content_types = ("application/x-ndjson",)
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Hold the name of a new session to its form. Raises InvalidOption."""
+        """Return the call, adapted to the command.
+
+        Raises InvalidOption if the name of a new session is not a UUID.
+        """
         if (session := options.settings.get("session")) is not None:
             try:
                 UUID(session)
@@ -119,9 +122,10 @@ class ClaudeCodeProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the complete input of the command.
 
-        `prompt`, see `prompt_of`; `system`, the system prompt; `options` of the command by their
-        names; `arguments`, further words of the command line. The schema of an answer is that of
-        a tool's arguments, and so of an object. Raises ProviderFailure.
+        It contains `prompt`, see `prompt_of`; `system`, the system prompt; `options` of the command
+        by their names; and `arguments`, further words of the command line. The answer schema must
+        be that of an object, because it becomes the schema of a tool's arguments. Raises
+        ProviderFailure.
         """
         schema = options.response_format
         if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
@@ -140,7 +144,7 @@ class ClaudeCodeProvider(HTTPProvider):
         }
 
     def parser(self, model: Model) -> StreamJsonParser:
-        """Make a parser for one run."""
+        """Create a parser for one run."""
         return StreamJsonParser(self._info)
 
     @cached_property
@@ -152,7 +156,7 @@ class ClaudeCodeProvider(HTTPProvider):
         return self._catalog.model(self.name, id)
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Go by what the command says."""
+        """Classify by the wording of the command's messages."""
         return by_tables(failure, CODES, WORDINGS)
 
     def command(self, payload: Mapping[str, Any]) -> list[str]:
@@ -174,7 +178,7 @@ class ClaudeCodeProvider(HTTPProvider):
             )
         words = [found, "-p", "--input-format=stream-json", "--output-format=stream-json"]
         words += ["--include-partial-messages", "--verbose"]
-        # a value in the same word as the option cannot be taken for another option
+        # a value in the same word as the option cannot be mistaken for another option
         words += [
             name if v is True else f"{name}={_word(v)}" for name, v in payload["options"].items()
         ]
@@ -183,7 +187,8 @@ class ClaudeCodeProvider(HTTPProvider):
     async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
         """Run the command and yield its output. Raises ProviderFailure.
 
-        The conversation and the system prompt may be longer than a command line takes.
+        The conversation and the system prompt are not passed on the command line, which limits
+        their length.
         """
         payload = x.payload
         options = x.options
@@ -217,10 +222,10 @@ def _file(folder: str, text: str) -> str:
 
 
 def _turn(content: Any) -> bytes:
-    """Return the user message as the one line that the command reads."""
+    """Return the user message as one line of JSON, as the command reads it."""
     said = {"type": "user", "message": {"role": "user", "content": content}}
     return msgspec.json.encode(said) + b"\n"
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "replace")  # half of a surrogate pair has no bytes
+    return text.encode("utf-8", "replace")  # a lone surrogate cannot be encoded

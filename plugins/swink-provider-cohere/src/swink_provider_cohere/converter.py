@@ -1,4 +1,4 @@
-"""Conversations as Cohere's chat API wants them: https://docs.cohere.com/reference/chat.
+"""Convert conversations for Cohere's chat API: https://docs.cohere.com/reference/chat.
 
 The system prompt is the first message. Documents are a separate field, and the model cites them by
 id. An answer with tool calls contains no text: the text before the calls is the plan (`tool_plan`),
@@ -43,17 +43,17 @@ __all__ = ["conversation", "loose_tools"]
 
 IMAGES = {f"image/{kind}": f"image/{kind}" for kind in ("gif", "jpeg", "png", "webp")}
 IMAGES["image/jpg"] = "image/jpeg"
-"""https://docs.cohere.com/docs/image-inputs"""
+"""Source: https://docs.cohere.com/docs/image-inputs"""
 
 DOCUMENTS = {"text/*": "text/plain", "application/json": "application/json"}
 
 
 def conversation(context: Context, provider: str, thinks: bool) -> dict[str, Any]:
-    """Return `messages` and, where there are any, `documents`, `tools` and `strict_tools`.
+    """Return `messages` and, if present, `documents`, `tools` and `strict_tools`.
 
-    `thinks`: the model takes thinking back; one that does not has plans. Raises MediaError for a
-    file that cannot be read, and ProviderFailure (`unsupported`) for media that the API does not
-    take.
+    `thinks` means that the model accepts earlier thinking; other models accept plans. Raises
+    MediaError for a file that cannot be read, and ProviderFailure (`unsupported`) for media that
+    the API does not accept.
     """
     system, context = system_blocks(context)
     converter = _Converter(provider, thinks)
@@ -73,7 +73,7 @@ def conversation(context: Context, provider: str, thinks: bool) -> dict[str, Any
 
 
 def loose_tools(context: Context) -> list[str]:
-    """Name the tools for whose sake calls cannot be held to schemas, where that is wanted.
+    """Return the tools because of which strict mode, if requested, cannot be used.
 
     Strict mode applies to all tools of a call, and each tool needs a required parameter
     (https://docs.cohere.com/docs/structured-outputs).
@@ -96,7 +96,7 @@ class _Converter(MessageConverter):
             return [{"role": "user", "content": message.content}]
         documents = self.take(message, DocumentBlock)
         parts = self.blocks(message, _said)
-        if not parts:  # a message must say something, so a document alone is what it says
+        if not parts:  # a message cannot be empty, so a document alone is sent as its text
             parts = [{"type": "text", "text": _document_text(block)} for block in documents]
             for block in documents:
                 if block.name:
@@ -152,7 +152,7 @@ class _Converter(MessageConverter):
                 self.leave_out(block, BLANK.what)
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Convert results, and after them the images that they hold, which are the user's alone."""
+        """Convert tool results, followed by their images, which only user messages may contain."""
         images: list[Any] = []
         for message in messages:
             if shown := [_said(block) for block in self.take(message, ImageBlock)]:
@@ -171,7 +171,7 @@ class _Converter(MessageConverter):
         ]
         self.take(message, DocumentBlock)
         said = [{"type": "text", "text": words}] if words else []
-        content = [*said, *found] if found else words or "{}"  # empty text is refused
+        content = [*said, *found] if found else words or "{}"  # the API refuses empty text
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
 
 
@@ -189,7 +189,7 @@ def _arguments(call: ToolCallBlock) -> str:
 def _said(block: Block) -> dict[str, Any] | LeftOut:
     match block:
         case DocumentBlock():
-            return SENT_ELSEWHERE  # beside the messages
+            return SENT_ELSEWHERE  # sent outside the messages
         case TextBlock(text) if text.strip():
             return {"type": "text", "text": text}
         case ImageBlock(source, metadata=metadata):

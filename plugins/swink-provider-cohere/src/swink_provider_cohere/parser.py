@@ -1,8 +1,8 @@
-"""The answer of `/v2/chat`: https://docs.cohere.com/docs/streaming.
+"""Parse answers of `/v2/chat`: https://docs.cohere.com/docs/streaming.
 
-Events name what they hold: pieces of content blocks, of the plan before tool calls, of the calls,
-whole citations, and last how the answer ended. One struct stands for all of them, every field may
-be absent or null and numbers may be floats. `[DONE]` may follow.
+The type of an event states its content: a piece of a content block, of the plan before tool calls
+or of a call, a whole citation, or the end of the answer. One struct covers all events; every field
+may be absent or null and numbers may be floats. `[DONE]` may follow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from swink_core.providers import EventWriter
 __all__ = ["PLAN", "ChatParser"]
 
 PLAN = "tool_plan"
-"""Metadata of a thinking block that contains the plan before tool calls."""
+"""The metadata key of a thinking block that contains the plan before tool calls."""
 
 
 class _Content(msgspec.Struct, gc=False):
@@ -37,7 +37,11 @@ class _ToolCall(msgspec.Struct, gc=False):
 
 
 class _Message(msgspec.Struct, gc=False):
-    """In an event `content`, `tool_calls` and `citations` are one, in a whole answer lists."""
+    """A message, or a part of one.
+
+    In an event, `content`, `tool_calls` and `citations` are single objects; in a whole answer,
+    lists.
+    """
 
     content: _Content | list[_Content] | None = None
     tool_plan: str | None = None
@@ -58,7 +62,7 @@ class _Usage(msgspec.Struct, gc=False):
 
 
 class _End(msgspec.Struct, gc=False):
-    """How an answer ended: the `delta` of the last event, or a whole answer beside its message."""
+    """The end of an answer: the last event's `delta`, or a whole answer without its message."""
 
     id: str | None = None
     message: _Message | None = None
@@ -94,15 +98,15 @@ _NOTHING = _Message()
 
 
 class ChatParser:
-    """Reads one answer, streamed or whole."""
+    """Parses one answer, streamed or whole."""
 
     def __init__(self) -> None:
         self._logprobs: list[Any] = []
         self._citations: dict[str, list[Any]] = {}
-        self._run: tuple[str, Any] | None = None  # the block that takes what is noted
+        self._run: tuple[str, Any] | None = None  # the block to which metadata is added
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what an event says; events of unknown type say nothing."""
+        """Report the content of an event to `out`; ignore events of unknown type."""
         event = _decode(frame)
         end = event.delta or _End()
         message = end.message or _NOTHING
@@ -126,11 +130,11 @@ class ChatParser:
                 out.response(event.id)
             case "message-end":
                 self._finish(end, out)
-            case None if event.message:  # the content of an HTTP error, in a stream
+            case None if event.message:  # the body of an HTTP error, sent in a stream
                 out.fail(Failure("streaming", message=event.message))
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Read an answer that was not streamed."""
+        """Parse an answer that was not streamed."""
         whole = _decode_whole(body)
         message = whole.message or _NOTHING
         out.response(whole.id)
@@ -164,7 +168,7 @@ class ChatParser:
         out.tool_call(("call", index), call.id, function.name, function.arguments)
 
     def _cite(self, citations: list[dict[str, Any]], out: EventWriter) -> None:
-        """Note citations with the block that is open; each says itself which one it is about."""
+        """Add citations to the open block; each citation states which block it is about."""
         if citations:
             kind = self._run[0] if self._run else ""
             known = self._citations.setdefault(kind, [])
@@ -191,7 +195,7 @@ class ChatParser:
             what = f"the answer stopped for an unknown reason: {end.finish_reason}"
             out.notice("stop_reason", what)
         if end.finish_reason == "STOP_SEQUENCE":
-            out.response(metadata={"stop_sequence": True})  # which one it does not tell
+            out.response(metadata={"stop_sequence": True})  # the API does not say which one
         out.stop(reason or StopReason.STOP)
         out.finish()
 
@@ -199,8 +203,8 @@ class ChatParser:
 def _count(usage: _Usage, out: EventWriter) -> None:
     """Report the token counts, and the billed token counts, which are lower.
 
-    That says nothing of what a cache held, and so `cached_tokens` must not be taken off it
-    again, as `cache_read` would be.
+    The difference is not the number of cached tokens. `cached_tokens` is therefore not reported as
+    `cache_read`, which would be subtracted again.
     """
     tokens, billed = usage.tokens or _Units(), usage.billed_units or _Units()
     more = {

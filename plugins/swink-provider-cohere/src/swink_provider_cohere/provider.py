@@ -28,16 +28,22 @@ WORDINGS = (
     ("billing", Kind.QUOTA_EXHAUSTED),
     ("is not supported by the", Kind.MODEL_NOT_FOUND),
 )
-"""The API has no error codes: https://docs.cohere.com/reference/errors."""
+"""Wordings of errors, because the API has no error codes.
+
+Source: https://docs.cohere.com/reference/errors
+"""
 
 STATUSES = {402: Kind.QUOTA_EXHAUSTED, 498: Kind.AUTH, 499: Kind.CANCELLED, 501: Kind.UNSUPPORTED}
 
 CODES = {"ERROR": Kind.NETWORK, "TIMEOUT": Kind.NETWORK}
-"""Reasons to finish that are failures of the service."""
+"""Finish reasons that are failures of the service."""
 
 
 def _thinking(model: Model, options: StreamOptions) -> dict[str, Any]:
-    """https://docs.cohere.com/docs/reasoning: enabled by default."""
+    """Return the field for thinking, which is enabled by default.
+
+    Source: https://docs.cohere.com/docs/reasoning.
+    """
     if (level := options.thinking_level) is None:
         return {}
     if level is ThinkingLevel.OFF:
@@ -55,11 +61,11 @@ KNOBS: Knobs = {
     "seed": "seed",
     "thinking": _thinking,
 }
-"""Where the options that tune an answer go."""
+"""Sampling and output options, and their fields."""
 
 
 class CohereProvider(HTTPProvider):
-    """The chat API, Cohere's own or of a private deployment."""
+    """The chat API, at Cohere or in a private deployment."""
 
     features = frozenset(
         {
@@ -74,7 +80,10 @@ class CohereProvider(HTTPProvider):
     buffered = True
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Add that calls are not held to schemas of which one requires nothing."""
+        """Return the call, adapted to the API and the model.
+
+        Strict mode is dropped, with a notice, if a tool has no required parameter.
+        """
         call = super().fit(model, context, options)
         if names := loose_tools(call.context):
             what = f": strict was not sent, because no parameter is required by {', '.join(names)}"
@@ -83,7 +92,7 @@ class CohereProvider(HTTPProvider):
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body of a chat; see `conversation`. `extra` may hold any field of the API."""
+        """Return the body; see `conversation`. `extra` may contain any field of the API."""
         thinks = rule_of(model, self).takes.get("thinking") is not False
         fields = {
             **conversation(context, self.name, thinks and options.thinking_budget != 0),
@@ -95,11 +104,11 @@ class CohereProvider(HTTPProvider):
         return with_extra(options.extra, fields)
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the address of `/v2/chat`."""
+        """Return the URL of `/v2/chat`."""
         return f"{self.base_url(options).removesuffix('/v2')}/v2/chat"
 
     def parser(self, model: Model) -> ChatParser:
-        """Make a parser for one answer."""
+        """Create a parser for one answer."""
         return ChatParser()
 
     def classify(self, failure: Failure) -> Classification | None:

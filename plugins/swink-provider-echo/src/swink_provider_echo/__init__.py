@@ -1,4 +1,4 @@
-"""A provider that answers with your own words: no key, no network, the same every time."""
+"""A provider that repeats the user's words: no key, no network, and the same answer every time."""
 
 from swink_provider_echo.provider import EchoProvider
 from swink_provider_echo.script import Script, ScriptedCall

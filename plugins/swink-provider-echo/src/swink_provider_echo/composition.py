@@ -1,4 +1,4 @@
-"""Compose the whole answer before the first event goes out: a pure function of the request."""
+"""Compose the whole answer before the first event is sent: a pure function of the request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DEFAULT_TOOL: dict[str, Any] = {
     "name": "echo",
     "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
 }
-"""The tool to call if the request offers none."""
+"""The tool that is called if the request offers none."""
 
 _WORDS = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
 
@@ -51,8 +51,8 @@ def compose(
 ) -> list[AssistantMessageEvent]:
     """Return the answer to a call: its blocks, then `Done`.
 
-    Raises ProviderFailure where the tool that must be called is not offered, and where a schema
-    has no value that echo could make up.
+    Raises ProviderFailure if the tool that must be called is not offered, and if no data can be
+    generated for a schema.
     """
     text = heard_in(payload) if script.reply is None else script.reply
     calls = _scripted(payload, script)
@@ -87,14 +87,14 @@ def compose(
 
 
 def cost(script: Script) -> Cost | None:
-    """Return the cost of an answer in US dollars; `None`: computed by the prices of the model."""
+    """Return the cost in US dollars; `None` if the model's prices determine it."""
     if script.cost is None:
         return None
     return Cost(input=0.0, output=script.cost, total=script.cost)
 
 
 def count_words(text: str) -> int:
-    """Count words, which are echo's tokens."""
+    """Return the number of words, which echo counts as tokens."""
     return len(text.split())
 
 
@@ -105,7 +105,7 @@ class _ToolCall(NamedTuple):
 
 
 class _Writer:
-    """Turns texts into blocks of deltas, up to `room` words in all (`None`: no limit)."""
+    """Splits texts into blocks of deltas, up to `room` words in total (`None`: no limit)."""
 
     def __init__(self, delta: int | None, room: int | None) -> None:
         self.events: list[AssistantMessageEvent] = []
@@ -131,7 +131,7 @@ class _Writer:
             self.events += [ThinkingStart(index), *said, ThinkingEnd(index, signature)]
 
     def tool_calls(self, calls: list[_ToolCall]) -> None:
-        """Write calls whose deltas take turns, as parallel calls do on the wire."""
+        """Write calls whose deltas alternate, as those of parallel calls do in real streams."""
         written = []
         for call in calls:
             deltas = self._deltas(call.arguments)
@@ -159,7 +159,7 @@ class _Writer:
 
 
 def heard_in(payload: Mapping[str, Any]) -> str:
-    """Return the text of the last message that is not the model's own."""
+    """Return the text of the last message that is not from the model."""
     texts = [m["text"] for m in payload["messages"] if m["role"] != "assistant"]
     return texts[-1] if texts and texts[-1].strip() else NOTHING
 
@@ -192,7 +192,7 @@ def _spoken(text: str, payload: Mapping[str, Any], script: Script) -> str:
 
 
 def _tools_to_call(payload: Mapping[str, Any], script: Script) -> list[dict[str, Any]]:
-    """Choose tools; none once they have answered, unless one must be called."""
+    """Return the tools to call; none after tool results, unless a call is required."""
     offered: list[dict[str, Any]] = payload["tools"]
     choice = payload.get("tool_choice")
     if choice not in (None, "auto", "none", "required"):
@@ -242,7 +242,7 @@ def _scripted(payload: Mapping[str, Any], script: Script) -> list[_ToolCall]:
 
 
 def _made(payload: Mapping[str, Any]) -> int:
-    """Count the tool calls of the conversation."""
+    """Return the number of tool calls in the conversation."""
     return sum(len(message.get("tool_calls", ())) for message in payload["messages"])
 
 

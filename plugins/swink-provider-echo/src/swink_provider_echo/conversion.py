@@ -1,4 +1,4 @@
-"""Calls in echo's own terms: everything becomes words. An option that is not set is left out.
+"""Convert calls to the form that echo reads: everything becomes text. Unset options are omitted.
 
 {"model": "…", "extra": {…}, "max_tokens": …, "thinking": …, "stop": ["…", …], "tool_choice": "…",
  "parallel_tool_calls": …, "response_format": …,
@@ -42,7 +42,7 @@ OPTIONS = (
 
 
 class EchoConverter(MessageConverter):
-    """Writes a call as echo reads it."""
+    """Converts a call to the form that echo reads."""
 
     def payload(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the whole call as JSON data."""
@@ -56,12 +56,12 @@ class EchoConverter(MessageConverter):
         }
 
     def user(self, message: UserMessage) -> list[Any]:
-        """Put a user's words and what stands for their media on a line each."""
+        """Write a user's text and a placeholder for each medium, one per line."""
         self.blocks(message, _word)
         return [{"role": "user", "text": words_of(message.content)}]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """Keep an answer's text, its signed thinking and its tool calls."""
+        """Keep the text, the signed thinking and the tool calls of an answer."""
         self.take(message, ThinkingBlock)
         self.take(message, ToolCallBlock)
         for block in self.take(message, ExtensionBlock):
@@ -85,7 +85,7 @@ class EchoConverter(MessageConverter):
         ]
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Tell in words what the tools returned."""
+        """Describe in words the results of tools."""
         for message in messages:
             self.blocks(message, _word)
         lines = [
@@ -102,7 +102,7 @@ def _said(block: Block) -> str:
 
 
 def words_of(content: str | Sequence[Block]) -> str:
-    """Return content as text; media as `[image image/png 123 bytes]`."""
+    """Return content as text; media become `[image image/png 123 bytes]`, for example."""
     if isinstance(content, str):
         return content
     return "\n".join(word for block in content if (word := _word(block)))

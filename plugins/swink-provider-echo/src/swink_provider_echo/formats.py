@@ -1,4 +1,4 @@
-"""A string for each `format` of a JSON schema, and others of the same format for sets."""
+"""Generate strings for each `format` of a JSON schema, as many different ones as needed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _v6(number: int) -> str:
 
 
 def encoded(format: str, text: str) -> str:
-    """Return a text in base64, or in base64url for `base64url`."""
+    """Return a text in base64, or in base64url for the format `base64url`."""
     encode = urlsafe_b64encode if format == "base64url" else b64encode
     return encode(text.encode()).decode()
 
@@ -84,7 +84,7 @@ _SAME = {
 }
 
 FORMATS = {**_PLAIN, **{name: _PLAIN[other] for name, other in _SAME.items()}}
-"""By format: the string of a number from 0 on.
+"""For each format, a function that returns the string with a number, from 0.
 
-https://json-schema.org/draft/2020-12/json-schema-validation#section-7 and what pydantic adds.
+https://json-schema.org/draft/2020-12/json-schema-validation#section-7, and formats of pydantic.
 """

@@ -1,4 +1,4 @@
-"""Nodes of a JSON schema: their parts, and one node that stands for several."""
+"""Read the nodes of a JSON schema, and merge several nodes into one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Node: TypeAlias = Mapping[str, Any]
 
 
 class NoSample(ValueError):
-    """A schema of which no value can be made; the message names the place and the keyword."""
+    """No value can be generated for a schema; the message names the place and the keyword."""
 
 
 def nothing(place: str, why: str) -> NoSample:
-    """Return the error for a place in the data, from `$` on."""
+    """Return the error for a place in the data, written from `$` on."""
     return NoSample(f"no value for `{place}`: {why}")
 
 
 def resolved(reference: str, root: Node) -> Any:
-    """Return the node that a reference within a schema names; `{}` where it names none."""
+    """Return the node to which a reference within a schema points; `{}` if it does not exist."""
     target: Any = root
     for part in reference.removeprefix("#").strip("/").split("/"):
         if part:
@@ -34,13 +34,13 @@ def resolved(reference: str, root: Node) -> Any:
 
 
 def listed(node: Node, keyword: str) -> list[Any]:
-    """Return the list of a keyword; an empty one without it."""
+    """Return the list of a keyword; empty if it is missing."""
     value = node.get(keyword)
     return value if isinstance(value, list) else []
 
 
 def size(node: Node, keyword: str, otherwise: int = 0) -> int:
-    """Return the count of a keyword, or another one without it."""
+    """Return the number of a keyword, or `otherwise` if it is missing."""
     value = node.get(keyword)
     return int(value) if isinstance(value, int | float) else otherwise
 
@@ -65,11 +65,11 @@ _IMPLIED = {
     "exclusiveMaximum": "number",
     "multipleOf": "number",
 }
-"""The type of a node that states none, by a keyword that applies to that type alone."""
+"""The type of a node without a type, by a keyword that applies only to this type."""
 
 
 def property_of(node: Node, name: str) -> Any:
-    """Return the node of an object's property."""
+    """Return the node of a property of an object."""
     if name in (named := node.get("properties", {})):
         return named[name]
     for pattern, part in node.get("patternProperties", {}).items():
@@ -79,7 +79,7 @@ def property_of(node: Node, name: str) -> Any:
 
 
 def item(node: Node, at: int) -> Any:
-    """Return the node of an array's item."""
+    """Return the node of an item of an array."""
     items = node.get("items", True)
     if at < len(prefix := listed(node, "prefixItems")):
         return prefix[at]
@@ -89,7 +89,7 @@ def item(node: Node, at: int) -> Any:
 
 
 def is_of(kinds: Any, value: Any) -> bool:
-    """Tell whether a value is of a node's `type`; `None` allows any."""
+    """Return True if a node's `type` allows a value; `None` allows any value."""
     if kinds is None:
         return True
     stated = kinds if isinstance(kinds, list) else [kinds]
@@ -103,20 +103,20 @@ _NAMES = {bool: "boolean", str: "string", list: "array", dict: "object", type(No
 
 
 def has(pattern: str, text: str) -> bool:
-    """Tell whether a pattern is found in a text; one that Python cannot read is found in none."""
+    """Return True if a pattern matches in a text; False if Python cannot parse the pattern."""
     try:
         return re.search(pattern, text) is not None
     except re.error:
         return False
 
 
-# -- one node for several ------------------------------------------------------------------------
+# -- merging nodes -------------------------------------------------------------------------------
 
 _ANNOTATIONS = {"title", "description", "examples", "deprecated", "readOnly", "writeOnly"}
 
 
 def joined(nodes: Sequence[Any]) -> Any:
-    """Return a node that allows only what all of several nodes allow."""
+    """Return a node that allows exactly the values that all of the nodes allow."""
     if any(node is False for node in nodes):
         return False
     telling = [n for n in nodes if isinstance(n, Mapping) and n.keys() - _ANNOTATIONS]
@@ -160,4 +160,4 @@ _JOINS: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }
-"""How two values of a keyword become one; of the other keywords, the first value is kept."""
+"""How two values of a keyword are merged; of other keywords, the first value is kept."""

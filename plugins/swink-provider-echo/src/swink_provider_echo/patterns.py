@@ -1,9 +1,9 @@
-"""Strings that match a regular expression, made by walking its parse tree.
+"""Generate strings that match a regular expression, by walking its parse tree.
 
-In the first tries, each choice (a branch, a character of a class) is a digit of one number, so
-that different numbers give different strings; in the others, choices come from a seeded generator.
+In the first tries, each choice (a branch, a character of a class) is a digit of one number, so that
+different numbers give different strings; in the others, choices come from a seeded generator.
 Optional parts are left out unless the string would be too short. The walk skips anchors and
-lookarounds: `re.search` has the last word on the whole string.
+lookarounds; `re.search` then checks the whole string.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["matching"]
 
 STEADY_TRIES = 40
 MOST_TRIES = 200
-"""Strings that are tried: so many by number, and so many in all."""
+"""The most strings that are tried: this many by number, and this many in total."""
 
 WIDEST = 256
-"""Characters of a range that are considered."""
+"""The most characters of a range that are considered."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _USUAL = f"{_LETTERS}{_LETTERS.upper()}0123456789 _-.,:;!?@#%&*+/=()[]{{}}<>|~^$'\"`\\"
@@ -31,7 +31,7 @@ _NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
 
 
 def matching(pattern: str, shortest: int, longest: float, number: int) -> str:
-    """Return string number `number` that matches, of `shortest` to `longest` characters.
+    """Return the matching string with this number, of `shortest` to `longest` characters.
 
     Raises ValueError with the reason for a pattern that cannot be satisfied.
     """
@@ -59,7 +59,7 @@ def _tries(tree: Any, source: str, shortest: int, longest: float, number: int) -
         writer = _Writer(choices, spare)
         text = writer.written(tree)
         missing = shortest - len(text)
-        if missing > 0 and writer.spare > 0:  # no part repeats any further
+        if missing > 0 and writer.spare > 0:  # no part can be repeated any more
             text += "a" * missing
         yield text
         if missing > 0:
@@ -76,25 +76,25 @@ def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
 
 
 class _Digits:
-    """Choices that are the digits of a number."""
+    """Choices taken from the digits of a number."""
 
     def __init__(self, number: int) -> None:
         self._number = number
 
     def pick(self, count: int) -> int:
-        """Return the next choice of `count`."""
+        """Return the next choice: a number below `count`."""
         self._number, picked = divmod(self._number, count)
         return picked
 
 
 class _Chance:
-    """Choices of a generator of pseudo-random numbers, the same every time."""
+    """Choices from a pseudo-random generator with a fixed seed."""
 
     def __init__(self, seed: str) -> None:
         self._random = Random(seed)
 
     def pick(self, count: int) -> int:
-        """Return the next choice of `count`."""
+        """Return the next choice: a number below `count`."""
         return self._random.randrange(count)
 
 
@@ -102,7 +102,7 @@ _Choices = _Digits | _Chance
 
 
 class _Writer:
-    """Writes one string, with at most `spare` repetitions beyond the pattern's minimum."""
+    """Generates one string, with at most `spare` repetitions beyond the pattern's minimum."""
 
     def __init__(self, choices: _Choices, spare: int) -> None:
         self.spare = spare
@@ -110,34 +110,34 @@ class _Writer:
         self._groups: dict[int, str] = {}
 
     def written(self, tree: Iterable[tuple[Any, Any]]) -> str:
-        """Return the string of a part of a pattern."""
+        """Return a string for a part of a pattern."""
         return "".join(_WRITERS[code](self, value) for code, value in tree if code in _WRITERS)
 
     def one_of(self, items: Iterable[tuple[Any, Any]]) -> str:
-        """Return a character of a class."""
+        """Return a character of a character class."""
         fitting = _characters(tuple(items))
         return fitting[self._choices.pick(len(fitting))] if fitting else ""
 
     def branch(self, value: tuple[Any, list[Any]]) -> str:
-        """Return the string of one of several branches."""
+        """Return a string for one of several branches."""
         return self.written(value[1][self._choices.pick(len(value[1]))])
 
     def group(self, value: tuple[int | None, int, int, Any]) -> str:
-        """Return the string of a group, and remember it under its number."""
+        """Return a string for a group, and store it under the group's number."""
         text = self.written(value[3])
         if value[0] is not None:
             self._groups[value[0]] = text
         return text
 
     def repeated(self, value: tuple[int, int, Any]) -> str:
-        """Return a part as often as it must be, and what is spare."""
+        """Return a part as often as required, plus spare repetitions."""
         least, most, tree = value
         more = min(self.spare, most - least)
         self.spare -= more
         return "".join(self.written(tree) for _ in range(least + more))
 
     def remembered(self, number: int) -> str:
-        """Return the string of an earlier group."""
+        """Return the string stored for an earlier group."""
         return self._groups.get(number, "")
 
     def conditional(self, value: tuple[int, Any, Any]) -> str:
@@ -174,7 +174,7 @@ _CATEGORIES = {
 
 @lru_cache(maxsize=1024)
 def _characters(items: tuple[tuple[Any, Any], ...]) -> str:
-    """Return characters that a class takes: letters and digits first, named ones before others."""
+    """Return the characters of a class: letters and digits first, explicit ones before others."""
     is_negated = items[0][0] is codes.NEGATE
     parts = items[1:] if is_negated else items
     named = "" if is_negated else "".join(map(_named, parts))

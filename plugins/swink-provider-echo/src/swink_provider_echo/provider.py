@@ -1,4 +1,4 @@
-"""The provider: takes its directions, then plays the composed answer in time."""
+"""The echo provider: reads the script, composes the answer, and yields its events in time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 class EchoProvider:
-    """Answer with the last user message, or follow a `Script`."""
+    """Answers with the last user message, or follows a `Script`."""
 
     api_level: ClassVar[int] = 1
     features = frozenset(
@@ -61,14 +61,14 @@ class EchoProvider:
     def convert_messages(
         self, model: Model, context: Context, options: StreamOptions
     ) -> dict[str, Any]:
-        """Return the conversation as words, and the options; see `conversion`."""
+        """Return the conversation as text, and the options; see `conversion`."""
         return self._converter.payload(model, folded_system(context), options)
 
     @hookimpl
     def stream(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterator[AssistantMessageEvent]:
-        """Answer; nothing in it is left to chance."""
+        """Return the events of the answer, which are always the same for the same call."""
         return self._events(model, context, options, call)
 
     async def _events(
@@ -107,7 +107,7 @@ class EchoProvider:
 async def _played(
     events: list[AssistantMessageEvent], script: Script, call: Call
 ) -> AsyncGenerator[AssistantMessageEvent, None]:
-    """Says the events in time, to the end or to where they are to break off."""
+    """Yield the events in time, to the end or to the point where the script stops."""
     fails = script.fails and (
         script.fail_attempts is None or call.attempt.number <= script.fail_attempts
     )
@@ -119,7 +119,7 @@ async def _played(
         await call.clock.sleep(script.first_delay)
     for event in events[:position]:
         if isinstance(event, _DELTAS):
-            # one turn of the event loop for each at least, as a network would take
+            # Each event takes at least one turn of the event loop, as with a network.
             await call.clock.sleep(script.delay)
         yield event
     if breaks_at is None:
@@ -129,11 +129,11 @@ async def _played(
             yield end
         yield _failed(events, position, script, call, fails)
     else:
-        await asyncio.get_running_loop().create_future()  # until someone gives up
+        await asyncio.get_running_loop().create_future()  # wait until the caller gives up
 
 
 def _position(events: list[AssistantMessageEvent], deltas: int) -> int:
-    """Return the index of the first event after so many deltas, `Done` at the latest."""
+    """Return the index of the first event after so many deltas, at most that of `Done`."""
     said = 0
     for position, event in enumerate(events[:-1]):
         if said == deltas:
@@ -155,7 +155,7 @@ def _missing_ends(
 def _failed(
     events: list[AssistantMessageEvent], position: int, script: Script, call: Call, fails: bool
 ) -> Error:
-    """Report the scripted failure, or else the cut, with the usage so far if there was any."""
+    """Return the scripted failure, or else that of a cut stream, with the usage so far."""
     said = "".join(event.delta for event in events[:position] if isinstance(event, _DELTAS))
     done = events[-1]
     usage = None
@@ -184,7 +184,7 @@ def _failed(
 
 
 def _terminal(done: AssistantMessageEvent, call: Call) -> AssistantMessageEvent:
-    """Return `Done`, or the `Error` that a stop reason of no success means."""
+    """Return `Done`, or the `Error` for a stop reason that is not a success."""
     if not isinstance(done, Done) or done.stop_reason not in _FAILURES:
         return done
     failure = Failure(

@@ -1,8 +1,9 @@
-"""JSON data that fits a JSON schema, made from a text, the same every time.
+"""Generate JSON data for a JSON schema from a text, the same data every time.
 
-A node is merged with what it refers to (`$ref`, `allOf`), then made by its type. Optional parts are
-filled in near the root; deeper, or once the data has grown, only what is required, by the
-alternative of the least height, so that every type that has a finite value comes to an end.
+A node is merged with the nodes that it refers to (`$ref`, `allOf`), and a value of that type is
+generated. Optional parts are included near the root. Deeper, or once the data has grown, only
+required parts are, by the alternative with the least depth, so that recursion ends for every type
+that has a finite value.
 
 https://json-schema.org/draft/2020-12/json-schema-validation
 """
@@ -35,25 +36,25 @@ from swink_provider_echo.sizes import is_within, number_of, text_of
 __all__ = ["NoSample", "sample"]
 
 DEEPEST = 6
-"""Levels of a schema whose optional parts are filled in."""
+"""The levels of a schema in which optional parts are included."""
 
 PLENTY = 1_000
-"""Values after which optional parts are left out."""
+"""The number of values after which optional parts are left out."""
 
 MOST = 100_000
-"""Values, items of an array, and characters of a string that are made at most."""
+"""The most values, items of an array, and characters of a string that are generated."""
 
 HIGHEST = 64
-"""Levels that required parts alone may need."""
+"""The most levels that required parts may need."""
 
 
 def sample(schema: Node, text: str) -> Any:
-    """Make up data for a schema. Strings are `text` and numbers are its word count, if bounds,
-    lengths, formats and patterns allow it.
+    """Generate data for a schema.
 
-    `not`, `if`, `contains`, `dependentRequired` and `dependentSchemas` are read over: data may
-    break them. Raises NoSample where a pattern cannot be satisfied, bounds exclude each other, or
-    a type holds itself without end.
+    Strings are `text` and numbers are its word count, if bounds, lengths, formats and patterns
+    allow it. `not`, `if`, `contains`, `dependentRequired` and `dependentSchemas` are ignored: the
+    data may violate them. Raises NoSample if a pattern cannot be satisfied, bounds exclude each
+    other, or a type contains itself without end.
     """
     try:
         return _Sampler(schema, text).value(schema, 0, 0, "$")
@@ -62,14 +63,14 @@ def sample(schema: Node, text: str) -> Any:
 
 
 class _Sampler:
-    """Makes data for one schema, whose nodes it keeps merged."""
+    """Generates data for one schema; merged nodes are cached."""
 
     def __init__(self, root: Node, text: str) -> None:
         self._root = root
         self._text = text
         self._words = len(text.split())
         self._made = 0
-        # by the identity of a node, which is kept beside so that no other node takes it over
+        # By the id() of a node, which is stored too, so that no other node gets the same id().
         self._merged: dict[int, tuple[Node, Any]] = {}
         self._choices: dict[int, list[Any]] = {}
         self._within: dict[tuple[int, int], bool] = {}
@@ -77,14 +78,16 @@ class _Sampler:
     # -- nodes ---------------------------------------------------------------------------------
 
     def _plain(self, node: Any, within: tuple[int, ...] = ()) -> Any:
-        """Return a node merged with what it refers to: a mapping without `$ref` and `allOf`, or a
-        boolean."""
+        """Return a node merged with the nodes that it refers to.
+
+        The result is a mapping without `$ref` and `allOf`, or a boolean.
+        """
         if not isinstance(node, Mapping):
             return node is not False
         key = id(node)
         if key not in self._merged:
             if key in within:
-                return False  # it only refers to itself
+                return False  # it refers only to itself
             inner = (*within, key)
             parts = [{k: v for k, v in node.items() if k not in ("$ref", "allOf")}]
             if isinstance(reference := node.get("$ref"), str):
@@ -94,8 +97,10 @@ class _Sampler:
         return self._merged[key][1]
 
     def _alternatives(self, node: Node) -> list[Any]:
-        """Return the alternatives of a plain node, each merged with what stands beside them; none
-        for a node that has none."""
+        """Return the alternatives of a merged node, each merged with the node's other keywords.
+
+        The list is empty for a node without alternatives.
+        """
         key = id(node)
         if key not in self._choices:
             keyword = next((k for k in ("anyOf", "oneOf") if listed(node, k)), None)
@@ -111,7 +116,7 @@ class _Sampler:
         return self._choices[key]
 
     def _fits(self, node: Any, height: int) -> bool:
-        """Tell whether a node has a value of no more than so many levels."""
+        """Return True if a node has a value of at most so many levels."""
         plain = self._plain(node)
         if not isinstance(plain, Mapping):
             return bool(plain)
@@ -138,13 +143,13 @@ class _Sampler:
         return all(self._fits(part, height - 1) for part in parts)
 
     def _height(self, node: Any) -> int:
-        """Return the levels of the lowest value of a node."""
+        """Return the number of levels of the least deep value of a node."""
         return next((h for h in range(HIGHEST) if self._fits(node, h)), HIGHEST)
 
     # -- values --------------------------------------------------------------------------------
 
     def value(self, node: Any, depth: int, number: int, place: str) -> Any:
-        """Return value number `number` of a node, from 0 on."""
+        """Return value number `number` of a node, counted from 0."""
         self._made += 1
         if self._made > MOST:
             raise nothing(place, f"it needs more than {MOST} values")
@@ -170,8 +175,10 @@ class _Sampler:
         return depth > DEEPEST or self._made > PLENTY
 
     def _chosen(self, alternatives: list[Any], depth: int, number: int, place: str) -> Any:
-        """Return the value of the first alternative that has one left, or, where the data is deep,
-        of the lowest."""
+        """Return a value of the first alternative that has a value with this number.
+
+        If the data is deep, the least deep alternative is used.
+        """
         if self._is_full(depth):
             alternatives = sorted(alternatives, key=self._height)
         refused = nothing(place, "no alternative has a value")
@@ -189,7 +196,7 @@ class _Sampler:
         raise refused
 
     def _count(self, node: Any) -> float:
-        """Return the number of different values of a node; infinity where it is not known."""
+        """Return the number of different values of a node; infinity if it is unknown."""
         if not isinstance(node, Mapping) or "const" in node:
             return 1 if isinstance(node, Mapping) else math.inf
         if enum := listed(node, "enum"):
@@ -234,12 +241,12 @@ class _Sampler:
         return data
 
     def _new_name(self, node: Node, number: int, place: str) -> str:
-        """Return a name that fits `propertyNames` and the first of `patternProperties`."""
+        """Return a name that matches `propertyNames` and the first of `patternProperties`."""
         names = [self._plain(node.get("propertyNames", True))]
         names += [{"pattern": pattern} for pattern in node.get("patternProperties", {})][:1]
         described = joined(names)
         if not described:
-            return str(number + 1)  # also a number, for maps whose keys are numbers
+            return str(number + 1)  # also valid for maps whose keys are numbers
         named: str = self.value({**described, "type": "string"}, 0, number, f"{place}.*")
         return named
 
@@ -298,7 +305,8 @@ class _Sampler:
 
     def _matching(self, pattern: str, shortest: int, longest: int, number: int, place: str) -> str:
         why: ValueError | None = None
-        for least in dict.fromkeys((max(shortest, 1), shortest)):  # empty if nothing else matches
+        # Empty only if nothing else matches.
+        for least in dict.fromkeys((max(shortest, 1), shortest)):
             try:
                 return matching(pattern, least, longest, number)
             except ValueError as error:
@@ -306,7 +314,7 @@ class _Sampler:
         raise nothing(place, f"pattern {pattern!r}: {why}") from why
 
     def _takes(self, node: Node, value: Any) -> bool:
-        """Tell whether a default is of the type and within the bounds that stand beside it."""
+        """Return True if a default has the type and is within the bounds of the node."""
         if alternatives := self._alternatives(node):
             return any(self._takes(a, value) for a in alternatives if isinstance(a, Mapping))
         if not is_of(node.get("type"), value):

@@ -1,8 +1,8 @@
-"""The scripts of echo: by the model's name, and by `settings={"script": …}` on top of that.
+"""The scripts of echo: selected by the model's name, and modified by `settings={"script": …}`.
 
-A name is a row of `MODELS`; those that fail or stall take `-after-N`, for N deltas:
-`echo/fail-throttled-after-3`. The setting is one script, or a list of them for the requests of a
-client.
+The names are in `MODELS`. Names of models that fail or stall may end in `-after-N`, to do so after
+N deltas: `echo/fail-throttled-after-3`. The setting is one script, or a list of scripts for
+consecutive requests of a client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONG = 2_000
 SLOW = 0.05
 
 MOST_LISTS = 1_000
-"""Lists of scripts of which the next one is remembered."""
+"""The most lists of scripts for which the position is remembered."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -32,10 +32,10 @@ _Counted = Literal["input", "output", "cache_read", "cache_write", "reasoning", 
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool call to make: also of a tool that is not offered.
+    """A tool call to make; the tool need not be offered.
 
-    `arguments` are JSON data, or raw text, which may be broken. Without an `id`, echo numbers its
-    calls.
+    `arguments` are JSON data, or raw text, which may be invalid JSON. Without an `id`, echo numbers
+    its calls.
     """
 
     name: str
@@ -44,28 +44,30 @@ class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to answer. Every field may be given in `settings={"script": {…}}`.
+    """Describes the answer to give. Every field may be given in `settings={"script": {…}}`.
 
-    **What it says.** `reply` is the answer, used unchanged; `words` repeats the answer until it has
-    so many. `think` thinks first; a string is the thought. `json` answers in JSON, `silent` not at
-    all.
+    **Content.** `reply` is the answer, used unchanged; `words` repeats the answer until it has this
+    many words. `think` adds thinking before the answer; a string is its text. `json` answers in
+    JSON; `silent` gives an empty answer.
 
-    **What it calls.** `tool` calls a tool (true: the first offered), `parallel` all offered ones,
-    with `arguments` as JSON data or as raw text, until a tool's result has come. `calls` are made
-    each time, in parallel, after the `reply` if there is one.
+    **Tool calls.** `tool` calls a tool (true: the first one offered), `parallel` all offered tools,
+    with `arguments` as JSON data or as raw text, until the conversation has a tool result. `calls`
+    are made each time, in parallel, after the `reply` if there is one.
 
-    **How it ends.** `stop` ends with that reason. `usage` replaces the counted words, and `cost` is
-    in US dollars (`None`: by the prices of the model, which are 0). `fail` fails with that kind, or
-    as the kind that `fail_status` means, after `fail_after` deltas, in the first `fail_attempts`
-    attempts (`None`: in all), with `fail_message`, asking for `retry_after` seconds. `cut_after`
-    ends the stream after so many deltas, incomplete. `stall_after` falls silent after so many.
+    **End.** `stop` ends the answer with that reason. `usage` replaces the counted words, and `cost`
+    is in US dollars (`None`: by the prices of the model, which are 0). `fail` fails with that kind,
+    or with the kind for the HTTP status `fail_status`, after `fail_after` deltas, in the first
+    `fail_attempts` attempts (`None`: in all), with the message `fail_message` and `retry_after` in
+    seconds. `cut_after` ends the stream after so many deltas, incomplete. `stall_after` stops
+    sending after so many deltas.
 
-    **When.** `delta` is the characters of a delta (`None`: one word), `delay` the seconds before
-    each, `first_delay` those before the answer begins, by the client's clock.
+    **Timing.** `delta` is the number of characters in a delta (`None`: one word), `delay` the
+    seconds before each delta, `first_delay` the seconds before the answer begins, by the client's
+    clock.
 
-    **Which request.** In a list of scripts, `match` is a regular expression: its script answers
-    every request whose last message it matches somewhere. Each of the other scripts answers one
-    request, in order. Retries of a request get the same script.
+    **Selection.** In a list of scripts, `match` is a regular expression: its script answers every
+    request in whose last message it matches. Each of the other scripts answers one request, in
+    order. Retries of a request get the same script.
     """
 
     match: str | None = None
@@ -95,7 +97,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def fails(self) -> bool:
-        """Whether it ends in a failure, in some attempt at least."""
+        """Whether the script ends in a failure, at least in some attempts."""
         return self.fail is not None or self.fail_status is not None
 
 
@@ -118,17 +120,18 @@ _AFTER = re.compile(r"(.+)-after-(\d+)")
 
 
 class Scripts:
-    """The scripts of a client's calls: which one of a list answers which request."""
+    """The scripts of a client's calls: selects the script of a list that answers a request."""
 
     def __init__(self) -> None:
-        self._turns: OrderedDict[bytes, int] = OrderedDict()  # taken of each list, by its JSON
+        # The number used of each list, by the list's JSON.
+        self._turns: OrderedDict[bytes, int] = OrderedDict()
         self._taken: WeakKeyDictionary[Call, dict[bytes, int]] = WeakKeyDictionary()
 
     def script_for(self, call: Call, model_id: str, options: StreamOptions, heard: str) -> Script:
-        """Return the script of a call, whose last words are `heard`.
+        """Return the script of a call; `heard` is the text of the last message.
 
-        Raises ProviderFailure: `model_not_found` for a model that echo lacks, `invalid_request`
-        for a script that is wrong anywhere, and for a request beyond the end of a list.
+        Raises ProviderFailure: `model_not_found` for an unknown model, `invalid_request` for an
+        invalid script, and for a request beyond the end of a list.
         """
         base = _base(model_id)
         given = options.settings.get("script", {})
@@ -150,7 +153,7 @@ class Scripts:
         )
 
     def _turn(self, call: Call, key: bytes) -> int:
-        """Return the place of a call among those that a list has answered; retries keep theirs."""
+        """Return the position of a call among those answered by a list; retries keep theirs."""
         taken = self._taken.setdefault(call, {})
         if key not in taken:
             taken[key] = self._turns.pop(key, 0)
@@ -180,7 +183,7 @@ def _base(model_id: str) -> Script:
 
 
 def _read(base: Script, given: Any, place: str) -> Script:
-    """Return a model's script with the fields that were given laid over it."""
+    """Return a model's script, overridden by the given fields."""
     try:
         data = msgspec.to_builtins(given)
         if not isinstance(data, dict):
@@ -195,7 +198,7 @@ def _read(base: Script, given: Any, place: str) -> Script:
 
 
 def _hint(error: str) -> str:
-    """Return the field that a misspelt one resembles."""
+    """Return a hint at the field to which a misspelt one is similar."""
     unknown = re.search(r"unknown field `(\w+)`$", error)
     if unknown is None:
         return ""
@@ -225,7 +228,7 @@ _APART = {
     frozenset({"silent", "reply"}): "contradict each other",
     frozenset({"silent", "calls"}): "contradict each other",
 }
-"""Fields that do not go together, and why."""
+"""Fields that cannot be combined, and why."""
 
 
 def _named(model_id: str) -> Script | None:

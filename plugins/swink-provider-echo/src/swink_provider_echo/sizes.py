@@ -1,4 +1,4 @@
-"""Numbers within bounds, and texts within lengths."""
+"""Generate numbers within bounds, and texts within lengths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multip
 
 
 def is_within(node: Node, value: float) -> bool:
-    """Tell whether a number is within the bounds of a node."""
+    """Return True if a number is within the bounds of a node."""
     low, excludes_low = _bound(node, "minimum", "exclusiveMinimum", max)
     high, excludes_high = _bound(node, "maximum", "exclusiveMaximum", min)
     exact = _exact(value)
@@ -25,9 +25,10 @@ def is_within(node: Node, value: float) -> bool:
 
 
 def number_of(node: Node, wanted: int, number: int, place: str) -> float:
-    """Return the number within bounds that is nearest to a wanted one; others are the next ones.
+    """Return the number within bounds that is nearest to a wanted one.
 
-    Raises NoSample where bounds exclude each other.
+    With `number`, counted from 0, the next ones are returned. Raises NoSample if bounds exclude
+    each other.
     """
     low, excludes_low = _bound(node, "minimum", "exclusiveMinimum", max)
     high, excludes_high = _bound(node, "maximum", "exclusiveMaximum", min)
@@ -46,7 +47,7 @@ def number_of(node: Node, wanted: int, number: int, place: str) -> float:
 
 
 def _step(node: Node, low: Fraction | None, high: Fraction | None, number: int) -> Fraction:
-    """Return the distance between numbers: whole ones, unless the bounds leave too few of them."""
+    """Return the distance between numbers: a whole one, unless that leaves too few numbers."""
     multiple = _exact(node.get("multipleOf") or 0)
     if kind_of(node) == "integer":
         return Fraction(multiple.numerator or 1)  # the least whole multiple
@@ -65,9 +66,9 @@ def _step(node: Node, low: Fraction | None, high: Fraction | None, number: int) 
 def _bound(
     node: Node, keyword: str, exclusive: str, tighter: Callable[..., Fraction]
 ) -> tuple[Fraction | None, bool]:
-    """Return one bound, `None` without one, and whether it is excluded itself."""
+    """Return one bound, or `None`, and whether the bound itself is excluded."""
     including, excluding = node.get(keyword), node.get(exclusive)
-    if isinstance(excluding, bool):  # until draft 6: whether the other is excluded
+    if isinstance(excluding, bool):  # until draft 6: says whether the other is excluded
         including, excluding = (None, including) if excluding else (including, None)
     if excluding is None:
         return (None if including is None else _exact(including)), False
@@ -82,7 +83,7 @@ def _exact(number: float) -> Fraction:
 
 
 def _counted(start: int, first: int | None, last: int | None, number: int) -> int:
-    """Return a whole number within bounds, counted up from a start, and round at the end."""
+    """Return a whole number, counted up from `start`; after `last`, counting goes on at `first`."""
     if first is not None and last is not None:
         begin = min(max(start, first), last)
         return first + (begin - first + number) % (last - first + 1)
@@ -92,9 +93,9 @@ def _counted(start: int, first: int | None, last: int | None, number: int) -> in
 
 
 def text_of(text: str, shortest: int, longest: int, write: Callable[[str], str], place: str) -> str:
-    """Return the written form of a text that is repeated or cut to give that form a length.
+    """Return the written form of a text, which is repeated or cut to the required length.
 
-    Raises NoSample where no beginning of the text does.
+    Raises NoSample if no part of the text gives a form of this length.
     """
     for part in _parts(text, shortest, longest):
         written = write(part)
@@ -115,6 +116,6 @@ def _parts(text: str, shortest: int, longest: int) -> Iterator[str]:
 
 
 def _cut(words: str, size: int) -> str:
-    """Return the beginning of words without white space at its end, which some types remove."""
+    """Return the beginning of a text without white space at its end, which some types remove."""
     cut = words[:size]
     return cut if cut == cut.rstrip() else f"{cut[:-1]}_"

@@ -1,4 +1,4 @@
-"""Google's Gemini models for swink: the Gemini API, and Vertex AI."""
+"""Google's Gemini models for swink, through the Gemini API and Vertex AI."""
 
 import logging
 

@@ -1,10 +1,10 @@
-"""A call's arguments that come piece by piece, as JSON text that only ever grows.
+"""Write the arguments of a function call that arrive in pieces, as JSON text that only grows.
 
-With `streamFunctionCallArguments` Vertex AI sends leaves with their places
+With `streamFunctionCallArguments`, Vertex AI sends values with their paths
 (https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Content#PartialArg):
-`$.recipe.steps[2]` and a value, strings in several pieces. They come in document order, so each
-piece says which containers are over, which begin, and what is added. A leaf in a container that
-is over already could not be written any more; nothing of the kind has been seen.
+`$.recipe.steps[2]` and a value; strings arrive in several pieces. The values arrive in document
+order, so each piece shows which objects and arrays have ended, which begin, and what is added. A
+value in an object that has already ended could not be written; no such value has been seen.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
 class OutOfOrder(ValueError):
-    """A leaf that belongs where nothing can be added any more, or nowhere at all."""
+    """A value belongs into a container that has ended, or its path is invalid."""
 
 
 class _Container:
@@ -34,7 +34,7 @@ class _Container:
         self.names: set[str | int] = set()
 
     def enter(self, step: str | int) -> str:
-        """Return the text that comes before the value of a member."""
+        """Return the text before the value of a member."""
         in_turn = step == len(self.names) if self.is_list else step not in self.names
         if isinstance(step, int) is not self.is_list or not in_turn:
             raise OutOfOrder(str(step))
@@ -60,22 +60,22 @@ class ArgumentText:
         return self.value(path, None if kind in (None, "nullValue") else piece[kind])
 
     def value(self, path: list[str | int], value: Any) -> str:
-        """Write a whole value. Raises OutOfOrder."""
+        """Write a whole value at a path. Raises OutOfOrder."""
         return self._move(path) + _json(value)
 
     def string(self, path: list[str | int], piece: str, more: bool) -> str:
-        """Write a piece of a string; `more` says that another follows."""
+        """Write a piece of a string; `more` says whether another piece follows."""
         continues = self._in_string and path == self._path
         text = "" if continues else self._move(path) + '"'
         self._in_string = more
         return text + _json(piece)[1:-1] + ("" if more else '"')
 
     def close(self) -> str:
-        """End whatever is open, or write no arguments."""
+        """Close all open containers; without any arguments, write an empty object."""
         return self._end_string() + self._leave(0) if self._path else "{}"
 
     def _move(self, path: list[str | int]) -> str:
-        """Go from the last leaf to the one at `path`."""
+        """Go from the last value to the path of the next one."""
         text = self._end_string()
         shared = 0
         for old, new in zip(self._path[:-1], path[:-1], strict=False):
@@ -105,7 +105,7 @@ class ArgumentText:
 
 
 def _steps(path: str) -> list[str | int]:
-    """Split a path of RFC 9535 that names one place, an object's member first."""
+    """Split a path of RFC 9535 that names a single place, beginning with a member of an object."""
     steps: list[str | int] = []
     at = 1
     while at < len(path) and (step := _STEP.match(path, at)) is not None:

@@ -1,7 +1,8 @@
-"""Gemini's batch mode, for swink-batch, with the requests in the request.
+"""Gemini's batch mode, for swink-batch, with the rows in the body of one request.
 
-Pure: each method yields the requests to send, is sent back the bodies of their answers, and returns
-what they say. Source: https://ai.google.dev/gemini-api/docs/batch-api.
+The methods do no I/O: each is a generator that yields the requests to send, receives the bodies of
+the responses, and returns the parsed result. Source:
+https://ai.google.dev/gemini-api/docs/batch-api.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ NAME = "swink-"
 """The beginning of a batch's display name, before the submission's token."""
 
 CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
-"""HTTP statuses of google.rpc.Code."""
+"""The HTTP statuses for the codes of google.rpc.Code."""
 
 
 class GeminiBatches:
-    """Batches of one model. `like` is a request that would ask for a row by itself."""
+    """Batches of one model. `like` is a request that would send a single row."""
 
     most_requests = 50_000
     most_bytes = 19 * 2**20
     share = None
 
     def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]], token: str) -> Says:
-        """Begin a batch, with `token` in its display name; returns its name."""
+        """Submit a batch, with `token` in its display name, and return its name."""
         requests = [{"request": msgspec.Raw(body), "metadata": {"key": id}} for id, body in rows]
         batch = {
             "displayName": f"{NAME}{token}",
@@ -47,7 +48,10 @@ class GeminiBatches:
         return msgspec.json.decode(made)["name"]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Look for a batch by the token in its display name: https://ai.google.dev/api/batch-api."""
+        """Look for a batch by the token in its display name.
+
+        Source: https://ai.google.dev/api/batch-api.
+        """
         base, next_page = f"{like.url.partition('/models/')[0]}/batches?pageSize=100", ""
         while True:
             page = msgspec.json.decode((yield HTTPRequest(f"{base}{next_page}", method="GET")))
@@ -60,19 +64,19 @@ class GeminiBatches:
             next_page = f"&pageToken={quote(token, safe='')}"
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Look at a batch; returns where its results are once it has ended."""
+        """Check a batch; return where its results are, or `None` while it is running."""
         operation = msgspec.json.decode((yield HTTPRequest(_address(like, id), method="GET")))
         return [id] if operation.get("done") else None
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Fetch the results of a batch; a row that is not among them was not answered."""
+        """Return the results of a batch. Rows that are missing in it were not answered."""
         operation = msgspec.json.decode((yield HTTPRequest(_address(like, id), method="GET")))
         said = operation.get("response") or operation.get("metadata", {}).get("output") or {}
         found = said.get("inlinedResponses", {}).get("inlinedResponses", [])
         return [_result(each) for each in found]
 
     def cancel(self, like: HTTPRequest, id: str) -> Says:
-        """End a batch; what was answered by then stays."""
+        """Cancel a batch. Answers received by then are kept."""
         yield HTTPRequest(f"{_address(like, id)}:cancel", method="POST")
 
 

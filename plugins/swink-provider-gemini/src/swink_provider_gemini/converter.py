@@ -1,8 +1,8 @@
-"""Conversations as the API wants them: https://ai.google.dev/api/caching#Content.
+"""Convert conversations for the Gemini API: https://ai.google.dev/api/caching#Content.
 
 The body contains a list of `user` and `model` turns with parts, next to the system instruction and
 the tools. Tool results belong to the user turn. Parts with a `thoughtSignature` and parts of
-server-side tools return to the API unchanged and in their original position.
+server-side tools are sent back unchanged, in their original position.
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ from swink_provider_gemini.parser import ABOUT_TEXT, CONTINUATION
 __all__ = ["NO_SIGNATURE", "conversation"]
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""Stands for the signature of a call that the model did not make itself
-(https://ai.google.dev/gemini-api/docs/thought-signatures)."""
+"""The signature that is sent for a call that the model did not make itself.
+
+Source: https://ai.google.dev/gemini-api/docs/thought-signatures.
+"""
 
 MEDIA_FIELDS = ("mediaResolution", "videoMetadata")
-"""Fields of a part with media that a block's `metadata` may set."""
+"""Metadata fields that are sent with a media part."""
 
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 AUDIO = (
@@ -68,8 +70,11 @@ DOCUMENTS = (
     "application/pdf", "application/rtf", "text/plain", "text/html", "text/css", "text/csv",
     "text/markdown", "text/javascript", "text/xml",
 )  # fmt: skip
-"""https://ai.google.dev/gemini-api/docs/image-understanding, …/audio, …/video-understanding,
-…/document-processing."""
+"""Media types that all models accept.
+
+Sources: https://ai.google.dev/gemini-api/docs/image-understanding, …/audio, …/video-understanding,
+…/document-processing.
+"""
 _OPEN_XML = "application/vnd.openxmlformats-officedocument"
 OFFICE = (
     "application/msword", "application/vnd.ms-powerpoint", "application/vnd.ms-excel",
@@ -78,12 +83,14 @@ OFFICE = (
     *(f"application/vnd.oasis.opendocument.{kind}"
       for kind in ("text", "presentation", "spreadsheet")),
 )  # fmt: skip
-"""Additional options of some models: docs.cloud.google.com/gemini-enterprise-agent-platform/models/
-guides/gemini-4-hydrogen, …/gemini-4-carbon.
+"""Further media types that some models accept.
+
+Sources: docs.cloud.google.com/gemini-enterprise-agent-platform/models/guides/gemini-4-hydrogen,
+…/gemini-4-carbon.
 """
 
 FILES = "https://generativelanguage.googleapis.com/v1beta/"
-"""Form of a file name in the Files API (https://ai.google.dev/api/files)."""
+"""The prefix of a file's name in the Files API (https://ai.google.dev/api/files)."""
 
 FORMS = {
     "image": {
@@ -105,7 +112,7 @@ FORMS = {
         **dict.fromkeys(("application/json", "application/xml", "text/*"), "text/plain"),
     },
 }
-"""Media types that the API takes, under the names that it has for them."""
+"""Media types that the API accepts, with its own names for them."""
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 _ASKED_OF_SERVER = ("toolCall", "executableCode")
@@ -114,12 +121,13 @@ _ASKED_OF_SERVER = ("toolCall", "executableCode")
 def conversation(
     context: Context, provider: str, signed_calls: bool = False, office: bool = False
 ) -> dict[str, Any]:
-    """Return `contents` and, where there are any, `systemInstruction` and `tools`.
+    """Return `contents` and, if present, `systemInstruction` and `tools`.
 
-    `signed_calls`: the model refuses its calls without signature; media in the results of tools
-    go into them. `office`: it reads documents of office programs. Where the last answer stopped in
-    order to be continued, the request is the one that it answered, and names it. Raises MediaError
-    for a file that cannot be read, and ProviderFailure for one that is not taken.
+    `signed_calls` means that the model refuses its own calls without signature; media in tool
+    results are then put into the results. `office` means that it reads documents of office
+    programs. If the last answer stopped in order to be continued, the request is the one that it
+    answered, and names it. Raises MediaError for a file that cannot be read, and ProviderFailure
+    for one that is not accepted.
     """
     if not office:
         _refuse_office(context)
@@ -195,7 +203,7 @@ class _Converter(MessageConverter):
         return _turn("model", parts)
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Results go in the order of their calls: without ids nothing else tells them apart."""
+        """Convert tool results in the order of their calls, which identifies them without ids."""
         last = len(self._order)
         messages = sorted(messages, key=lambda m: self._order.get(m.tool_call_id, last))
         parts: list[dict[str, Any]] = []
@@ -232,7 +240,7 @@ def _turn(role: str, parts: list[dict[str, Any]]) -> list[Any]:
     return [{"role": role, "parts": parts}] if parts else []
 
 
-# -- what the model said ---------------------------------------------------------------------
+# -- assistant messages ------------------------------------------------------------------
 
 
 def _answered(block: Block) -> dict[str, Any] | LeftOut:
@@ -254,7 +262,7 @@ def _answered(block: Block) -> dict[str, Any] | LeftOut:
         case ExtensionBlock(data=dict(data)):
             return dict(data)
         case ThinkingBlock():
-            return UNSIGNED  # a summary of thoughts without signature tells the model nothing
+            return UNSIGNED  # the model does not read a summary of thoughts without a signature
     return LeftOut(f"the API does not support {block.type} in assistant messages; it was not sent")
 
 
@@ -263,7 +271,7 @@ def _call(block: ToolCallBlock) -> dict[str, Any]:
     return {**call, "name": block.name, "args": arguments_object(block)}
 
 
-# -- what the user says ----------------------------------------------------------------------
+# -- user messages -----------------------------------------------------------------------
 
 
 def _part(block: Block) -> dict[str, Any] | LeftOut:
@@ -294,7 +302,7 @@ def _source(block: ImageBlock | DocumentBlock | AudioBlock) -> dict[str, Any]:
     if isinstance(source, UrlSource):
         return {"fileData": {"fileUri": source.url, "mimeType": media_type}}
     data = media_base64(source)
-    assert data is not None  # only what is elsewhere has none
+    assert data is not None  # otherwise it would be a URL or a file id
     return {"inlineData": {"mimeType": media_type, "data": data.data}}
 
 

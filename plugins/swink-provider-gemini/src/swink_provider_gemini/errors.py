@@ -1,9 +1,9 @@
 """Classify the errors of the API: https://ai.google.dev/gemini-api/docs/troubleshooting.
 
-An error has a canonical status word (https://grpc.io/docs/guides/status-codes/) and details
-(https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto): the reason
-in a word, the quotas that were exceeded, how long to wait. The same object comes as the body of an
-HTTP error and in a stream, where the status that it names was not that of the response.
+An error has a canonical status name (https://grpc.io/docs/guides/status-codes/) and details
+(https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto): the reason as
+a name, the quotas that were exceeded, how long to wait. The same object is the body of an HTTP
+error, or arrives in a stream, with another status than that of the response.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from swink_core.providers import by_tables, wait_seconds
 __all__ = ["BLOCKED_PROMPT", "classify", "read_error"]
 
 BLOCKED_PROMPT = "blocked_prompt"
-"""The type of the failure that stands for a `blockReason`, which is its code."""
+"""The type of the failure for a blocked prompt; the `blockReason` is its code."""
 
 REASONS = {
     BLOCKED_PROMPT: Kind.CONTENT_FILTERED,
-    "API_KEY_INVALID": Kind.AUTH,  # with a 400
+    "API_KEY_INVALID": Kind.AUTH,  # with the status 400
     "BILLING_DISABLED": Kind.QUOTA_EXHAUSTED,
     "QUOTA_EXHAUSTED": Kind.QUOTA_EXHAUSTED,
     "RATE_LIMIT_EXCEEDED": Kind.THROTTLED,
@@ -34,24 +34,27 @@ REASONS = {
     "MALFORMED_RESPONSE": Kind.EMPTY_RESPONSE,
     "UNEXPECTED_TOOL_CALL": Kind.EMPTY_RESPONSE,
     "MISSING_THOUGHT_SIGNATURE": Kind.INVALID_REQUEST,
-    "PUP_LIMITED_DISABLED": Kind.AUTH,  # the account broke the rules of use
+    "PUP_LIMITED_DISABLED": Kind.AUTH,  # the account violated the terms of use
     "partial_args": Kind.PROTOCOL,
 }
-"""Words that say more than a status; those of `ErrorInfo` are listed at
-https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto."""
+"""Codes that are more specific than the status.
+
+Those of `ErrorInfo` are listed at
+https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto.
+"""
 
 WORDINGS = (
     ("exceeds the maximum number of tokens", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("exceeds the context window", Kind.CONTEXT_WINDOW_EXCEEDED),
-    ("limit: 0", Kind.QUOTA_EXHAUSTED),  # of a model that the plan does not include
+    ("limit: 0", Kind.QUOTA_EXHAUSTED),  # the plan does not include the model
     ("credits are depleted", Kind.QUOTA_EXHAUSTED),
     ("spending cap", Kind.QUOTA_EXHAUSTED),
     ("enable billing", Kind.QUOTA_EXHAUSTED),
     ("api key expired", Kind.AUTH),
     ("api key not valid", Kind.AUTH),
     ("user location is not supported", Kind.UNSUPPORTED),
-    ("cachedcontent", Kind.INVALID_REQUEST),  # by the name of a retired model, with a 403 or 404
-    ("cache content", Kind.INVALID_REQUEST),  # Vertex AI's wording of it, with a 404
+    ("cachedcontent", Kind.INVALID_REQUEST),  # names a retired model, with status 403 or 404
+    ("cache content", Kind.INVALID_REQUEST),  # Vertex AI's wording, with status 404
     ("cached content", Kind.INVALID_REQUEST),
 )
 
@@ -99,10 +102,10 @@ _decode = msgspec.json.Decoder(_Body | list[_Body]).decode
 
 
 def read_error(failure: Failure) -> None:
-    """Fill a failure's facts from its body, in which nothing else need be understood.
+    """Fill in a failure's facts from its body, ignoring all other fields.
 
-    `type` is the status word. `code` is what says most: a quota of a whole day that is used up,
-    else the reason, else the status word.
+    `type` is the status name. `code` is the most specific of these: an exhausted daily quota, the
+    reason, the status name.
     """
     try:
         bodies = _decode(failure.body)
@@ -128,7 +131,7 @@ def read_error(failure: Failure) -> None:
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Go by quota and reason, then by wording, then by the status word."""
+    """Classify by quota and reason, then by wording, then by the status name."""
     if failure.code and _PER_DAY in failure.code.lower():
         return Classification(Kind.QUOTA_EXHAUSTED, None, failure.code)
     return by_tables(failure, REASONS, WORDINGS) or by_tables(failure, STATUS_WORDS)

@@ -23,11 +23,11 @@ class Speaker(AtRawPredict, MistralProvider):
 
     def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:
         own = MistralProvider("mistral").dialect
-        adds = own.adds - {"file_ids"}  # files are in Cloud Storage there
+        adds = own.adds - {"file_ids"}  # on Vertex AI, files are in Cloud Storage
         here = evolve(own, cache_key=None, adds=adds)  # type: ignore[arg-type]  # a converter's
         super().__init__(name, address, here)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Name the model without its publisher."""
+        """Return the body with the model's name without its publisher."""
         body = super().convert(model, context, options)
         return {**body, "model": model.id.rpartition("/")[2]}

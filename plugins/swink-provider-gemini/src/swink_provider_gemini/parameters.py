@@ -1,6 +1,7 @@
-"""Options as fields of the request: https://ai.google.dev/api/generate-content#v1beta.GenerationConfig.
+"""Convert options to fields of the request.
 
-The rules in models.toml have already removed or changed options that the model does not support.
+Source: https://ai.google.dev/api/generate-content#v1beta.GenerationConfig. The rules in models.toml
+have already removed or changed options that the model does not support.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 def parameters(
     knobs: Knobs, model: Model, options: StreamOptions, known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `generationConfig`, if anything is in it; `known` are fields of it to keep."""
+    """Return `generationConfig` unless it is empty; `known` are fields of it to keep."""
     answer: dict[str, Any] = {**known}
     if options.stop:
         answer["stopSequences"] = list(options.stop)
@@ -45,7 +46,7 @@ def parameters(
 
 
 def tool_config(options: StreamOptions) -> dict[str, Any] | None:
-    """Return `toolConfig` for a choice of tools; `None` where none was made."""
+    """Return `toolConfig` for a choice of tools; `None` if the call sets none."""
     choice = options.tool_choice
     if choice is None:
         return None
@@ -77,4 +78,4 @@ KNOBS: Knobs = {
     "seed": "generationConfig.seed",
     "thinking": _thinking,
 }
-"""Where the options that tune an answer go."""
+"""Sampling and output options, and their fields."""

@@ -1,9 +1,9 @@
-"""Answers of `generateContent`: frames to events.
+"""Parse answers of `generateContent`: frames to events.
 
 An answer is a list of parts. Text, thoughts and function calls become events immediately. Every
 other part (executed code and its output, generated media, calls of server-side tools, new kinds)
-becomes an extension. A `thoughtSignature` must return on the same part, so a part with a signature
-becomes a separate block, even if its text is empty.
+becomes an extension. A `thoughtSignature` must be sent back with the same part, so a part with a
+signature becomes a separate block, even if its text is empty.
 
 The answer is complete when a frame contains a finish reason. Older models send one in every frame,
 so the parser reads to the end of the input and uses the last one.
@@ -36,7 +36,7 @@ __all__ = ["ABOUT_TEXT", "CONTINUATION", "GenerateContentParser"]
 STOP_REASONS = {
     "STOP": StopReason.STOP,
     "MAX_TOKENS": StopReason.LENGTH,
-    "TOO_MANY_TOOL_CALLS": StopReason.LENGTH,  # of the server's own tools
+    "TOO_MANY_TOOL_CALLS": StopReason.LENGTH,  # of server-side tools
     "CONTINUATION": StopReason.PAUSE,
     "SAFETY": StopReason.CONTENT_FILTER,
     "RECITATION": StopReason.CONTENT_FILTER,
@@ -51,8 +51,11 @@ STOP_REASONS = {
     "IMAGE_RECITATION": StopReason.CONTENT_FILTER,
     "IMAGE_OTHER": StopReason.CONTENT_FILTER,
 }
-"""https://ai.google.dev/api/generate-content#FinishReason and Vertex AI's own words. One that is
-not here (OTHER, NO_IMAGE, new ones) is an end like any other, and a notice says which."""
+"""Stop reasons by finish reason.
+
+Sources: https://ai.google.dev/api/generate-content#FinishReason and Vertex AI's names. Any other
+finish reason (OTHER, NO_IMAGE, new ones) counts as a normal end, and a notice names it.
+"""
 
 FAILURES = frozenset(
     {
@@ -60,13 +63,13 @@ FAILURES = frozenset(
         "MISSING_THOUGHT_SIGNATURE", "PUP_LIMITED_DISABLED",
     }
 )  # fmt: skip
-"""Words for an answer that there is not: `errors` says what each means."""
+"""Finish reasons without an answer; for their meaning see `errors`."""
 
 CONTINUATION = "continuationToken"
-"""The kind of the extension that lets a request continue the answer."""
+"""The kind of the extension by which a request continues the answer."""
 
 ABOUT_TEXT = ("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult")
-"""Metadata of a text block outside the fields of its part, which is never sent back."""
+"""Metadata of a text block outside its part; it is never sent back."""
 
 _BESIDE_CONTENT = frozenset(
     {
@@ -74,13 +77,13 @@ _BESIDE_CONTENT = frozenset(
         "speechMetadata",
     }
 )  # fmt: skip
-"""Fields of a part beside the one that is its content."""
+"""Fields of a part besides its content."""
 
 _BOM = b"\xef\xbb\xbf"
 
 
 class GenerateContentParser:
-    """Reads one response."""
+    """Parses one response."""
 
     def __init__(self) -> None:
         self._block = 0
@@ -89,19 +92,19 @@ class GenerateContentParser:
         self._pieces: ArgumentText | None = None
         self._word: str | None = None
         self._known: set[tuple[str, bytes]] = set()
-        self._cited: dict[str, list[Any]] = {}  # of the block that is written
-        self._facts: dict[str, Any] = {}  # of the answer so far
+        self._cited: dict[str, list[Any]] = {}  # citations of the block being written
+        self._facts: dict[str, Any] = {}  # facts about the answer so far
         self._logprobs: dict[str, Any] = {}
         self._in_text = self._several = False
-        self._says_only_text = False  # the last frame held text alone; the next is tried as such
+        self._says_only_text = False  # the last frame had only text; try the next as such
         self._usage: dict[str, Any] = {}  # reported usage that is not counted yet
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a frame says."""
+        """Report the content of a frame to `out`."""
         if self._says_only_text:
             try:
                 text = decode_text(frame)
-            except msgspec.DecodeError:  # the full decoder says what is wrong, if anything is
+            except msgspec.DecodeError:  # the full decoder reports what is wrong, if anything is
                 pass
             else:
                 if self._add_text(text, out):
@@ -116,18 +119,18 @@ class GenerateContentParser:
                 break
 
     def after_read(self, out: EventWriter) -> None:
-        """Count what the last frame of a read says: each says all that was taken so far."""
+        """Count the usage in the last frame of a read: each frame contains the total so far."""
         if self._usage:
             count_tokens(self._usage, out)
             self._usage = {}
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Read an answer that was not streamed, or streamed as one JSON array."""
+        """Parse an answer that was not streamed, or that was streamed as one JSON array."""
         self.feed(body.removeprefix(_BOM).strip(), out)
         self.after_read(out)
 
     def _add_text(self, chunk: TextChunk, out: EventWriter) -> bool:
-        """Add to the block of text, if that is all there is to do."""
+        """Add to the text block and return True, if the frame requires nothing else."""
         candidates = chunk.candidates
         if len(candidates) != 1 or candidates[0].index:
             return False
@@ -139,7 +142,7 @@ class GenerateContentParser:
         usage = chunk.usage_metadata
         if usage:
             if usage.keys() != self._usage.keys():
-                self.after_read(out)  # what only the earlier one says is not to be lost
+                self.after_read(out)  # keeps counts that only the earlier frame has
             self._usage = usage
         out.text(parts[0].text, self._block)
         return True
@@ -186,7 +189,8 @@ class GenerateContentParser:
                 self._says_only_text = True
                 out.text(text, self._block)
                 return
-        # all calls are parsed before any event: a frame counts whole or not at all
+        # Parse all calls before creating any event, so that a frame is used as a whole or not at
+        # all.
         for part in parts:
             text_field(part.get("text"), "text")
             text_field(part.get("thoughtSignature"), "thoughtSignature")
@@ -240,7 +244,7 @@ class GenerateContentParser:
             out.tool_call(self._key, call.id, call.name, metadata=rest or None)
             if call.partial_args or call.will_continue:
                 self._pieces = ArgumentText()
-                out.tool_call(self._key)  # announced now, though it may have no id
+                out.tool_call(self._key)  # announced now, even without an id
         elif self._pieces is not None and rest:
             out.tool_call(self._key, metadata=rest)
         if self._pieces is not None:
@@ -248,7 +252,7 @@ class GenerateContentParser:
             if not call.will_continue:
                 self._end_call(out, cut=out.failure is not None)
         elif begins:
-            # whole, hence an object, even where none was sent
+            # complete, so an object even if there are no arguments
             whole = msgspec.json.encode(call.args or {}).decode()
             out.tool_call(self._key, arguments=whole)
             out.end(self._key)
@@ -274,14 +278,15 @@ class GenerateContentParser:
     def _key(self) -> tuple[str, int]:
         return ("call", self._calls)
 
-    # -- about the answer --------------------------------------------------------------------
+    # -- facts about the answer --------------------------------------------------------------
 
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
-        """Collect the sources of text: citations come one by one, the rest anew each time.
+        """Collect the sources of text.
 
-        Each citation belongs to the block that ended when it first arrived. The block holds one
-        object to which citations are added. The writer measures the object again only when the
-        number of citations has doubled, which keeps the work linear.
+        Citations arrive one by one, other sources are complete in each frame. Each citation belongs
+        to the block that had ended when it first arrived. The block contains one object to which
+        citations are added. The writer measures the object again only when the number of citations
+        has doubled, which keeps the work linear.
         """
         before = sum(map(len, self._cited.values()))
         for name, found in (candidate.citation_metadata or {}).items():
@@ -298,7 +303,7 @@ class GenerateContentParser:
         }
         queries = (candidate.grounding_metadata or {}).get("webSearchQueries")
         if queries and isinstance(queries, list):
-            by_prompt = (out.model or "").startswith("gemini-2")  # and by query since Gemini 3
+            by_prompt = (out.model or "").startswith("gemini-2")  # since Gemini 3, by query
             out.usage(extra={"searches": 1 if by_prompt else len(queries)})
         if known_now := {name: found for name, found in about.items() if found}:
             out.text("", self._block, known_now)
@@ -336,7 +341,7 @@ def _blocked(candidate: Candidate) -> str:
 
 
 def _summed(known: Any, piece: Any) -> Any:
-    """Return two lists as one, or a sum; of anything else the later."""
+    """Return two lists as one, or the sum of numbers; of anything else, the later value."""
     if isinstance(known, list) and isinstance(piece, list):
         return known + piece
     if isinstance(known, int | float) and isinstance(piece, int | float):

@@ -14,8 +14,8 @@ __all__ = ["Speaker"]
 
 
 class Speaker(OfVendor, OpenAIProvider):
-    """The provider of such models, in Chat Completions format; all of them share one `address`."""
+    """The provider of such models, in Chat Completions format; all models share one `address`."""
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the endpoint's address."""
+        """Return the URL of the endpoint."""
         return f"{self._address(model, options)}/{self.api(model, options).path}"

@@ -28,11 +28,11 @@ from swink_provider_gemini.wire import StreamDecoder
 __all__ = ["GeminiProvider"]
 
 VERSIONS = ("/v1beta", "/v1alpha", "/v1")
-"""Suffixes of a base URL that select a version of the API; the first one is the default."""
+"""Endings of a base URL that select a version of the API; the first one is the default."""
 
 
 class GeminiProvider(HTTPProvider):
-    """`streamGenerateContent` of the Gemini API, or of another server that speaks it."""
+    """`streamGenerateContent` of the Gemini API, or of another server with the same API."""
 
     features = frozenset(
         {
@@ -50,7 +50,10 @@ class GeminiProvider(HTTPProvider):
     buffered = True
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Add a notice for document names, for which the API has no field."""
+        """Return the call, adapted to the API and the model.
+
+        There is a notice for document names, for which the API has no field.
+        """
         call = super().fit(model, context, options)
         named = [
             f"messages[{at}].content[{place}].name"
@@ -66,8 +69,9 @@ class GeminiProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body of `streamGenerateContent`; see `conversation`.
 
-        `extra` may hold any field of the API. Its `tools` (the server's own) come after the
-        conversation's; its `generationConfig` and `toolConfig` add to what the options make.
+        `extra` may contain any field of the API. Its `tools` (server-side tools) come after those
+        of the conversation; its `generationConfig` and `toolConfig` are merged with the fields of
+        the options.
         """
         facts = rule_of(model).facts
         signed, office = (bool(facts.get(name)) for name in ("signatures", "office"))
@@ -76,19 +80,19 @@ class GeminiProvider(HTTPProvider):
         fields = {**native, **parameters(self.knobs, model, options, known)}
         body = with_extra(options.extra, fields)
         declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
-        if declared and (choice := tool_config(options)) is not None:  # refused without functions
+        # The API refuses it without functions.
+        if declared and (choice := tool_config(options)) is not None:
             body = with_extra(options.extra, {**fields, "toolConfig": choice})
         return body
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the address of `streamGenerateContent`, or of `generateContent` for a whole
-        answer."""
+        """Return the URL of `streamGenerateContent`, or of `generateContent` without streaming."""
         whole = options.transport == "buffered"
         verb = "generateContent" if whole else "streamGenerateContent?alt=sse"
         return f"{self.model_url(model, options)}:{verb}"
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
-        """Return the address of a model, which may be named with its collection."""
+        """Return the URL of a model; its name may include the collection."""
         name = model.id if "/" in model.id else f"models/{model.id}"
         base = self.base_url(options)
         if not base.endswith(VERSIONS):
@@ -96,17 +100,17 @@ class GeminiProvider(HTTPProvider):
         return f"{base}/{self.model_path(model, name, '/')}"
 
     def parser(self, model: Model) -> GenerateContentParser:
-        """Make a parser for one answer."""
+        """Create a parser for one answer."""
         return GenerateContentParser()
 
     def error_facts(self, failure: Failure) -> None:
-        """Read status word, reason, quota and delay; see `errors`."""
+        """Read the status name, reason, quota and delay; see `errors`."""
         errors.read_error(failure)
-        if failure.message is None:  # of something between the API and us
+        if failure.message is None:  # an error of a server in between
             super().error_facts(failure)
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Go by quota and reason, by wording and by the status word; see `errors`."""
+        """Classify by quota and reason, by wording and by the status name; see `errors`."""
         return errors.classify(failure)
 
     def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:

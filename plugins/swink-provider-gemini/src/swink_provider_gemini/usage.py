@@ -15,7 +15,7 @@ BILLED = {
     "output_audio": ("candidatesTokensDetails", "AUDIO"),
     "output_image": ("candidatesTokensDetails", "IMAGE"),
 }
-"""Prices (`swink_core.vocabulary.prices`) and the fields with their token counts."""
+"""Names of prices (`swink_core.vocabulary.prices`), and the fields with their token counts."""
 
 _COUNTED = frozenset(
     {
@@ -26,9 +26,12 @@ _COUNTED = frozenset(
 
 
 def count_tokens(usage: dict[str, Any], out: EventWriter) -> None:
-    """Figures are cumulative. Thoughts are counted beside the answer, and so is what tools of the
-    server gave to the model to read, beside the prompt. The API leaves out a count of 0: the sum of
-    the last frame of an empty answer shows it."""
+    """Report the token counts, which are cumulative.
+
+    Thoughts are counted in addition to the answer, and the output of server-side tools that the
+    model read in addition to the prompt. The API omits a count of 0: an empty answer can be
+    recognised by the sum in the last frame.
+    """
     prompt, tools = _number(usage, "promptTokenCount"), _number(usage, "toolUsePromptTokenCount")
     told, thoughts = _number(usage, "candidatesTokenCount"), _number(usage, "thoughtsTokenCount")
     total = _number(usage, "totalTokenCount")

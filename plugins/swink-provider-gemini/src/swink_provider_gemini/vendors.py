@@ -13,8 +13,10 @@ __all__ = ["AtRawPredict", "OfVendor"]
 
 
 class OfVendor(HTTPProvider):
-    """Another vendor's API on Google's servers. `address` returns the base URL of a model. Errors
-    are in the vendor's or in Google's format. `given` are arguments of the vendor's class.
+    """Another vendor's API on Google's servers.
+
+    `address` returns the base URL of a model. Errors are in the vendor's or in Google's format.
+    `given` are arguments for the vendor's class.
     """
 
     def __init__(
@@ -24,18 +26,18 @@ class OfVendor(HTTPProvider):
         self._address = address
 
     def error_facts(self, failure: Failure) -> None:
-        """Read what Google wrote, or else what the vendor's server did."""
+        """Read an error in Google's format, or else in the vendor's."""
         read_error(failure)
         if failure.type is None:
             super().error_facts(failure)
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Go by the vendor's words, then by Google's."""
+        """Classify by the vendor's wordings and codes, then by Google's."""
         return super().classify(failure) or classify(failure)
 
 
 class AtRawPredict(OfVendor):
-    """An API at `rawPredict`, below the address of a model."""
+    """An API at `rawPredict`, below the URL of a model."""
 
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the model's URL with `rawPredict` or `streamRawPredict`."""

@@ -1,11 +1,11 @@
 """`vertex/<model>`: Vertex AI, with Google Cloud's credentials.
 
-The address holds a location and a project. Credentials are an API key (sent as such), an access
-token, or Application Default Credentials, which the package google-auth finds and renews; it is
-imported when they are first needed. With a key alone, and no project, the API is in "express
-mode" (https://cloud.google.com/vertex-ai/generative-ai/docs/start/express-mode/overview).
+The URL contains a location and a project. Credentials are an API key, an access token, or
+Application Default Credentials, which the package google-auth finds and renews; it is imported when
+they are first needed. With a key alone, and no project, the API is in "express mode"
+(https://cloud.google.com/vertex-ai/generative-ai/docs/start/express-mode/overview).
 
-Models of other vendors have their vendors' APIs there, and other packages convert them:
+Models of other vendors use their vendors' APIs on Vertex AI, for which other packages are used:
 `swink_provider_anthropic` for Claude, `swink_provider_mistral` for Mistral, `swink_provider_openai`
 for models named with their publisher (`meta/llama-…`).
 """
@@ -58,7 +58,7 @@ VERSIONS = ("/v1", "/v1beta1")
 MULTI_REGIONS = ("us", "eu")
 
 KEY_PREFIXES = ("AIza", "AQ.")
-"""How API keys begin; other credentials are access tokens."""
+"""The beginnings of API keys; other credentials are access tokens."""
 
 _PUBLISHED = "/publishers/google/models/"
 _AFTER_PROJECT = re.compile(r"/(publishers|endpoints)/")
@@ -70,7 +70,7 @@ _FAMILIES = {
     ),
     "partners": re.compile(r"^(?!(endpoints|models|tunedModels)/)[^/]+/[^/]+$"),
 }
-"""Models that other packages handle, with the module that handles each. An extra installs it."""
+"""The modules that handle models of other vendors, in packages that an extra installs."""
 
 _PUBLISHERS = {"claude": "anthropic", "mistral": "mistralai"}
 
@@ -78,16 +78,17 @@ _PUBLISHERS = {"claude": "anthropic", "mistral": "mistralai"}
 class VertexProvider(GeminiProvider):
     """Models on Vertex AI, Gemini and those of other vendors."""
 
-    features = GeminiProvider.features - {"file_ids"}  # files are in Cloud Storage: gs://…
+    # On Vertex AI, files are in Cloud Storage: gs://….
+    features = GeminiProvider.features - {"file_ids"}
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._speakers: dict[str, HTTPProvider] = {}
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the address up to the project's location.
+        """Return the URL up to the project's location.
 
-        `base_url` may be a host, or already name a version, a project and a location.
+        `base_url` may be only a host, or contain a version, a project and a location.
         """
         location = _location(options, environ)
         given = options.base_url or first_set(self.info.base_url_env, environ)
@@ -100,7 +101,7 @@ class VertexProvider(GeminiProvider):
         return _in_project(base, project, location)
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
-        """Return the address of a model, which may be named with its collection."""
+        """Return the URL of a model; its name may include the collection."""
         base, name = self.base_url(options), self.model_path(model, model.id, "/@")
         if name.startswith("projects/"):
             return f"{base.partition('/projects/')[0]}/{name}"
@@ -119,14 +120,15 @@ class VertexProvider(GeminiProvider):
         return speaker.api(model, options) if speaker else self
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Return the call as the model's vendor takes it."""
+        """Return the call, adapted to the API of the model's vendor."""
         speaker = self._speaker(model)
         return (speaker.fit if speaker else super().fit)(model, context, options)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body for the API of the model's vendor.
 
-        Answers of another vendor's model count as another provider's, although they came from here.
+        Answers of models of other vendors count as answers of another provider, although they came
+        from here.
         """
         speaker, family = self._speaker(model), _family(model.id)
         messages = [
@@ -145,7 +147,7 @@ class VertexProvider(GeminiProvider):
         return native
 
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
-        """Return the request of the model's vendor."""
+        """Return the request for the API of the model's vendor."""
         speaker = self._speaker(model)
         return (speaker.request if speaker else super().request)(model, payload, options)
 
@@ -155,7 +157,7 @@ class VertexProvider(GeminiProvider):
         return (speaker.notices if speaker else super().notices)(model, options)
 
     def parser(self, model: Model) -> Any:
-        """Make a parser for one answer of the model's vendor."""
+        """Create a parser for one answer of the model's vendor."""
         speaker = self._speaker(model)
         return speaker.parser(model) if speaker else super().parser(model)
 
@@ -164,7 +166,7 @@ class VertexProvider(GeminiProvider):
         return self._speaker(model) or self
 
     def _speaker(self, model: Model) -> HTTPProvider | None:
-        """Return the provider of another vendor's model, or `None` for Gemini."""
+        """Return the provider of another vendor's model; `None` for Gemini."""
         family = _family(model.id)
         if family is not None and family not in self._speakers:
             try:
@@ -184,14 +186,14 @@ class VertexProvider(GeminiProvider):
     def credential(
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
-        """Return the key or the access token that is set, or Google's default credentials."""
+        """Return the API key or access token, or Google's default credentials."""
         key = self.api_key(options)
         names = " or ".join(self.info.api_key_env)
         missing = f"no credentials for {self.name}: {names} is not set"
         return key or _DefaultCredentials(missing, os.environ.get(FILE_ENV))
 
     def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
-        """Add a key; or an access token, and its project where the address has none."""
+        """Add a key; or an access token, and its project if the URL has none."""
         if isinstance(credential, str) and credential.startswith(KEY_PREFIXES):
             request.headers["x-goog-api-key"] = credential
             return
@@ -201,7 +203,7 @@ class VertexProvider(GeminiProvider):
             self._add_project(request, project, _location(options))
 
     def _add_project(self, request: HTTPRequest, project: str | None, location: str) -> None:
-        """Only keys know their project; that of other credentials may be known from them."""
+        """Insert the project into the URL. Raises ProviderFailure if it is unknown."""
         place = _AFTER_PROJECT.search(request.url)
         if project is not None and place is not None:
             base, rest = request.url[: place.start()], request.url[place.start() :]
@@ -224,7 +226,7 @@ class _AccessToken(Token):
 
 @define(frozen=True)
 class _DefaultCredentials(Grant):
-    """Application Default Credentials, which google-auth finds; `file` may hold them."""
+    """Application Default Credentials, which google-auth finds, for example in `file`."""
 
     missing: str
     file: str | None
@@ -255,14 +257,14 @@ class _DefaultCredentials(Grant):
 
 
 def _seconds_left(expiry: datetime | None) -> float:
-    """Return for how long a token is good; google-auth writes times in UTC, without a zone."""
+    """Return for how many seconds a token is valid; google-auth's times are naive, in UTC."""
     return (
         inf if expiry is None else (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
     )
 
 
 def _family(id: str) -> str | None:
-    """Name the vendors' module for a model's id; `None` for Gemini."""
+    """Return the vendors' module for a model's id; `None` for Gemini."""
     return next((name for name, pattern in _FAMILIES.items() if pattern.search(id)), None)
 
 
@@ -278,9 +280,9 @@ def _location(options: StreamOptions, environ: Mapping[str, str] | None = None) 
 
 
 def _host(location: str) -> str:
-    """Return a location's host.
+    """Return the host of a location.
 
-    https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations
+    Source: https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations
     """
     if location == "global":
         return "aiplatform.googleapis.com"

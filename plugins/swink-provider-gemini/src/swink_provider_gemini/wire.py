@@ -3,7 +3,7 @@
 https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse. Each frame is a complete
 response with the next parts. Every field may be absent or null, enumeration values are plain
 strings and numbers may be floats, so that new values and fields do not fail. Parts stay
-dictionaries because the parts of server-side tools return to the API unchanged, including unknown
+dictionaries because the parts of server-side tools are sent back unchanged, including unknown
 fields.
 """
 
@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 FRAME_LIMIT = 64 * 1024 * 1024
-"""Bytes of a frame: a generated image comes in one."""
+"""The size limit of a frame in bytes; a generated image is a single frame."""
 
 
 class Content(msgspec.Struct, gc=False):
-    """The next parts of the answer."""
+    """The next parts of the answer, with the role."""
 
     parts: list[dict[str, Any]] | None = None
 
@@ -49,8 +49,10 @@ class FunctionCall(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Candidate(msgspec.Struct, gc=False, rename="camel"):
-    """The answer, or one of several. `finish_reason` is on the last frame, older models repeat it
-    on every frame."""
+    """The answer, or one of several.
+
+    `finish_reason` is in the last frame; older models repeat it in every frame.
+    """
 
     index: int | float | None = None
     content: Content | None = None
@@ -66,7 +68,7 @@ class Candidate(msgspec.Struct, gc=False, rename="camel"):
 
 
 class PromptFeedback(msgspec.Struct, gc=False, rename="camel"):
-    """How the prompt was rated, and why it was refused, if it was."""
+    """The ratings of the prompt, and the reason if it was refused."""
 
     block_reason: str | None = None
     block_reason_message: str | None = None
@@ -74,7 +76,7 @@ class PromptFeedback(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Chunk(msgspec.Struct, gc=False, rename="camel"):
-    """One frame; where nothing is streamed, the whole answer."""
+    """One frame; without streaming, the whole answer."""
 
     candidates: list[Candidate] | None = None
     prompt_feedback: PromptFeedback | None = None
@@ -99,7 +101,7 @@ class _TextCandidate(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class TextChunk(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fields=True):
-    """A frame that says nothing but text, as most do: no other field is in it."""
+    """A frame with text and no other field, as most frames are."""
 
     candidates: list[_TextCandidate]
     usage_metadata: dict[str, Any] | None = None
@@ -113,19 +115,19 @@ decode_chunks = msgspec.json.Decoder(list[Chunk]).decode
 
 
 def function_call(part: dict[str, Any]) -> FunctionCall | None:
-    """Return the call of a part that has one. Raises `msgspec.ValidationError`."""
+    """Return the call in a part; `None` without one. Raises `msgspec.ValidationError`."""
     call = part.get("functionCall")
     return None if call is None else msgspec.convert(call, FunctionCall)
 
 
 _BARE = re.compile(rb"\n[{\[]").search, re.compile(rb"\r[{\[]").search
-"""Two, since a pattern that begins with one character is found three times as fast."""
+"""Two patterns: a pattern that begins with a fixed character is found three times as fast."""
 
 
 class StreamDecoder:
-    """Server-sent events, and the error that may follow them without being one.
+    """Decodes server-sent events, and an error after them that is not such an event.
 
-    An error in the middle of the stream is a bare JSON object on several lines. A decoder of
+    An error in the middle of the stream is a plain JSON object on several lines. A decoder of
     server-sent events ignores such lines as unknown fields. Therefore all lines from the first one
     that starts with a brace or bracket, which no event field does, become the data of one last
     frame.
@@ -158,7 +160,7 @@ class StreamDecoder:
         return frames
 
     def finish(self) -> list[bytes]:
-        """Return the frame that end of input left without its blank line, if any."""
+        """Return the last frame, in a list, if the input ended without its blank line."""
         return self._events.finish()
 
     def _bare_start(self, data: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Models on this machine, in a child process, for swink."""
+"""A provider for swink that runs models on this machine, in a child process."""
 
 import logging
 

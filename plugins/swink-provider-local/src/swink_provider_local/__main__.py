@@ -1,4 +1,4 @@
-"""`python -m swink_provider_local pull MODEL`: download a model before a call needs it."""
+"""The command `python -m swink_provider_local pull MODEL`, which downloads a model in advance."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def _list() -> int:
 
 
 class _Bar:
-    """A progress bar on one line; on what is not a terminal, nothing."""
+    """A progress bar on one line; shows nothing if the output is not a terminal."""
 
     def __init__(self, name: str, out: TextIO) -> None:
         self._name, self._out = name, out
         self._shown = ""
 
     def show(self, done: int, total: int | None) -> None:
-        """Draw the bar anew if it has changed."""
+        """Redraw the bar if it has changed."""
         if not self._out.isatty():
             return
         if total:
@@ -82,7 +82,7 @@ class _Bar:
             self._out.flush()
 
     def end(self) -> None:
-        """Leave the line."""
+        """Go to the next line."""
         if self._shown:
             self._out.write("\n")
 

@@ -3,11 +3,13 @@
     python -m swink_provider_local.child
 
 The first line of stdin is JSON data: `path`, `name`, `key`, `context`, `cache_type`, `cache_ram`,
-and perhaps `gpu_layers` and `threads`. Once the model is loaded, one line of stdout is the server's
-address. A failed assertion in the engine ends the process, so the engine runs in a child process.
+and optionally `gpu_layers` and `threads`. Once the model is loaded, the process writes the server's
+URL to stdout. The engine runs in a child process, because a failed assertion in it ends the
+process.
 
-It leaves with its parent: stdin closes whatever way the parent ends, and should a copy of the
-other end live on in a process that the parent forked, the change of parent is seen.
+It ends together with its parent: stdin is closed however the parent ends. If a process that the
+parent forked still holds the other end of stdin open, this process notices that its parent has
+changed.
 """
 
 from __future__ import annotations
@@ -21,31 +23,32 @@ import time
 from typing import Any
 
 PARENT_SECONDS = 0.5
-"""How often the parent is looked for."""
+"""How many seconds pass between two checks whether the parent still runs."""
 
 LOG_LEVEL = 2
-"""Warnings and errors; more would log what people say."""
+"""Warnings and errors; lower levels would log the text of conversations."""
 
 LOG_SECONDS = 0.2
-"""A copy of the engine's log, read in a separate thread: if the engine does not start, only the log
-has the reason.
+"""How many seconds the process waits before it ends, so that the log is complete.
+
+The log is copied in a separate thread: if the engine does not start, only the log has the reason.
 """
 
 
 def main() -> None:
-    """Serve what stdin says."""
+    """Serve the model that stdin describes."""
     orders = json.loads(sys.stdin.readline())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which keeps running
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C, the parent decides
     parent = os.getppid()
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
-    # all output of the engine is log; only the address goes to stdout
+    # everything the engine prints goes to the log; stdout is only for the URL
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     server = _serve(orders)
     answer.write(server.listening_address + "\n")
     answer.close()
     sys.stdin.read()
-    os._exit(0)  # its threads may be computing
+    os._exit(0)  # the engine's threads may be busy
 
 
 def _serve(orders: dict[str, Any]) -> Any:
@@ -58,7 +61,7 @@ def _serve(orders: dict[str, Any]) -> Any:
     parameters.api_keys = [orders["key"]]
     parameters.n_ctx = orders["context"]
     parameters.hostnames = ["127.0.0.1"]
-    parameters.port = 0  # a free one
+    parameters.port = 0  # selects a free port
     parameters.n_parallel = 1
     parameters.cache_ram_mib = orders["cache_ram"]
     kept_as = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{orders['cache_type'].upper()}")

@@ -1,4 +1,4 @@
-"""Which file a model's name stands for, and how its engine is set up."""
+"""Find the file for a model's name, and the settings of the engine."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ __all__ = [
 DEFAULT = "default"
 MODEL_ENV = "SWINK_LOCAL_MODEL"
 CONTEXT = 8192
-"""Tokens, where neither the caller nor the catalogue says; a model's own limit may need more
-memory than there is."""
+"""The default context in tokens, if neither the caller nor the catalogue sets one.
+
+The model's own maximum may need more memory than the machine has.
+"""
 
 CACHE_RAM = 512
-"""Default in MiB: enough for a few conversations of a small model."""
+"""The default memory in MiB for caches: enough for a few conversations of a small model."""
 
 CACHE_TYPES = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
-"""Number formats of the KV cache, and their size in bytes."""
+"""Number formats of the KV cache, with their size in bytes."""
 
 CACHE_TYPE_ENV = "SWINK_LOCAL_CACHE_TYPE"
 
@@ -36,13 +38,13 @@ ENGINE_OPTIONS: dict[str, tuple[str, int]] = {
     "threads": ("SWINK_LOCAL_THREADS", 1),
     "cache_ram": ("SWINK_LOCAL_CACHE_RAM", 0),
 }
-"""Numbers that the engine is set up with, with their variables and least values."""
+"""Numeric settings of the engine, with their environment variables and minimum values."""
 
 
 def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
-    """Return the file that a model's id names.
+    """Return the file for a model's id.
 
-    An id is a row of the catalogue, `repo:file.gguf`, or the path of a GGUF file. Raises
+    An id is the id of a catalogue entry, `repo:file.gguf`, or the path of a GGUF file. Raises
     ProviderFailure (`model_not_found`).
     """
     name, known = model.id, dict(model.info.extra) if model.info is not None else {}
@@ -52,7 +54,7 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
         return HubFile(known["repo"], known["file"])
     if (file := HubFile.parse(name)) is not None:
         return file
-    path = Path(os.path.expanduser(name))  # the home of an unknown user is not expanded
+    path = Path(os.path.expanduser(name))  # for an unknown user, `~` stays
     if path.is_file():
         return path
     looks_like_path = path.suffix.lower() == ".gguf"
@@ -76,7 +78,7 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
 def engine_numbers(
     model: Model, settings: Mapping[str, Any], environ: Mapping[str, str]
 ) -> dict[str, int | None]:
-    """Return the numbers of `ENGINE_OPTIONS`: the call's, the environment's, the catalogue's.
+    """Return the values of `ENGINE_OPTIONS`, from the call, the environment or the catalogue.
 
     Raises ProviderFailure (`invalid_request`).
     """
@@ -93,7 +95,7 @@ def engine_numbers(
 
 
 def cache_type(settings: Mapping[str, Any], environ: Mapping[str, str]) -> str:
-    """Return the call's type of the context's cache, or the environment's.
+    """Return the number format of the KV cache, from the call or the environment.
 
     Raises ProviderFailure (`invalid_request`).
     """

@@ -1,4 +1,4 @@
-"""One engine: a child process that serves one model over loopback HTTP."""
+"""An engine: a child process that serves one model over loopback HTTP."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ CREDENTIAL = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 """Matches names of environment variables that may contain credentials."""
 
 START_SECONDS = 600.0
-"""For the largest model on the slowest disk; a small one needs a second."""
+"""How many seconds a start may take: enough for a large model on a slow disk."""
 
 STOP_SECONDS = 5.0
 EXIT_SECONDS = 1.0
 """Seconds to wait for the exit of a process whose connection closed."""
 
 LOG_LINES = 50
-"""Of the engine's log, the last are kept for the message of a failure."""
+"""How many lines at the end of the engine's log are kept for error messages."""
 
 TELLING = (" E ", "ASSERT", "Error")
-"""Marks of log lines that explain a failure."""
+"""Texts in log lines that explain a failure."""
 
 
 @define(frozen=True)
@@ -66,7 +66,7 @@ class Settings:
 
 @define(eq=False)
 class Engine:
-    """A running engine. `url` is where it speaks Chat Completions, with the key `key`."""
+    """A running engine. `url` is the base URL for Chat Completions, `key` the API key."""
 
     settings: Settings
     url: str
@@ -76,7 +76,7 @@ class Engine:
 
     @classmethod
     def start(cls, settings: Settings) -> Engine:
-        """Start the child and wait until its model is loaded; it blocks.
+        """Start the child process and wait until its model is loaded. This call blocks.
 
         Raises ProviderFailure: `internal` with code `engine` if the start fails, `resource` if the
         system cannot create another process.
@@ -126,7 +126,7 @@ class Engine:
         return self._process.poll() is None
 
     async def lost(self) -> bool:
-        """Tell whether the child has ended, or does so in a moment."""
+        """Return True if the child has ended, or ends within a moment."""
         end = time.monotonic() + EXIT_SECONDS
         while self.alive:
             if time.monotonic() > end:
@@ -135,12 +135,12 @@ class Engine:
         return True
 
     def failure(self, phase: Phase = "streaming", what: str = "ended") -> Failure:
-        """Say that the engine has failed, how, and what may help."""
+        """Return the failure of the engine, with the reason and advice."""
         status = self._process.poll()
         how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
         lines = list(self._log)
         told = [line for line in lines if any(word in line for word in TELLING)]
-        # at the start the first error is the cause; later the last is, after what did no harm
+        # at the start, the first error is the cause; later, the last one is
         said = (told or lines or [""])[0 if phase == "connect" and told else -1]
         said = (said.partition(" E ")[2] or said).strip()
         message = f"the engine for {self.settings.path.name} {what} ({how})"
@@ -156,7 +156,7 @@ class Engine:
         )
 
     def stop(self) -> None:
-        """End the child and wait for it, which takes milliseconds; it blocks."""
+        """End the child process and wait for it, which takes milliseconds. This call blocks."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -176,7 +176,8 @@ def _environment() -> dict[str, str]:
 
 
 def _spawn() -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-m", "swink_provider_local.child"]  # -P: not from here
+    # -P: do not import from the current folder.
+    command = [sys.executable, "-P", "-m", "swink_provider_local.child"]
     try:
         return subprocess.Popen(
             command,

@@ -1,13 +1,13 @@
-"""Model files from the Hugging Face Hub, kept in a folder.
+"""Download model files from the Hugging Face Hub, and store them in a folder.
 
-The bytes that `transfer` fetches are written to a `.part` file whose name holds the checksum, so
-that what a cut download left behind is continued only while the hub still has the same content.
-The whole is checked and then renamed, so a file under its own name is complete. A lock file keeps
-two downloads of one file apart, in this process and among others: the second waits and finds the
-file. Nothing is read or written where a link leads out of the folder.
+The bytes that `transfer` fetches are written to a `.part` file whose name contains the checksum, so
+that an interrupted download is continued only if the hub still has the same content. The complete
+file is checked and then renamed, so a file under its final name is complete. A lock file prevents
+two simultaneous downloads of one file, in this process or in several: the second one waits and
+finds the file. No file is read or written through a link that leads out of the folder.
 
-Everything here blocks; a call runs it in a thread and sets `stopped` when it is no longer wanted.
-Source: https://huggingface.co/docs/hub/en/models-downloading.
+All functions here block; a call runs them in a thread, and sets `stopped` when the file is no
+longer needed. Source: https://huggingface.co/docs/hub/en/models-downloading.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ log = logging.getLogger(__name__)
 ENDPOINT = "https://huggingface.co"
 REVISION = "main"
 TRIES = 5
-"""How often in a row a download may be cut without having got any further."""
+"""How often in a row a download may be interrupted without any progress."""
 
 HEADROOM = 64 * 1024 * 1024
-"""Bytes that a download leaves free on the disk."""
+"""The bytes of disk space that a download leaves free."""
 
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+):(?P<name>.+\.gguf)", re.IGNORECASE)
 
@@ -53,7 +53,7 @@ class HubFile:
 
     @classmethod
     def parse(cls, text: str) -> HubFile | None:
-        """Read `repo:file`; `None` for anything else, or a name that leads elsewhere."""
+        """Parse `repo:file`; return `None` for other texts and for names with unsafe paths."""
         match = _NAME.fullmatch(text)
         if match is None:
             return None
@@ -67,7 +67,7 @@ class HubFile:
 
 
 def default_cache(environ: Mapping[str, str]) -> Path:
-    """Return the folder for model files: `SWINK_LOCAL_CACHE`, or the user's cache.
+    """Return the folder for model files: `SWINK_LOCAL_CACHE`, or the user's cache folder.
 
     Raises ProviderFailure if the home directory is unknown.
     """
@@ -98,8 +98,11 @@ def _free(folder: Path) -> int:
 
 @define
 class Hub:
-    """The hub and the folder for its files. `free` tells how many bytes a folder's disk has left,
-    `pause` is the wait in seconds after a cut, doubled each time."""
+    """The hub, and the folder for its files.
+
+    `free` returns the free bytes on a folder's disk; `pause` is the wait in seconds after an
+    interruption, doubled each time.
+    """
 
     cache: Path
     endpoint: str = ENDPOINT
@@ -110,15 +113,15 @@ class Hub:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Hub:
-        """Read `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and the cache's place."""
+        """Create a hub from `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and the cache folder."""
         offline = environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
         endpoint = (environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
         return cls(default_cache(environ), endpoint, environ.get("HF_TOKEN") or None, offline)
 
     def path(self, file: HubFile) -> Path:
-        """Return where a file is, or will be.
+        """Return the path of a file, which need not exist.
 
-        Raises ProviderFailure where a link leads out of the folder.
+        Raises ProviderFailure if a link leads out of the folder.
         """
         return self._inside(
             self.cache.joinpath(*file.repo.split("/"), *PurePosixPath(file.name).parts)
@@ -128,7 +131,7 @@ class Hub:
         try:
             if path.resolve().is_relative_to(self.cache.resolve()):
                 return path
-        except (OSError, RuntimeError):  # a circle
+        except (OSError, RuntimeError):  # circular links
             pass
         raise failed(
             Kind.INVALID_REQUEST, "link", f"the link {path} points outside {self.cache}",
@@ -136,7 +139,7 @@ class Hub:
         )  # fmt: skip
 
     def url(self, file: HubFile) -> str:
-        """Return a file's address."""
+        """Return the URL of a file."""
         return f"{self.endpoint}/{file.repo}/resolve/{REVISION}/{quote(file.name)}"
 
     def download(
@@ -145,7 +148,7 @@ class Hub:
         progress: Progress = lambda done, total: None,
         stopped: threading.Event | None = None,
     ) -> Path:
-        """Return a file's path, after downloading it where it is not there yet.
+        """Return the path of a file, after downloading it if necessary.
 
         Raises ProviderFailure, whose message says what to do.
         """
@@ -225,5 +228,5 @@ def _size_of_parts(path: Path) -> int:
 
 
 def size_text(count: int) -> str:
-    """Write a number of bytes for people."""
+    """Format a number of bytes for people."""
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -1,4 +1,4 @@
-"""A lock on a file that is being made, among threads and processes."""
+"""A lock on a file that is being created, between threads and processes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ LOCK_SECONDS = 0.2
 
 
 class Stopped(Exception):
-    """The caller no longer needs the lock."""
+    """Raised if the caller no longer needs the lock."""
 
 
 @contextmanager
 def locked(path: Path, waiting: Callable[[], object], stopped: threading.Event) -> Iterator[None]:
-    """Hold the lock on a file's download, asking now and then until it is free."""
+    """Hold the lock on a file's download; retry periodically until it is free."""
     with path.with_name(f"{path.name}.lock").open("a+b") as lock:
         while not _try_lock(lock.fileno()):
             waiting()
             if stopped.wait(LOCK_SECONDS):
                 raise Stopped
-        yield  # closing the file gives the lock back
+        yield  # closing the file releases the lock
 
 
 if sys.platform == "win32":

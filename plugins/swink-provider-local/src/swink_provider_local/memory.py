@@ -1,7 +1,7 @@
-"""How much memory an engine takes: its weights, the context's cache, and what it keeps beside it.
+"""Estimate the memory of an engine: the weights, the KV cache, and caches of conversations.
 
-The size of the KV cache follows from the shape of the model, which is in the header of its file
-(https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): keys and values of every layer for
+The size of the KV cache follows from the shape of the model, which is in the header of the model
+file (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): keys and values of every layer for
 every token of the context. For models with a sliding window, this is an upper bound.
 """
 
@@ -34,19 +34,19 @@ NUMBERS = {
     11: "q",
     12: "d",
 }
-"""The types of values, by their number, as `struct` calls them."""
+"""The formats of number types for `struct`, by GGUF's type number."""
 
 LONGEST = 1 << 24
 """Maximum size of a metadata value in bytes or items; larger values are not part of the shape."""
 
 AFTER = "tokenizer."
-"""How the keys begin that come after those of the shape: a vocabulary, which is long."""
+"""The prefix of the keys that follow those of the shape: the vocabulary, which is long."""
 
 
 def memory_of(settings: Settings) -> int:
-    """Return the bytes that an engine takes at most, but for what it computes with.
+    """Return the most bytes that an engine takes, without the memory for computations.
 
-    Of a file whose beginning cannot be read the weights are all that is counted.
+    If the beginning of the file cannot be read, only the weights are counted.
     """
     size = settings.path.stat().st_size if settings.path.is_file() else 0
     with suppress(OSError, ValueError, KeyError, TypeError, ArithmeticError, struct.error):

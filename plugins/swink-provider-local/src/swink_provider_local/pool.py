@@ -1,11 +1,10 @@
-"""The engines that run: one for each model in use, no more than there is memory for, none for long
-without work.
+"""The running engines: one per model in use, within limits of memory and idle time.
 
 Engines belong to the process, not to a client or an event loop: a model takes gigabytes, and a
-script that opens a client for each call should not load it for each. So starting and stopping
-happen in threads, a lock guards the table, and waiting for a start is the only thing that touches
-the caller's loop. Calls that need the same engine wait for the same start, and one that is
-cancelled leaves the start to the others.
+script that opens a client for each call should not load it each time. Therefore engines are started
+and stopped in threads, a lock guards the table, and the caller's event loop is used only to wait
+for a start. Calls that need the same engine wait for the same start, and a call that is cancelled
+does not stop it for the others.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ class PoolClock(Protocol):
         """Return monotonic seconds."""
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when `time()` has reached `when`, unless the result is called before."""
+        """Call `callback` when `time()` has reached `when`; return a function that cancels it."""
 
 
 class ThreadClock:
-    """The system's time, with or without an event loop."""
+    """A clock with the system's time, which needs no event loop."""
 
     time = staticmethod(time.monotonic)
 
@@ -66,9 +65,9 @@ class ThreadClock:
 
 
 def in_thread(work: Callable[[], Result]) -> Future[Result]:
-    """Do blocking work in a thread that no event loop waits for at its end."""
+    """Run blocking work in a thread that no event loop waits for when it ends."""
     future: Future[Result] = Future()
-    future.set_running_or_notify_cancel()  # from here on a waiter's cancellation is its own
+    future.set_running_or_notify_cancel()  # cancelling a waiter does not cancel the work
 
     def run() -> None:
         try:
@@ -84,7 +83,7 @@ def in_thread(work: Callable[[], Result]) -> Future[Result]:
 
 @define(eq=False)
 class _Entry:
-    """An engine or its start, the bytes of memory that it takes, and how many calls use it."""
+    """An engine or its start, the bytes of memory it takes, and the number of calls that use it."""
 
     start: Future[Engine]
     memory: int = 0
@@ -92,23 +91,24 @@ class _Entry:
     cancel_timer: Callable[[], None] | None = None
 
     def is_over(self) -> bool:
-        """Tell whether the start failed or the child has ended."""
+        """Return True if the start failed or the child has ended."""
         if not self.start.done():
             return False
         return self.start.exception() is not None or not self.start.result().alive
 
     def stop(self, _: object = None) -> None:
-        """Stop the engine, once it has started; it blocks. Also a future's callback."""
+        """Stop the engine once it has started. This call blocks; also a future's callback."""
         if self.start.exception() is None:
             self.start.result().stop()
 
 
 class EnginePool:
-    """Start engines on demand and stop them after `idle_seconds` without a call.
+    """Starts engines on demand, and stops them after `idle_seconds` without a call.
 
-    At most `limit` run, which together take at most `memory` bytes (`None`: as many, as much as
-    there is): those that were used longest ago make room. `start` replaces what starts an engine,
-    `measure` what tells its memory, `clock` the time.
+    At most `limit` engines run, which together take at most `memory` bytes (`None`: no limit other
+    than the machine's memory); the least recently used ones are stopped to make room. `start`
+    replaces the function that starts an engine, `measure` the one that estimates its memory,
+    `clock` the clock.
     """
 
     def __init__(
@@ -128,15 +128,15 @@ class EnginePool:
         self._clock = clock or ThreadClock()
         self._start = start
         self._lock = threading.Lock()
-        self._entries: dict[Settings, _Entry] = {}  # the one used longest ago comes first
+        self._entries: dict[Settings, _Entry] = {}  # the least recently used one comes first
 
     @asynccontextmanager
     async def lease(self, settings: Settings) -> AsyncIterator[Engine]:
-        """Keep an engine running for the length of the context.
+        """Keep an engine running as long as the context is open.
 
-        Raises ProviderFailure: `internal` where it does not start, `overloaded` where those
-        that run are busy with other models and leave no room, `unsupported` where the limit of
-        memory is too low for this one alone.
+        Raises ProviderFailure: `internal` if it does not start, `overloaded` if the running engines
+        are busy with other models and leave no room, `unsupported` if the memory limit is too low
+        for this engine alone.
         """
         entry = self._enter(settings)
         try:
@@ -145,13 +145,13 @@ class EnginePool:
             self._leave(settings, entry)
 
     def running(self) -> list[Engine]:
-        """List the engines that run."""
+        """Return the running engines."""
         with self._lock:
             entries = list(self._entries.values())
         return [e.start.result() for e in entries if e.start.done() and not e.is_over()]
 
     def close(self) -> None:
-        """Stop all engines, those that are starting once they have; it blocks."""
+        """Stop all engines, including those that are starting. This call blocks."""
         with self._lock:
             entries = list(self._entries.values())
             self._entries.clear()
@@ -179,7 +179,7 @@ class EnginePool:
             return entry
 
     def _make_room(self, wanted: Settings, memory: int) -> list[_Entry]:
-        """Take entries out of the table until one more fits."""
+        """Remove entries from the table until one more fits."""
         if self._memory is not None and memory > self._memory:
             raise ProviderFailure(_too_large(wanted, memory, self._memory))
         idle = [settings for settings, entry in self._entries.items() if not entry.leases]
@@ -195,7 +195,7 @@ class EnginePool:
         return leaving
 
     def _has_room(self, others: list[Settings], memory: int) -> bool:
-        """Tell whether one more fits beside others."""
+        """Return True if one more engine fits beside the others."""
         taken = sum(self._entries[each].memory for each in others)
         few = self._limit is None or len(others) < self._limit
         return few and (self._memory is None or taken + memory <= self._memory)
@@ -250,16 +250,16 @@ def _too_large(settings: Settings, memory: int, limit: int) -> Failure:
 
 @cache
 def shared_pool() -> EnginePool:
-    """Return the pool of this process; its limits are those of the environment."""
+    """Return the pool of this process, with limits from the environment."""
     pool = EnginePool(*limits(os.environ))
     atexit.register(pool.close)
     return pool
 
 
 def limits(environ: Mapping[str, str]) -> tuple[int | None, float, int | None]:
-    """Read how many engines may run, for how many seconds without work, in how many bytes.
+    """Return the limits in the environment: number of engines, idle seconds, and bytes of memory.
 
-    Where only their memory is limited, their number is not. Raises ProviderFailure
+    If only the memory is limited, the number of engines is not. Raises ProviderFailure
     (`invalid_request`).
     """
     limit, idle = whole_number(environ, LIMIT_ENV, 1), whole_number(environ, IDLE_ENV, 0)

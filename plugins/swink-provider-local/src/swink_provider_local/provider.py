@@ -1,8 +1,8 @@
 """`local/<model>`: Chat Completions from an engine in a child process.
 
 A call first gets the model file, which may be downloaded, and an engine that has loaded it. Then
-the openai package sends the request to the engine's address. A crash of the engine is reported as
-`internal`, not as a network error, and the next call starts a new engine.
+the package swink-provider-openai sends the request to the engine's URL. A crash of the engine is
+reported as `internal`, not as a network error, and the next call starts a new engine.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ __all__ = ["LocalProvider"]
 
 
 class LocalProvider(OpenAIProvider):
-    """Models on this machine. `engines` and `hub` replace the process's engines and the hub of
-    the environment."""
+    """Models on this machine.
+
+    `engines` and `hub` replace the process's pool of engines and the hub from the environment.
+    """
 
     def __init__(
         self, name: str, engines: EnginePool | None = None, hub: Hub | None = None
@@ -39,9 +41,9 @@ class LocalProvider(OpenAIProvider):
         self._hub = hub
 
     async def exchange(self, x: Exchange) -> AsyncGenerator[bytes, None]:
-        """Yield the answer of the model's engine, after starting it where none runs.
+        """Yield the answer of the model's engine, which is started if necessary.
 
-        With `base_url`, or its variable, the engine is one that runs there already.
+        With `base_url`, or the environment variable for it, a running engine at that URL is used.
         """
         settings = x.options.settings
         if x.options.base_url or any(os.environ.get(name) for name in self.info.base_url_env):
@@ -85,7 +87,7 @@ def _settings(path: Path, numbers: dict[str, int | None], kept_as: str) -> Setti
 
 
 async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes, None]:
-    """Download in a thread. Yield no bytes, as a sign of life, and tells steps as notices."""
+    """Download in a thread. Yield empty bytes to show progress, and report steps as notices."""
     loop, moved, stopped = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     latest: list[tuple[int, int | None]] = []
 
@@ -111,7 +113,7 @@ async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes
 
 
 def _progress(done: int, total: int | None) -> str:
-    """Report the progress of a download in steps of 5 % or 100 MB."""
+    """Return the progress of a download, in steps of 5 % or 100 MB."""
     if not total:
         return f"{done // 100_000_000 * 100} MB"
     return f"{20 * done // total * 5} % of {size_text(total)}"

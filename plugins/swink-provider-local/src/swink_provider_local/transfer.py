@@ -31,15 +31,15 @@ __all__ = ["Head", "Progress", "RemoteFile", "failed", "size_of"]
 log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int | None], object]
-"""Told how many bytes are there, and of how many if that is known."""
+"""A function that is called with the bytes downloaded, and the total or `None` if unknown."""
 
 PIECE = 1024 * 1024
 READ_SECONDS = 30.0
-"""How long the network may be silent before a download counts as cut."""
+"""How many seconds the network may be silent before a download counts as interrupted."""
 
 MAX_REDIRECTS = 5
 LONGEST_SIZE = 18
-"""Digits of a size in bytes: an exabyte."""
+"""The most digits of a size in bytes: an exabyte."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -60,8 +60,10 @@ class _NoRedirect(HTTPRedirectHandler):
 
 @define
 class RemoteFile:
-    """A file of the hub at `url`; messages show `name`. `room` checks the free disk space while a
-    file of unknown size is downloaded.
+    """A file of the hub at `url`.
+
+    Messages contain `name`. `room` checks the free disk space while a file of unknown size is
+    downloaded.
     """
 
     name: str
@@ -70,9 +72,9 @@ class RemoteFile:
     room: Callable[[], bool] = lambda: True
 
     def head(self) -> Head:
-        """Ask the hub itself; only redirects within it are followed, the bytes' place is kept.
+        """Request the metadata of the file; follow only redirects within the hub.
 
-        Raises ProviderFailure.
+        A redirect to the storage is not followed, but its URL is returned. Raises ProviderFailure.
         """
         url = self.url
         for _ in range(MAX_REDIRECTS):
@@ -118,7 +120,7 @@ class RemoteFile:
         request = Request(url, method=method)
         if start:
             request.add_header("Range", f"bytes={start}-")
-        if self.token is not None:  # for the hub alone, not for where it redirects to
+        if self.token is not None:  # the token is only for the hub, not for redirects
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         return request
 
@@ -129,7 +131,7 @@ class RemoteFile:
         progress: Progress,
         stopped: threading.Event,
     ) -> None:
-        """Complete a partial download; existing bytes are not requested again.
+        """Complete a partial download, without requesting existing bytes again.
 
         Raises ProviderFailure, and Stopped.
         """
@@ -172,7 +174,7 @@ class RemoteFile:
             return build_opener().open(request, timeout=READ_SECONDS)
         except HTTPError as error:
             with error:
-                if error.code == 416:  # nothing to continue: begin again
+                if error.code == 416:  # the part cannot be continued: begin again
                     part.unlink(missing_ok=True)
                     raise self._cut(error) from None
                 raise self._refused(error) from None
@@ -207,7 +209,7 @@ class RemoteFile:
         )  # fmt: skip
 
     def check(self, part: Path, head: Head) -> None:
-        """Compare the bytes with the checksum, which large files have for an etag.
+        """Compare the bytes with the checksum, which is the etag of large files.
 
         Raises ProviderFailure.
         """
@@ -243,7 +245,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _shown(url: str) -> str:
-    """Leave out what may be secret: user and password, and a signature in the query."""
+    """Return a URL without possible secrets: user and password, and a signature in the query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 

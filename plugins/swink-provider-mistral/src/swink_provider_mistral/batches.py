@@ -1,4 +1,4 @@
-"""Mistral's batch jobs, for swink-batch. Source: https://docs.mistral.ai/api/#tag/batch."""
+"""Use Mistral's batch jobs, for swink-batch. Source: https://docs.mistral.ai/api/#tag/batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["MistralBatches"]
 
 
 class MistralBatches(OpenAIBatches):
-    """OpenAI's form, but the job names the model, and its lines and states are called otherwise."""
+    """Batches in OpenAI's format, with the model in the job, and other field and state names."""
 
     most_requests = 1_000_000
     path = "/batch/jobs"
@@ -21,7 +21,7 @@ class MistralBatches(OpenAIBatches):
     ended = frozenset({"SUCCESS", "FAILED", "TIMEOUT_EXCEEDED", "CANCELLED"})
 
     def line(self, id: str, api: str, body: bytes) -> bytes:
-        """Return a row's line of the file."""
+        """Return a row as a line of the file."""
         data = whole(body)
         data.pop("model", None)
         return msgspec.json.encode({"custom_id": id, "body": data}) + b"\n"
@@ -33,7 +33,7 @@ class MistralBatches(OpenAIBatches):
         return {**asked, "timeout_hours": 24}
 
     def next_page(self, page: dict[str, Any], query: str) -> str:
-        """Return the query of the page after this one; an empty string after the last."""
+        """Return the query for the next page; an empty string after the last page."""
         number = int(query.partition("&")[0].removeprefix("page=")) + 1
         return f"page={number}&page_size=100" if number * 100 < page.get("total", 0) else ""
 

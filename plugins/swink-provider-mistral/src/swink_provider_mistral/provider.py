@@ -1,14 +1,16 @@
-"""`mistral/<model>`. Declared differences are the `dialect` in models.toml; the rest is here.
+"""`mistral/<model>`. The `dialect` in models.toml declares most differences from OpenAI.
 
-* Tool-call ids are nine letters and digits. Others are mapped to such ids by a digest, the same
-  at every turn, so that prompt caches hold.
-* A user turn may not follow a tool's results directly: an assistant turn goes between, with a
-  notice, for models that are not known to do without one.
-* Reasoning goes back as a `thinking` chunk of the content, which then is an array.
-* Audio is the data alone.
-* A tool call is required by the word `any`.
+Other differences are:
 
-`safe_prompt` and other fields of Mistral's own go into `extra`. Source:
+* Tool-call ids have nine letters and digits. Other ids are mapped to such ids by a digest, the same
+  in every turn, so that prompt caching works.
+* A user turn may not directly follow tool results: an assistant turn is inserted, with a notice,
+  unless the model is known to need none.
+* Reasoning is sent back as a `thinking` chunk of the content, which then is an array.
+* Audio is sent as data only.
+* The value `any` requires a tool call.
+
+Pass `safe_prompt` and other fields of Mistral in `extra`. Source:
 https://docs.mistral.ai/api/#tag/chat.
 """
 
@@ -44,7 +46,7 @@ from swink_provider_openai import ChatConverter, OpenAIProvider
 __all__ = ["MistralProvider"]
 
 ANSWER = "OK."
-"""The assistant turn between tool results and the user, for models that want one."""
+"""The assistant turn that is inserted between tool results and the user, if a model needs one."""
 
 TOOL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -60,7 +62,7 @@ WORDINGS = (
 
 
 def takes_user_after_results(model: Model) -> bool:
-    """Tell whether a model is known to take what the user says right after a tool's results."""
+    """Return True if a model is known to accept a user message directly after tool results."""
     return bool(rule_of(model).facts.get("user_after_results"))
 
 
@@ -77,28 +79,28 @@ def tool_id(given: str) -> str:
 
 
 class MistralConverter(ChatConverter):
-    """Chat Completions' messages, as Mistral wants them."""
+    """Converts messages for Chat Completions in Mistral's dialect."""
 
     _follows_results = False
     _answers_results = True
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
-        """Add assistant turns after results, unless the model is known to do without."""
+        """Return the conversation, with assistant turns after tool results if necessary."""
         self._answers_results = not takes_user_after_results(model)
         return super().conversation(model, context)
 
     def system(self, message: SystemMessage) -> list[Any]:
-        """Convert an instruction, which may stand after results."""
+        """Convert a system message, which may follow tool results."""
         self._follows_results = False
         return super().system(message)
 
     def user(self, message: UserMessage) -> list[Any]:
-        """Put an assistant turn between a tool's results and what the user says next."""
+        """Convert a user message, with an assistant turn before it if it follows tool results."""
         native = super().user(message)
         return self._answered_first(native, message) if self._follows_results else native
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Put an assistant turn before the media of results, which are the user's."""
+        """Convert tool results, with an assistant turn before the user message with their media."""
         native = super().tool_results(messages)
         self._follows_results = native[-1]["role"] == "tool"
         if self._follows_results:
@@ -121,7 +123,7 @@ class MistralConverter(ChatConverter):
         return tool_id(tool_call_id)
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """Write reasoning as a chunk before the text, and references where they were."""
+        """Convert an answer: reasoning becomes a chunk before the text; references stay."""
         self._follows_results = False
         native = super().assistant(message)
         chunks: list[dict[str, Any]] = []
@@ -139,18 +141,18 @@ class MistralConverter(ChatConverter):
         return [{**first, "content": chunks}, *native[1:]]
 
     def leave_out_reasoning(self, message: AssistantMessage) -> None:
-        """Report nothing: reasoning is a chunk of the content."""
+        """Report nothing, because reasoning is sent as a chunk of the content."""
         self.take(message, ThinkingBlock)
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Write audio as its data."""
+        """Convert a part; audio is sent as data only."""
         native = super().part(block)
         if isinstance(block, AudioBlock):
             native["input_audio"] = native["input_audio"]["data"]
         return native
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
-        """Write a document as an uploaded file, or as an address, of data if need be."""
+        """Convert a document: an uploaded file, or a URL, which may be a data URL."""
         if isinstance(block.source, FileIdSource):
             self.leave_out_name(block)
             return {"type": "file", "file_id": block.source.id}
@@ -162,17 +164,17 @@ class MistralConverter(ChatConverter):
 
 
 class MistralProvider(OpenAIProvider):
-    """Mistral's chat endpoint."""
+    """Mistral's chat completions endpoint."""
 
     converter = MistralConverter
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Use Mistral's name for a required tool call."""
+        """Return the body with Mistral's value for a required tool call."""
         body = super().convert(model, context, options)
         if body.get("tool_choice") == "required":
             body["tool_choice"] = "any"
         return body
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Ask Mistral's own codes first."""
+        """Classify by Mistral's own codes first."""
         return by_tables(failure, CODES, WORDINGS) or super().classify(failure)

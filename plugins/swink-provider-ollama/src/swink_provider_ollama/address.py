@@ -1,4 +1,4 @@
-"""Addresses as Ollama allows them in `OLLAMA_HOST`: https://docs.ollama.com/faq."""
+"""Parse the forms of addresses that Ollama allows in `OLLAMA_HOST`: https://docs.ollama.com/faq."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ CLOUD_HOST = "ollama.com"
 
 
 def address_of(text: str) -> str:
-    """Return the address that `OLLAMA_HOST` or another variable means."""
+    """Return the URL for the value of `OLLAMA_HOST` or another variable."""
     scheme, _, rest = text.rpartition("://")
     place, slash, path = rest.partition("/")
     parts = _PLACE.fullmatch(_bracketed(place))
-    if parts is None:  # a user's name, or nothing that the HTTP client would take
+    if parts is None:  # with a user name, or not valid for an HTTP client
         return text
     host, port = parts.groups("")
     if not scheme:
@@ -27,7 +27,7 @@ def address_of(text: str) -> str:
 
 _PLACE = re.compile(r"(\[[^]]*\]|[^:]*)(:\d+)?")
 _LISTENING = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
-"""Where to connect to for what a server may listen on."""
+"""The addresses to connect to, for addresses on which a server may listen."""
 
 
 def _bracketed(host: str) -> str:

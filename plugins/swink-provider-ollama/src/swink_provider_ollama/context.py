@@ -1,8 +1,8 @@
-"""How long a context a conversation wants (`num_ctx`), so that nothing of it is left out.
+"""Compute the context length (`num_ctx`) that a conversation needs, so that nothing is cut off.
 
-Ollama has no endpoint that counts tokens, so the number is estimated from the text: high for the
-size of the context, which only costs memory, and low for rejecting a call. Recent servers reject
-prompts that are too long themselves, because requests turn truncation off.
+Ollama has no endpoint that counts tokens, so the number is estimated from the text. The estimate is
+high for the size of the context, which only costs memory, and low for rejecting a call. Recent
+servers reject prompts that are too long themselves, because requests turn truncation off.
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ from swink_core import StreamErrorKind as Kind
 __all__ = ["context_of", "tell_of_length"]
 
 LEAST_DEFAULT = 4096
-"""Tokens of context that a server gives of itself, on a small machine; on a large one it is more
-(https://docs.ollama.com/context-length)."""
+"""The context length that every server has by default, in tokens.
+
+It is that of a small machine; on a large one it is longer (https://docs.ollama.com/context-length).
+"""
 
 ANSWER = 2048
-"""Tokens to leave for an answer without `max_tokens`."""
+"""Tokens to reserve for an answer without `max_tokens`."""
 
 BYTES_A_TOKEN = 3
 """Bytes per token of dense text such as code and JSON; prose has four."""
 
 MOST_BYTES_A_TOKEN = 12
-"""More than this no language's text has on an average."""
+"""The most bytes per token that text of any language has on average."""
 
 IMAGE_TOKENS = 1024
 
 
 def context_of(model: Model, payload: Mapping[str, Any], options: StreamOptions) -> int | None:
-    """Return the `num_ctx` of a call; `None` where the server's own is enough.
+    """Return the `num_ctx` for a call; `None` if the server's default is enough.
 
-    It is a power of two, since a server loads the model anew where it changes, or all that the
-    model takes.
+    It is a power of two, because a server reloads the model when it changes, or the model's
+    maximum.
     """
     info = model.info or ModelInfo(model.id)
     wanted = _wanted(payload, options)
@@ -50,9 +52,9 @@ def context_of(model: Model, payload: Mapping[str, Any], options: StreamOptions)
 def tell_of_length(
     model: Model, payload: Mapping[str, Any], options: StreamOptions, call: Call
 ) -> None:
-    """Warn that a conversation may exceed the model's context window.
+    """Add a notice if a conversation may exceed the model's context window.
 
-    Raises ProviderFailure (`context_window_exceeded`) for one that is.
+    Raises ProviderFailure (`context_window_exceeded`) if it certainly does.
     """
     window = model.info and model.info.context_window
     wanted = _wanted(payload, options)
@@ -73,23 +75,23 @@ def tell_of_length(
 
 
 def _is_own(options: StreamOptions) -> bool:
-    """Tell whether the caller says how long the context is, or that things may be left out."""
+    """Return True if the caller sets the context length, or allows truncation."""
     own = options.extra.get("options")
     return bool(options.extra.get("truncate") or (own and own.get("num_ctx")))
 
 
 def _wanted(payload: Mapping[str, Any], options: StreamOptions) -> int:
-    """Return the tokens that a conversation and its answer need at most, in all likelihood."""
+    """Return an upper estimate of the tokens that a conversation and its answer need."""
     pictures = sum(len(message.get("images", ())) for message in payload["messages"])
     text = _bytes(payload) // BYTES_A_TOKEN
     return text + pictures * IMAGE_TOKENS + (options.max_tokens or ANSWER)
 
 
 def _bytes(payload: Mapping[str, Any]) -> int:
-    """Count what of a conversation is text, or JSON of tools, in UTF-8."""
+    """Return the size of the text and of the tools' JSON in a conversation, in bytes of UTF-8."""
     texts = [{**message, "images": None} for message in payload["messages"]]
     counted = {"messages": texts, "tools": payload.get("tools")}
     try:
         return len(msgspec.json.encode(counted))
-    except UnicodeEncodeError:  # half a character, which goes out as an escape
+    except UnicodeEncodeError:  # a lone surrogate is sent as an escape
         return len(str(counted))

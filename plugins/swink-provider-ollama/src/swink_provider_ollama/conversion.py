@@ -1,4 +1,4 @@
-"""Conversations as Ollama's chat API wants them.
+"""Convert conversations for Ollama's chat API.
 
 https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion: a list of
 messages whose content is one string, with images beside it as bare base64, tool calls whose
@@ -36,10 +36,10 @@ __all__ = ["conversation"]
 
 
 def conversation(context: Context, provider: str) -> dict[str, Any]:
-    """Return `messages` and, where there are any, `tools`.
+    """Return `messages` and, if present, `tools`.
 
-    Raises ProviderFailure (`unsupported`) for an image that is only an address, since Ollama
-    fetches nothing, and MediaError for a file that cannot be read.
+    Raises ProviderFailure (`unsupported`) for an image given by a URL, because Ollama does not
+    fetch any, and MediaError for a file that cannot be read.
     """
     messages = _OllamaConverter(provider).messages(context)
     if context.system_prompt:

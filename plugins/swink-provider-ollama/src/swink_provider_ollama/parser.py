@@ -1,4 +1,4 @@
-"""The answer of `/api/chat`: one JSON object a line, the last of them with `done`.
+"""Parse answers of `/api/chat`: one JSON object per line, the last one with `done`.
 
 https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion. The lines of
 `/api/generate` differ only in that text and reasoning are not wrapped in a message, so they are
@@ -34,7 +34,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class _Line(msgspec.Struct, gc=False):
-    """`*_count` are tokens, `*_duration` nanoseconds; both come with the last line only."""
+    """A line. `*_count` are tokens, `*_duration` nanoseconds; only the last line has them."""
 
     model: str | None = None
     message: _Message | None = None
@@ -55,18 +55,18 @@ class _Line(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Line).decode
 
 _STOP_REASONS = {
-    None: StopReason.STOP,  # older servers do not say
+    None: StopReason.STOP,  # older servers omit it
     "stop": StopReason.STOP,
     "length": StopReason.LENGTH,
 }
 _NOTHING_ASKED = ("load", "unload")
-"""Answers to a request without anything to answer: the model was only loaded, or unloaded."""
+"""Reasons for the end of an answer if the model was only loaded or unloaded."""
 
 _DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 
 
 class ChatParser:
-    """Reads one answer, streamed or whole."""
+    """Parses one answer, streamed or whole."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -74,7 +74,7 @@ class ChatParser:
         self._logprobs: dict[str, list[Any]] = {"thinking": [], "text": [], "rest": []}
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a line says."""
+        """Report the content of a line to `out`."""
         line = _decode(frame)
         if line.error:
             out.fail(_failure(line.error))
@@ -103,7 +103,7 @@ class ChatParser:
         self.feed(body, out)
 
     def _note(self, logprobs: list[Any], message: _Message, out: EventWriter) -> None:
-        """Keep log probabilities with the block that they are of, else with the answer."""
+        """Add log probabilities to the block they belong to, or else to the answer."""
         about = "thinking" if message.thinking else "text" if message.content else "rest"
         known = self._logprobs[about]
         known.extend(logprobs)
@@ -115,7 +115,8 @@ class ChatParser:
             out.response(metadata={"logprobs": known})
 
     def _tool_call(self, call: _ToolCall, out: EventWriter) -> None:
-        # calls come whole; only newer servers number them or give them ids, so we count
+        # Calls arrive whole; only newer servers number them or give them ids, so they are counted
+        # here.
         key = self._calls
         self._calls += 1
         function = call.function or _Function()
@@ -150,7 +151,7 @@ def _count(tokens: int | float | None) -> int | None:
 
 
 def _text(arguments: msgspec.Raw) -> str:
-    """Return arguments as JSON text, unwrapped where a server sent text of JSON."""
+    """Return arguments as JSON text, also if a server sent them as a string of JSON."""
     text = bytes(arguments).decode()
     if text.startswith('"'):
         return msgspec.json.decode(text, type=str)

@@ -42,7 +42,7 @@ from swink_provider_ollama.server import Answer, Pulled, Shown, asked
 __all__ = ["OllamaProvider"]
 
 WORDINGS = (
-    ("404 page not found", Kind.INVALID_REQUEST),  # not Ollama's address, or with a path too much
+    ("404 page not found", Kind.INVALID_REQUEST),  # another server than Ollama, or a wrong path
     ("does not support ", Kind.UNSUPPORTED),  # tools, thinking, image input, chat
     ("missing data required for image input", Kind.UNSUPPORTED),
     ("usage limit", Kind.QUOTA_EXHAUSTED),
@@ -52,14 +52,17 @@ WORDINGS = (
     ("requires more system memory", Kind.RESOURCE),
     ("maximum pending requests exceeded", Kind.OVERLOADED),
     ("running the model", Kind.NETWORK),
-    ("llama runner", Kind.NETWORK),  # the process that computes; the server starts another
+    # The process that runs the model; the server starts another one.
+    ("llama runner", Kind.NETWORK),
     ("model runner", Kind.NETWORK),
 )
-"""Ollama has no error codes, and an error in a stream has no status: its words are all there is
-(https://github.com/ollama/ollama/blob/main/server/routes.go and its issue tracker)."""
+"""Wordings of errors: Ollama has no error codes, and an error in a stream has no status.
+
+Sources: https://github.com/ollama/ollama/blob/main/server/routes.go and its issue tracker.
+"""
 
 PLACES = {"thinking": ("think",), "response_format": ("format",), "stop": ("options.stop",)}
-"""The fields of options that are not in `KNOBS`, or that a function converts."""
+"""The fields of options that are missing in `KNOBS`, or that a function converts."""
 
 CODES = {"load": Kind.INVALID_REQUEST, "unload": Kind.INVALID_REQUEST}
 
@@ -82,7 +85,7 @@ KNOBS: Knobs = {
     "seed": "options.seed",
     "thinking": _think,
 }
-"""Where the options that tune an answer go."""
+"""Sampling and output options, and their fields."""
 
 
 class OllamaProvider(HTTPProvider):
@@ -96,7 +99,7 @@ class OllamaProvider(HTTPProvider):
     api_name = "chat"
     path = "/api/chat"
     decoder = NDJSONDecoder
-    # a load notice and the answers of some proxies are labelled as plain JSON
+    # A notice about loading a model, and answers of some proxies, are labelled as plain JSON.
     content_types = ("application/x-ndjson", "application/json")
     buffered = True
 
@@ -105,19 +108,19 @@ class OllamaProvider(HTTPProvider):
         self._shown: dict[tuple[str, str], Shown] = {}
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Return the call as the model takes it, by what its server has said if it has."""
+        """Return the call, adapted to the model; uses what the server has reported, if it has."""
         return super().fit(self._told_of(model, options), context, options)
 
     def learned(self, model: Model, options: StreamOptions) -> bool:
-        """Return whether the server has described the model."""
+        """Return True if the server has described the model."""
         return bool(self._shown) and (self.base_url(options), model.id) in self._shown
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body of `/api/chat`; see `conversation`.
 
-        `extra` may hold any field of the API, such as `keep_alive`, and in `options` any
-        parameter of the model, such as `num_ctx`, which is otherwise what the conversation wants
-        where that is more than every server gives.
+        `extra` may contain any field of the API, such as `keep_alive`, and in `options` any
+        parameter of the model, such as `num_ctx`. By default, `num_ctx` is the length that the
+        conversation needs, if that is more than every server's default.
         """
         model = self._told_of(model, options)
         native = conversation(context, self.name)
@@ -134,19 +137,19 @@ class OllamaProvider(HTTPProvider):
         return with_extra(options.extra, fields, defaults)
 
     def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
-        """Return the body of the answer to the call as the server takes it."""
+        """Return the body of the answer, after adapting the call to the server's model."""
         return x.stream(respond=partial(self._respond, x))
 
     async def _respond(self, x: Exchange) -> HTTPResponse:
-        """Send the call as it fits the model as the server has it.
+        """Send the call, adapted to the model as the server describes it.
 
         For models without a catalogue entry and for long conversations, the provider queries the
-        server for it. If the server does not report it, the call is sent unchanged.
+        server for the description. If the server does not report it, the call is sent unchanged.
         """
         model = x.model
         options = x.options
         call = x.call
-        cloud = model.id.partition(":")[2].endswith("cloud")  # whichever server forwards it
+        cloud = model.id.partition(":")[2].endswith("cloud")  # on any server, which forwards it
         if not cloud and self.is_free(model, options):
             call.attempt.report_cost(0.0)
         if options.rules:
@@ -161,14 +164,14 @@ class OllamaProvider(HTTPProvider):
         return await x.send()
 
     def _told_of(self, model: Model, options: StreamOptions) -> Model:
-        """Return a model with the facts that its server has given, if any."""
+        """Return a model with the facts that its server has reported, if any."""
         shown = self._shown.get((self.base_url(options), model.id))
         return shown.told_of(model) if shown else model
 
     async def list_models(self, options: StreamOptions, http: HTTPClient) -> list[ModelInfo]:
-        """List what the server has pulled, as the server knows it, with the status `pulled`.
+        """Return the models that the server has pulled, with the status `pulled`.
 
-        Raises ProviderFailure where it cannot be reached.
+        Raises ProviderFailure if the server cannot be reached.
         """
         names = await self._ask("tags", {}, Pulled, options, http)
         models = [Model(self.name, tag.name) for tag in (names or Pulled()).models]
@@ -180,7 +183,7 @@ class OllamaProvider(HTTPProvider):
         ]
 
     async def _learn(self, x: Exchange) -> None:
-        """Ask the server about a model, once, where that may change the call."""
+        """Query the server about a model, once, if the result may change the call."""
         model = x.model
         options = x.options
         wants = {"thinking"} if options.thinking is not None else set()
@@ -193,7 +196,7 @@ class OllamaProvider(HTTPProvider):
             request = self.json_request(url, {"model": model.id})
             try:
                 self._shown[place] = await x.read(request, Shown)
-            except ProviderFailure as error:  # a server that does not say gets the call unchanged
+            except ProviderFailure as error:  # without a description, the call is sent unchanged
                 if error.failure.phase == "connect":
                     raise
 
@@ -215,7 +218,7 @@ class OllamaProvider(HTTPProvider):
         return await asked(http, request, kind, options.timeouts.connect)
 
     def parser(self, model: Model) -> ChatParser:
-        """Make a parser for one answer."""
+        """Create a parser for one answer."""
         return ChatParser()
 
     def classify(self, failure: Failure) -> Classification | None:
@@ -223,8 +226,9 @@ class OllamaProvider(HTTPProvider):
         return by_tables(failure, CODES, WORDINGS)
 
     def error_facts(self, failure: Failure) -> None:
-        """Add advice for a missing model. The advice contains no command with the name, which is
-        user input.
+        """Set the facts of an error, and add advice for a missing model.
+
+        The advice contains no command with the model's name, which is user input.
         """
         super().error_facts(failure)
         missing = re.match(r"model ['\"].+?['\"] not found", failure.message or "")
@@ -233,9 +237,9 @@ class OllamaProvider(HTTPProvider):
             failure.message += "`ollama pull` downloads one of https://ollama.com/library"
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the server's address, also from what Ollama allows in `OLLAMA_HOST`.
+        """Return the server's URL, also from the forms that Ollama allows in `OLLAMA_HOST`.
 
-        There the scheme, the host and the port may each be missing, and the host may be the one
-        that the server listens on (https://docs.ollama.com/faq).
+        There the scheme, the host and the port may each be missing, and the host may be the one on
+        which the server listens (https://docs.ollama.com/faq).
         """
         return address_of(super().base_url(options, environ))

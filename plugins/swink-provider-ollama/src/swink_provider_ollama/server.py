@@ -1,7 +1,7 @@
 """Query a server for the capabilities of models (https://docs.ollama.com/api).
 
-`/api/show` tells what a model can do and the longest context that it was trained for, `/api/tags`
-which models have been pulled.
+`/api/show` reports the capabilities of a model and its maximum context; `/api/tags` lists the
+models that have been pulled.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from swink_core.providers import HTTPClient, HTTPRequest
 __all__ = ["Answer", "Pulled", "Shown", "asked"]
 
 ANSWER_BYTES = 4 * 1024 * 1024
-"""Of an answer as read; one of `/api/show` has the whole licence in it."""
+"""The size limit of an answer in bytes; that of `/api/show` contains the whole licence."""
 
 CAPABILITIES = {"tools": "tools", "thinking": "thinking", "vision": "images"}
 ALWAYS = frozenset({"json", "structured_output"})
 """Features that the server provides for every model."""
 
 GUESSES = "ollama-without-"
-"""How the names of such rules begin, in `models.toml`."""
+"""The prefix of the names of rules in `models.toml` that guess capabilities from a model's name."""
 
 Answer = TypeVar("Answer")
 
 
 class Shown(msgspec.Struct):
-    """An answer of `/api/show`."""
+    """A response of `/api/show`."""
 
     capabilities: list[str] | None = None
     model_info: dict[str, Any] = {}
@@ -40,7 +40,7 @@ class Shown(msgspec.Struct):
     def info(self, model: Model, status: str = "active") -> ModelInfo:
         """Merge the server's information about a model into its catalogue entry.
 
-        `extra.num_ctx` is the context that the model's Modelfile gives it, in tokens.
+        `extra.num_ctx` is the context length in the model's Modelfile, in tokens.
         """
         known = model.info or ModelInfo(model.id, model.provider)
         window = self.model_info.get(
@@ -57,10 +57,9 @@ class Shown(msgspec.Struct):
         return msgspec.structs.replace(known, **changed)
 
     def told_of(self, model: Model) -> Model:
-        """Return a model with the information of the server, which has the authority of the
-        catalogue.
+        """Return a model with the information from the server, in its catalogue entry.
 
-        The rules that guess from a model's name what it cannot do yield to it.
+        Rules that guess from a model's name what it lacks are replaced by that information.
         """
         rules = model.rules
         if self.capabilities is not None:
@@ -73,7 +72,7 @@ class _Tag(msgspec.Struct):
 
 
 class Pulled(msgspec.Struct):
-    """An answer of `/api/tags`."""
+    """A response of `/api/tags`."""
 
     models: list[_Tag] = []
 
@@ -81,9 +80,9 @@ class Pulled(msgspec.Struct):
 async def asked(
     http: HTTPClient, request: HTTPRequest, kind: type[Answer], connect_timeout: float | None
 ) -> Answer | None:
-    """Return an answer of the server's; `None` where it gives another.
+    """Return the server's parsed answer; `None` if the server answers differently.
 
-    Raises ProviderFailure where it cannot be reached.
+    Raises ProviderFailure if it cannot be reached.
     """
     response = await http.send(request, connect_timeout)
     body = b""

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions and Responses, and the services that speak them, for swink."""
+"""OpenAI's Chat Completions and Responses APIs for swink, also for services with the same APIs."""
 
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect

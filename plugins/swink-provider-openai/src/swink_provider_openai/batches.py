@@ -1,7 +1,8 @@
 """OpenAI's Batch API, for swink-batch: a file of requests, answered within a day at half the price.
 
-Pure: each method yields the requests to send, is sent back the bodies of their answers, and returns
-what they say. Source: https://platform.openai.com/docs/api-reference/batch and
+The methods do no I/O: each is a generator that yields the requests to send, receives the bodies of
+the responses, and returns the parsed result. Source:
+https://platform.openai.com/docs/api-reference/batch and
 https://platform.openai.com/docs/api-reference/files.
 """
 
@@ -18,7 +19,7 @@ from swink_core.providers import HTTPRequest
 __all__ = ["OpenAIBatches", "Row", "whole"]
 
 Row: TypeAlias = tuple[str, bytes]
-"""An id, and the body of the request that asks for it."""
+"""An id, and the body of the request for the row."""
 
 Result: TypeAlias = tuple[str, int, bytes]
 """A request id, with the status and body of the response."""
@@ -34,7 +35,7 @@ APIS = ("/chat/completions", "/responses")
 
 
 class OpenAIBatches:
-    """Batches of one endpoint. `like` is a request that would ask for a row by itself."""
+    """Batches of one endpoint. `like` is a request that would send a single row."""
 
     most_requests = 50_000
     most_bytes = 190 * 2**20
@@ -44,7 +45,7 @@ class OpenAIBatches:
     ended = ENDED
 
     def submit(self, like: HTTPRequest, rows: Sequence[Row], token: str) -> Says:
-        """Upload the rows and begin a batch, with `token` in its metadata; returns its id."""
+        """Upload the rows and submit a batch, with `token` in its metadata; return its id."""
         base, api = _parts(like)
         lines = b"".join(self.line(id, api, body) for id, body in rows)
         file = _read((yield upload(f"{base}/files", lines)))["id"]
@@ -54,7 +55,7 @@ class OpenAIBatches:
         return _read(made)["id"]
 
     def line(self, id: str, api: str, body: bytes) -> bytes:
-        """Return a row's line of the file."""
+        """Return a row as a line of the file."""
         data = {"custom_id": id, "method": "POST", "url": f"/v1{api}", "body": whole(body)}
         return msgspec.json.encode(data) + b"\n"
 
@@ -63,7 +64,7 @@ class OpenAIBatches:
         return {"input_file_id": file, "endpoint": f"/v1{api}", "completion_window": "24h"}
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Poll a batch, and return the ids of its result files after it has ended."""
+        """Check a batch; return the ids of the result files, or `None` while it is running."""
         base, _ = _parts(like)
         batch = _read((yield HTTPRequest(f"{base}{self.path}/{id}", method="GET")))
         if batch["status"] not in self.ended:
@@ -71,7 +72,10 @@ class OpenAIBatches:
         return [file for file in self.files(batch) if file]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Look for a batch by the token in its metadata: https://platform.openai.com/docs/api-reference/batch/list."""
+        """Look for a batch by the token in its metadata.
+
+        Source: https://platform.openai.com/docs/api-reference/batch/list.
+        """
         base, _ = _parts(like)
         query = self.first_page
         while query:
@@ -84,7 +88,7 @@ class OpenAIBatches:
         return []
 
     def next_page(self, page: dict[str, Any], query: str) -> str:
-        """Return the query of the page after this one; an empty string after the last."""
+        """Return the query for the next page; an empty string after the last page."""
         last = page["data"][-1]["id"]
         return f"{self.first_page}&after={last}" if page.get("has_more") else ""
 
@@ -93,7 +97,7 @@ class OpenAIBatches:
         return [batch.get("output_file_id"), batch.get("error_file_id")]
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Fetch the results of a batch; a row that is not among them was not answered."""
+        """Return the results of a batch. Rows that are missing in it were not answered."""
         base, _ = _parts(like)
         found: list[Result] = []
         for file in sources:
@@ -102,13 +106,13 @@ class OpenAIBatches:
         return found
 
     def cancel(self, like: HTTPRequest, id: str) -> Says:
-        """End a batch; what was answered by then stays."""
+        """Cancel a batch. Answers received by then are kept."""
         base, _ = _parts(like)
         yield HTTPRequest(f"{base}{self.path}/{id}/cancel", method="POST")
 
 
 def whole(body: bytes) -> dict[str, Any]:
-    """Return a request's body without what asks for a stream."""
+    """Return a request's body without the fields for streaming."""
     data: dict[str, Any] = msgspec.json.decode(body)
     data.pop("stream", None)
     return data
@@ -143,7 +147,7 @@ def _read(body: bytes) -> dict[str, Any]:
 def _result(line: bytes) -> Result:
     data = _read(line)
     response = data.get("response")
-    if response is None:  # it was never asked: expired, or cancelled
+    if response is None:  # never processed: expired, or cancelled
         error = data.get("error") or {"code": "batch_expired", "message": "it was not answered"}
         return data["custom_id"], 500, msgspec.json.encode({"error": error})
     return data["custom_id"], response["status_code"], msgspec.json.encode(response["body"])

@@ -21,10 +21,10 @@ AUDIO, IMAGE = "audio", "image"
 """Kinds of extensions. Their data are the fields of the API, with the complete audio."""
 
 SOURCES = frozenset({"citations", "search_results"})
-"""Facts that are about the text."""
+"""Metadata about the text."""
 
 REASONING = "reasoning_content"
-"""Where log probabilities of reasoning stand (DeepSeek)."""
+"""The name of log probabilities of reasoning (DeepSeek)."""
 
 _NO_FACTS = Facts()
 
@@ -32,7 +32,7 @@ _decode_facts = msgspec.json.Decoder(Facts).decode
 
 
 class Beside:
-    """Collects what comes beside the text of one answer."""
+    """Collects the content of one answer other than its text."""
 
     def __init__(self) -> None:
         self._facts = _NO_FACTS
@@ -42,13 +42,13 @@ class Beside:
         self._groq: dict[str, Any] = {}
         self._audio: dict[str, Any] = {}
         self._sound: list[str] = []
-        self._chars = 0  # of log probabilities that are not written yet
+        self._chars = 0  # characters of log probabilities not written yet
 
     def note_facts(self, frame: bytes, out: EventWriter) -> None:
-        """Store the response metadata of a frame; later values replace earlier ones."""
+        """Store the metadata in a frame; later values replace earlier ones."""
         facts = _decode_facts(frame)
         if facts == self._facts:
-            return  # most frames say the same
+            return  # most frames repeat them
         self._facts = facts
         said = msgspec.to_builtins(facts)  # fields without an equivalent are omitted
         if (groq := said.pop("x_groq", None)) is not None:
@@ -68,7 +68,7 @@ class Beside:
             out.hold(len(found))
 
     def note_logprobs(self, logprobs: Any, out: EventWriter) -> None:
-        """Keep log probabilities of a piece: lists, by what they are of."""
+        """Store log probabilities of a piece: lists, by what they belong to."""
         chars = len(str(logprobs))
         self._chars += chars
         out.hold(chars)
@@ -85,7 +85,7 @@ class Beside:
             self._sources["executed_tools"] = executed_tools
 
     def hear(self, audio: Audio, out: EventWriter) -> None:
-        """Take a piece of the sound, and say what words are in it."""
+        """Add a piece of audio, and its transcript as text."""
         if audio.id:
             self._audio["id"] = audio.id
         if audio.expires_at:
@@ -98,17 +98,17 @@ class Beside:
 
     @property
     def is_about_reasoning(self) -> bool:
-        """Whether something waits for the end of the reasoning."""
+        """Whether collected data belong to the reasoning, and wait for its end."""
         return REASONING in self._logprobs
 
     def end_reasoning(self, out: EventWriter) -> None:
-        """Write what is about the reasoning, before something else begins."""
+        """Write the data that belong to the reasoning, before another block begins."""
         if REASONING in self._logprobs:
             found = self._logprobs.pop(REASONING)
             out.thinking("", metadata={"logprobs": {REASONING: found}})
 
     def settle(self, out: EventWriter) -> None:
-        """Write what is about the text, after it."""
+        """Write the data that belong to the text, after the text."""
         if self._chars:
             out.hold(-self._chars)
             self._chars = 0
@@ -119,7 +119,7 @@ class Beside:
             self._sources = {}
 
     def end(self, out: EventWriter) -> None:
-        """Write the sound, and as facts of the answer what no text is there for."""
+        """Write the audio, and data without a text block as metadata of the answer."""
         held = self._audio or self._logprobs or self._sources
         if not (held or self._sound or self._filters or self._chars):
             return
@@ -140,8 +140,11 @@ class Beside:
 
 
 def media_said(message: AssistantMessage, images: bool) -> dict[str, Any]:
-    """Return the fields that take an answer's media back: its sound, and until when the service
-    keeps it, and its pictures, where they are wanted."""
+    """Return the fields by which an answer's media are sent back.
+
+    They are the id of the audio, with the time until which the service stores it, and the images if
+    `images` is true.
+    """
     said: dict[str, Any] = {}
     for block in message.content:
         if not isinstance(block, ExtensionBlock):
@@ -155,15 +158,17 @@ def media_said(message: AssistantMessage, images: bool) -> dict[str, Any]:
 
 
 def is_sent(block: ExtensionBlock, images: bool) -> bool:
-    """Tell whether `media_said` takes an extension back."""
+    """Return True if `media_said` sends an extension back."""
     if block.kind == AUDIO:
         return bool(block.data.get("id"))
     return block.kind == IMAGE and images
 
 
 def with_kept_sound(messages: list[dict[str, Any]], now: float) -> list[dict[str, Any]]:
-    """Return native messages that name sounds which the service still keeps, in place of their
-    words, and say the words of the others. `now` is in seconds since 1970."""
+    """Return native messages in which audio that the service still stores is named by its id.
+
+    Other audio is replaced by its transcript. `now` is a Unix time in seconds.
+    """
     return [_heard(message, now) if "audio" in message else message for message in messages]
 
 

@@ -1,6 +1,6 @@
-"""Marks that say up to where a prompt is to be kept, for services that keep none by themselves.
+"""Cache marks for services that cache a prompt only up to a mark.
 
-Source: OpenRouter's guide "Prompt caching", which hands the marks on to the model's vendor.
+Source: OpenRouter's guide "Prompt caching"; OpenRouter passes the marks on to the model's vendor.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from swink_core.providers import rule_of
 __all__ = ["caches_by_marks", "is_crowded", "mark_for_cache"]
 
 SHORT_CACHE = 300
-"""Seconds for which a mark keeps a prompt, unless it says for an hour."""
+"""How many seconds a mark caches a prompt, unless it requests an hour."""
 
 MARK = "cache_control"
 MOST_MARKS = 4
@@ -22,12 +22,12 @@ HOUR = "1h"
 
 
 def caches_by_marks(model: Model) -> bool:
-    """Tell whether a prompt is kept only up to marks in it."""
+    """Return True if the model's prompts are cached only up to marks."""
     return bool(rule_of(model).facts.get("cache_marks"))
 
 
 def is_crowded(context: Context, cache: CacheStrategy | None, provider: str) -> bool:
-    """Tell whether the caller's own marks keep a strategy's away from the end of the prompt."""
+    """Return True if the caller's marks leave no room for a mark at the end of the prompt."""
     if cache is None or cache.mode == "none":
         return False
     contents = [[] if isinstance(m.content, str) else m.content for m in context.messages]
@@ -42,10 +42,10 @@ def is_crowded(context: Context, cache: CacheStrategy | None, provider: str) -> 
 
 
 def mark_for_cache(native: Mapping[str, Any], ttl: int | None) -> None:
-    """Mark the instructions at the start and the last message, beside the caller's own marks.
+    """Mark the leading system messages and the last message, in addition to the caller's marks.
 
-    There are four in all, and in the order of tools, instructions and messages none for an hour
-    may follow one for minutes (platform.claude.com, "Prompt caching").
+    There may be four marks in all, and in the order of tools, system messages and messages, no mark
+    for an hour may follow one for minutes (platform.claude.com, "Prompt caching").
     """
     messages = native["messages"]
     long = (ttl or 0) > SHORT_CACHE

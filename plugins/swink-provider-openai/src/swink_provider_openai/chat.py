@@ -24,8 +24,10 @@ FEATURES = frozenset({
 
 
 class ChatAPI:
-    """Chat Completions in a dialect; `converter` is the class that writes its messages, and
-    `reader` the one that reads its answers."""
+    """Chat Completions in a dialect.
+
+    `converter` is the class that converts messages, `reader` the class that parses answers.
+    """
 
     api_name = "chat"
     buffered = True
@@ -53,7 +55,7 @@ class ChatAPI:
         self.places = places_of(dialect)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body of a completion; what is in `extra` gives way to the options."""
+        """Return the body of the request; options take precedence over fields of `extra`."""
         native = self._converter(self._provider, self._dialect).conversation(model, context)
         cache = options.cache
         if cache is not None and cache.mode == "auto" and caches_by_marks(model):
@@ -69,7 +71,7 @@ class ChatAPI:
         return body
 
     def _options(self, model: Model, options: StreamOptions) -> dict[str, Any]:
-        """Return the fields for options."""
+        """Return the fields for the options."""
         fields = self._fields.get(model, options)
         if fields is None:
             fields = parameters(self.knobs, model, options, self._dialect)
@@ -77,7 +79,7 @@ class ChatAPI:
         return fields
 
     def parser(self, model: Model) -> Any:
-        """Make a parser for one response."""
+        """Create a parser for one response."""
         terms: dict[str, Any] = {**REGIONAL} if self.regional else {}
         prices = model.info.prices if model.info else None
         rates = (prices, *prices.cases) if prices else ()

@@ -1,4 +1,4 @@
-"""The API that a model's rules want a call asked over: one of this package's has a choice."""
+"""Select the API (Chat Completions or Responses) that a model's rules require for a call."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NOTHING_SAID = Context([])
 
 
 def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAID) -> str | None:
-    """Return the API that rules want a call asked over; `None` where they say nothing."""
+    """Return the API that the rules require for a call; `None` if they require none."""
     return Fitted(model, context, options).wanted_api if _choose(model.rules) else None
 
 
 @lru_cache(maxsize=4096)
 def _choose(rules: tuple[Any, ...]) -> bool:
-    """Tell whether any of the rules names an API to ask over."""
+    """Return True if any of the rules names an API."""
     return any(rule.api for rule in rules)

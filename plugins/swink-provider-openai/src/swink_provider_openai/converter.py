@@ -1,4 +1,4 @@
-"""Conversations in Chat Completions' terms.
+"""Convert conversations for Chat Completions and Responses.
 
 Source: OpenAI's API reference, "Create chat completion", `messages` and `tools`. The API has no
 field for a failed tool call and none for media in a tool result. The text of a failure starts with
@@ -62,19 +62,19 @@ THOUGHT = "thinking_left_out"
 NO_REASONING = "reasoning was not sent, because the service does not accept it"
 
 AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
-"""Subtypes of media types that the API calls by another name."""
+"""Subtypes of audio media types for which the API has other names."""
 
 
 NOT_IN_NAMES = re.compile(r"[\s<|\\/>]")
 LONGEST_NAME = 64
-"""Characters of the name of a user."""
+"""The most characters of a user's name."""
 
 
 class OpenAIConverter(MessageConverter):
-    """Converts one conversation; made anew for each.
+    """The base class of the converters of both APIs; an instance converts one conversation.
 
-    Servers that send tool calls without ids still want ids back: `tool_id` numbers those calls,
-    and shortens ids of other servers that are too long. A service with its own rules for ids
+    Servers that send tool calls without ids need ids in the next request: `tool_id` numbers those
+    calls, and shortens ids of other servers that are too long. A service with its own rules for ids
     overrides it with a function of the id alone.
     """
 
@@ -87,7 +87,7 @@ class OpenAIConverter(MessageConverter):
         self._numbers: dict[str, int] = {}
 
     def tool_id(self, tool_call_id: str) -> str:
-        """Return the id of a tool call that is sent back to the provider."""
+        """Return the id with which a tool call is sent back to the provider."""
         if not is_synthetic_id(tool_call_id):
             if self.tool_id_length is None or len(tool_call_id) <= self.tool_id_length:
                 return tool_call_id
@@ -95,12 +95,12 @@ class OpenAIConverter(MessageConverter):
         return f"call_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
 
     def marks(self, block: Block) -> dict[str, Any]:
-        """Return the metadata of a block that its message part includes."""
+        """Return the fields in a block's metadata that its message part may have."""
         metadata = block.metadata or {}
         return {name: metadata[name] for name in self.dialect.marks if name in metadata}
 
     def system_prompt(self, context: Context) -> tuple[Sequence[Block], Context]:
-        """Split off the system prompt; system messages stay where the API takes them anywhere."""
+        """Split off the system prompt; if the API accepts system messages anywhere, they stay."""
         if self.native_system:
             prompt = context.system_prompt
             if not prompt:
@@ -110,10 +110,10 @@ class OpenAIConverter(MessageConverter):
         return system_blocks(context)
 
     def system_text(self, message: SystemMessage) -> str | list[dict[str, Any]]:
-        """Convert system text: a string, unless a service with marks gets several blocks or one.
+        """Convert system text: to a string, or to a list of parts for a service with cache marks.
 
         Source: OpenAI's API reference, "Create chat completion": the content of a developer or
-        system message is a string or an array of text parts. Few other servers take the array.
+        system message is a string or an array of text parts. Few other servers accept the array.
         """
         content = message.content
         if isinstance(content, str):
@@ -124,23 +124,23 @@ class OpenAIConverter(MessageConverter):
         return self.text(message)
 
     def leave_out_name(self, block: DocumentBlock) -> None:
-        """Report a document's name, for which its form in the request has no field."""
+        """Report a document's name, for which the document's form in the request has no field."""
         if block.name:
             what = "the name of a document was not sent"
             report_change(f"{self.path(block)}.name", what, "metadata_left_out")
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a block of what goes in."""
+        """Convert a block of a user message or a tool result."""
         raise NotImplementedError("part() has to be written")
 
 
 class ChatConverter(OpenAIConverter):
-    """Writes the messages of Chat Completions."""
+    """Converts messages for Chat Completions."""
 
     _system_role = "system"
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
-        """Return `messages`, and `tools` where there are any."""
+        """Return `messages` and, if present, `tools`."""
         self.names_users = "names" in self.dialect.adds
         if self.dialect.developer_role and rule_of(model).efforts:
             self._system_role = "developer"
@@ -157,7 +157,7 @@ class ChatConverter(OpenAIConverter):
         return native
 
     def tool(self, tool: Tool) -> dict[str, Any]:
-        """Convert a tool on offer."""
+        """Convert a tool definition."""
         function: dict[str, Any] = {"name": tool.name}
         if tool.description:
             function["description"] = tool.description
@@ -167,11 +167,11 @@ class ChatConverter(OpenAIConverter):
         return with_metadata({"type": "function", "function": function}, tool, self.provider)
 
     def system(self, message: SystemMessage) -> list[Any]:
-        """Convert an instruction inside the conversation."""
+        """Convert a system message inside the conversation."""
         return [{"role": self._system_role, "content": self.system_text(message)}]
 
     def user(self, message: UserMessage) -> list[Any]:
-        """Convert what the user says; text alone stays a string, as all servers take."""
+        """Convert a user message; text alone stays a string, which all servers accept."""
         content: Any = message.content
         if isinstance(content, list):
             if self.dialect.document_ids and (ids := [*filter(None, map(_document_id, content))]):
@@ -204,7 +204,7 @@ class ChatConverter(OpenAIConverter):
         return accepted
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """Convert what the model said, with its reasoning where the dialect wants it."""
+        """Convert an assistant message, with its reasoning if the dialect supports that."""
         calls = [self.tool_call(call) for call in self.take(message, ToolCallBlock)]
         texts = [block.text for block in self.take(message, TextBlock)]
         text = "".join(texts)
@@ -240,10 +240,10 @@ class ChatConverter(OpenAIConverter):
                 self.leave_out(block, NO_REASONING, THOUGHT)
 
     def reasoning(self, message: AssistantMessage) -> dict[str, Any]:
-        """Return the field that takes earlier reasoning back, if there is something.
+        """Return the field with earlier reasoning, if there is any.
 
-        After a tool call, DeepSeek refuses a conversation whose `reasoning_content` is missing,
-        though it may be empty.
+        After a tool call, DeepSeek refuses a conversation without `reasoning_content`; it may be
+        empty.
         """
         field = self.dialect.replay
         blocks = self.take(message, ThinkingBlock)
@@ -262,7 +262,7 @@ class ChatConverter(OpenAIConverter):
         return {field: message.thinking}
 
     def tool_call(self, call: ToolCallBlock) -> dict[str, Any]:
-        """Convert a call with the opaque data that belongs to it."""
+        """Convert a tool call, with its opaque data."""
         if is_free_text(call):
             custom = {"name": call.name, "input": said(call)}
             return {"id": self.tool_id(call.id), "type": "custom", "custom": custom}
@@ -276,7 +276,7 @@ class ChatConverter(OpenAIConverter):
         return native
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Convert results, and after them the media that they hold."""
+        """Convert tool results, followed by a user message with their media."""
         native: list[Any] = []
         media: list[Any] = []
         for message in messages:
@@ -298,7 +298,7 @@ class ChatConverter(OpenAIConverter):
         return SENT_ELSEWHERE if isinstance(block, TextBlock) else self.part(block)
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a block of a user's message, with its marks. Raises MediaError for a bad file."""
+        """Convert a block of a user message, with its cache marks. Raises MediaError."""
         native = self._part(block)
         if not isinstance(block, ExtensionBlock):
             native |= self.marks(block)
@@ -334,7 +334,7 @@ class ChatConverter(OpenAIConverter):
         raise unsupported("Chat Completions", f"{block.type} blocks in user messages")
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
-        """Convert a document in the dialect's form of it."""
+        """Convert a document to the dialect's form."""
         form, source = self.dialect.documents, block.source
         if isinstance(source, FileIdSource):
             self.leave_out_name(block)
@@ -350,7 +350,7 @@ class ChatConverter(OpenAIConverter):
         file = {"filename": block.name or "document.pdf"}
         if form == "media":
             media = media_base64(source)
-            assert media is not None  # it is not an address
+            assert media is not None  # otherwise it would be a URL
             file |= {"data": media.data, "media_type": media.media_type}
         else:
             file["file_data"] = media_url(block)
@@ -363,9 +363,9 @@ def _document_id(block: Block) -> str | None:
 
 
 def arguments_text(call: ToolCallBlock) -> str:
-    """Return a call's arguments, byte for byte as the model wrote them.
+    """Return a call's arguments exactly as the model wrote them.
 
-    Servers parse the arguments, so that text which is no JSON goes back wrapped in an object.
+    Servers parse the arguments; text that is not valid JSON is therefore wrapped in an object.
     """
     if call.state != "complete":
         return json.dumps(arguments_object(call))
@@ -378,14 +378,14 @@ def is_video(block: DocumentBlock) -> bool:
 
 
 def check_document(api: str, block: DocumentBlock) -> None:
-    """Refuse what these APIs refuse as a file: media of other kinds."""
+    """Raise ProviderFailure for media that are not accepted as a file."""
     kind = (media_type_of(block.source) or "").partition("/")[0]
     if kind in ("video", "audio", "image"):
         raise unsupported(api, f"{kind} as a document")
 
 
 def check_place(block: DocumentBlock, dialect: Dialect, provider: str) -> None:
-    """Refuse a document by what the dialect has no form of: its data, or its address."""
+    """Raise ProviderFailure if the dialect does not support a document's data, or its URL."""
     address = isinstance(block.source, UrlSource)
     if address and dialect.documents in ("data", "media"):
         raise unsupported(provider, "documents by URL; send the data")
@@ -394,7 +394,7 @@ def check_place(block: DocumentBlock, dialect: Dialect, provider: str) -> None:
 
 
 def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:
-    """Return the address of media, with the data in it where it is here."""
+    """Return the URL of media; data become a data URL."""
     if isinstance(block.source, UrlSource):
         return block.source.url
     media = media_base64(block.source)
@@ -403,5 +403,5 @@ def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:
 
 
 def unsupported(api: str, what: str) -> ProviderFailure:
-    """Return the failure of a call that needs what the API has no place for."""
+    """Return the failure of a call that the API cannot express."""
     return refused("content", f"{api} does not support {what}")

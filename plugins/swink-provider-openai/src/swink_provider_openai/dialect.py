@@ -1,4 +1,4 @@
-"""How an endpoint departs from plain Chat Completions, declared as data."""
+"""The differences of an endpoint from plain Chat Completions, declared as data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EFFORTS: dict[str, str] = {
     "high": "high",
     "extra_high": "xhigh",
 }
-"""The words of `reasoning_effort`, where no rule names those of the model."""
+"""The values of `reasoning_effort`, if no rule lists those of the model."""
 
 ANSWER = (
     "content",
@@ -32,69 +32,70 @@ ANSWER = (
     "usage.cached_tokens",
     "usage.reasoning_tokens",
 )
-"""Fields of an answer that an endpoint may have other names for."""
+"""Fields of an answer for which an endpoint may have other names."""
 
 
 @define(frozen=True, kw_only=True)
 class Dialect:
-    """Deviations from the wire format; the defaults are what most servers take.
+    """Differences from the wire format; the defaults are what most servers support.
 
     A dialect describes the wire format. Rules in models.toml describe which options a service or a
     model supports.
 
     `max_tokens` and `seed` are the names of these fields. `include_usage`: `stream_options` enables
     token counts. `json_object`: the service supports JSON mode; without it, a schema that allows
-    any object replaces it. `developer_role`: reasoning models get the system prompt with the role
-    `developer`. `cache_key` is the field for the session id and `user` the field for the end user
-    (`None` if the API has no such field); `shortest_user` is the minimum length of the user field.
-    `headers` maps names of request headers to environment variables; variables in the provider's
-    `required_env` must be set. `tool_id_length` is the maximum length of a tool call id in
-    characters; `None` means unlimited.
+    any object is sent instead. `developer_role`: for reasoning models, the system prompt has the
+    role `developer`. `cache_key` is the field for the session id and `user` the field for the end
+    user (`None` if the API has no such field); `shortest_user` is the minimum length of the user
+    field. `headers` maps names of request headers to environment variables; variables in the
+    provider's `required_env` must be set. `tool_id_length` is the maximum length of a tool call id
+    in characters; `None` means unlimited.
 
-    `documents` is how a document goes: `data` as a file with its data, over Chat Completions alone;
-    `either` with its data or its address; `address` only so, `file_url` as a part of that name;
-    `media` with its data and its media type apart. `image_urls`: an image may be an address.
-    `media_ids` and `document_ids` stand before the id of a file that was uploaded: of an image,
-    which is an address then, and of a document, which a system message names. `sound` is the part
-    that is sound, and the field of it for the data, where it is not OpenAI's.
+    `documents` is the form of documents: `data` is a file with its data, only over Chat
+    Completions; `either` is a file with its data or its URL; `address` is a file with its URL;
+    `file_url` is a part with this name, with the URL; `media` has the data and the media type in
+    separate fields. `image_urls`: images may be given by URL. `media_ids` and `document_ids` are
+    prefixes of the ids of uploaded files: the id of an image is sent as a URL, that of a document
+    in a system message. `sound` contains the names of the audio part and the data field in it, if
+    they differ from OpenAI's.
 
     `thinking` selects the form of reasoning parameters: `effort` sends `reasoning_effort`;
-    `reasoning` an object of that name with `effort` or `max_tokens`; `switch` adds `thinking:
-    {type}` to the effort; `type` sends that object alone where the model's word is a type, and the
-    effort elsewhere; `template` adds `{enable_thinking}` to the effort, as the field `template`;
-    `budget` sends `enable_thinking` and `thinking_budget`; `enabled` turns reasoning off by
-    `reasoning: {enabled}` and sends the effort otherwise. `replay` is the field of an assistant
-    message that returns earlier reasoning. `think_tags`: reasoning may come as `<think>…</think>`
-    at the start of the content.
+    `reasoning` sends an object of that name with `effort` or `max_tokens`; `switch` adds `thinking:
+    {type}` to the effort; `type` sends only that object if the model's value is a type, and
+    otherwise the effort; `template` adds `{enable_thinking}` to the effort, as the field
+    `template`; `budget` sends `enable_thinking` and `thinking_budget`; `enabled` turns reasoning
+    off by `reasoning: {enabled}` and sends the effort otherwise. `replay` is the field of an
+    assistant message in which earlier reasoning is sent back. `think_tags`: reasoning may arrive as
+    `<think>…</think>` at the start of the content.
 
-    `api` is the one that answers where neither caller nor model says; `agent`: always Perplexity's
-    form of Responses. `websocket`: whether the
-    Responses API takes WebSockets, and whether they are used unless the caller says otherwise.
+    `api` is the API that is used if neither caller nor model selects one. Its value `agent` is
+    Perplexity's variant of Responses, which is then always used. `websocket`: whether the Responses
+    API supports WebSockets, and whether they are used by default.
 
-    `places` maps the names in braces of the address to environment variables; settings of these
-    names say the same. `always` are fields that every request has, unless `extra` says otherwise.
+    `places` maps names in braces in the URL to environment variables; settings of the same names
+    may set them too. `always` are fields that every request has, unless `extra` overrides them.
 
-    `reasoning_last`: reasoning may end an answer over Responses, as other vendors' models do.
+    `reasoning_last`: an answer over Responses may end with reasoning, as in other vendors' models.
 
     `path` is the path of Chat Completions, below the base URL.
 
-    `answer` maps fields of an answer over Chat Completions to the names that the endpoint has for
-    them: `content`, `reasoning_content` (both of a message or its pieces), `usage`, and what that
-    holds: `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens`,
-    `usage.cached_tokens`, `usage.reasoning_tokens`.
+    `answer` maps fields of an answer over Chat Completions to the endpoint's names for them:
+    `content`, `reasoning_content` (both of a message or its pieces), `usage`, and its fields:
+    `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens`, `usage.cached_tokens`,
+    `usage.reasoning_tokens`.
 
-    `regions` is the expression for hosts that keep to one region, at another price.
+    `regions` is a regular expression for hosts that process data in one region, at another price.
 
-    `gateway`: the gateway's options (`providerOptions.gateway`) enable prompt caching and name the
-    user.
+    `gateway`: the gateway's options (`providerOptions.gateway`) enable prompt caching and contain
+    the user.
 
     `own_server`: the server is self-hosted, so an answer costs nothing unless the response reports
-    a cost. `marks` are the metadata fields of a block that its message part includes. `prefix`: a
-    request that continues an answer marks it and uses this path (empty: the usual path). `adds`
-    names features that few endpoints have: `strict` (for tools), `video`, `file_ids`,
-    `system_messages` anywhere in the conversation, generated `images`, `names`
-    of users over Chat Completions; and sampling options such as
-    `top_k`, which Chat Completions accepts under the same names.
+    a cost. `marks` are the metadata fields of a block that its message part may have. `prefix`: a
+    request that continues an answer marks the answer and uses this path (empty: the usual path).
+    `adds` names features that few endpoints have: `strict` (for tools), `video`, `file_ids`,
+    `system_messages` anywhere in the conversation, generated `images`, `names` of users over Chat
+    Completions; and sampling options such as `top_k`, which Chat Completions accepts under the same
+    names.
     """
 
     max_tokens: str = "max_tokens"
@@ -134,7 +135,7 @@ class Dialect:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """Parse the dialect in a row of models.toml. Raises PluginError for unknown fields."""
+        """Parse the dialect in an entry of models.toml. Raises PluginError for unknown fields."""
         known = fields_dict(cls)
         for name in row.keys() - known:
             near = "".join(

@@ -21,10 +21,10 @@ from swink_provider_openai.responses.parser import ResponsesParser
 __all__ = ["MISSING", "NO_MODEL", "EitherAPI"]
 
 MISSING = (404, 405)
-"""How servers answer where they have no such endpoint."""
+"""The statuses with which servers answer if they do not have the endpoint."""
 
 NO_MODEL = "model_not_found"
-"""The code of a server that has the endpoint and lacks the model."""
+"""The error code of a server that has the endpoint but not the model."""
 
 
 class _Frame(msgspec.Struct):
@@ -36,19 +36,19 @@ _decode = msgspec.json.Decoder(_Frame).decode
 
 
 class EitherAPI(ResponsesAPI):
-    """The Responses API, whose answer may turn out to be one of Chat Completions."""
+    """The Responses API, but with a parser that also accepts answers of Chat Completions."""
 
     def __init__(self, provider: str, dialect: Dialect, chat: ChatAPI) -> None:
         super().__init__(provider, dialect)
         self._chat = chat
 
     def parser(self, model: Model) -> Any:
-        """Make a parser for one response."""
+        """Create a parser for one response."""
         return _EitherParser(super().parser(model), self._chat.parser(model))
 
 
 class _EitherParser:
-    """Reads one response, whose first frame of a known form says by which API it is."""
+    """Parses one response; the first frame of a known form shows the API."""
 
     def __init__(self, responses: ResponsesParser, chat: ChatParser) -> None:
         self._parser: ResponsesParser | ChatParser = responses
@@ -56,15 +56,15 @@ class _EitherParser:
         self._seen = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a frame says."""
+        """Report the content of a frame to `out`."""
         if not self._seen:
             self._look(frame)
         if self._seen:
-            self.feed = self._parser.feed  # type: ignore[method-assign]  # from the next read on
+            self.feed = self._parser.feed  # type: ignore[method-assign]  # for the next read
         self._parser.feed(frame, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Tell `out` what a response that is not streamed says."""
+        """Report the content of an answer that was not streamed to `out`."""
         self._look(body)
         self._parser.buffered(body, out)
 

@@ -1,7 +1,7 @@
-"""Parse and classify the errors of OpenAI-compatible services.
+"""Parse and classify the errors of services with OpenAI's APIs.
 
-The same objects come as bodies of HTTP errors and as frames of a stream, so that one reader and
-one set of tables serve both.
+The same objects are sent as bodies of HTTP errors and as frames of a stream, so one reader and one
+set of tables are used for both.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ def read_error(data: Any, failure: Failure) -> bool:
 
     `{"error": {message, type, code}}` (most), `{"code", "error": "text"}` (xAI), `{"object":
     "error", message, type, code}` (vLLM, Mistral), `{message, type, code}` alone (gateways),
-    `{"detail": …}` (frameworks in front of them).
-    A number of 400 to 599 as the code, or `status_code`, stands for an HTTP status where the
-    response itself had none or a good one.
+    `{"detail": …}` (frameworks in front of them). If the response has no error status itself, a
+    code or `status_code` from 400 to 599 counts as one.
     """
     if isinstance(data, list) and data:
         data = data[0]
@@ -51,15 +50,16 @@ def read_error(data: Any, failure: Failure) -> bool:
 
 
 def _is_bare(data: dict[str, Any]) -> bool:
-    """Tell whether an error stands at the top: nothing else has a message and a code."""
+    """Return True if the body itself is an error: only errors have a message and a code."""
     return isinstance(data.get("message"), str) and data.get("code") is not None
 
 
 def _message(error: dict[str, Any]) -> str:
     message = _text(error.get("message") or error.get("detail") or "")
     metadata = error.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None  # OpenRouter's upstream
-    said = error.get("failed_generation")  # Groq: the model's output, which was not a tool call
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None  # OpenRouter's upstream error
+    # Groq: the model's output, which could not be parsed as a tool call.
+    said = error.get("failed_generation")
     if isinstance(said, str) and said:
         message += f" The model said: {said}"
     parts = [part for part in (message, _text(raw) if raw else "") if part]
@@ -67,7 +67,7 @@ def _message(error: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Flatten what is not a string, such as a list of validation errors."""
+    """Return a value as text, for example a list of validation errors."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -104,7 +104,7 @@ SPECIFIC_CODES: dict[str, Kind] = {
 }
 
 SPECIFIC_WORDINGS: tuple[tuple[str, Kind], ...] = (
-    ("invalid api key", Kind.AUTH),  # why a WebSocket was closed
+    ("invalid api key", Kind.AUTH),  # the reason for closing a WebSocket
     ("maximum context length", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("max context length", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("context window", Kind.CONTEXT_WINDOW_EXCEEDED),
@@ -130,7 +130,7 @@ SPECIFIC_WORDINGS: tuple[tuple[str, Kind], ...] = (
     ("usage guidelines", Kind.CONTENT_FILTERED),  # xAI, with a 403
     ("requires moderation", Kind.CONTENT_FILTERED),  # OpenRouter, with a 403
 )
-"""Messages that take precedence over a general code, such as those of daily limits."""
+"""Messages that take precedence over a code, which may be too general, as for daily limits."""
 
 CODES: dict[str, Kind] = {
     "invalid_api_key": Kind.AUTH,
@@ -186,15 +186,15 @@ GENERAL: dict[str, Kind] = {
     "error_finish": Kind.NETWORK,  # Qwen's
     "abort": Kind.NETWORK,  # a finish reason
 }
-"""Words that say no more than a status does: asked where an error came with a good one."""
+"""Codes that say no more than an HTTP status, used for errors without an error status."""
 
 _TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ([\d.]+\s?(?:ms|s|m|h)[\d.hms]*)", re.I)
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by these tables; `None` leaves it to the status.
+    """Classify by these tables; return `None` to classify by status.
 
-    The wait is also read from wordings such as "Please try again in 6.78s" (OpenAI, Groq).
+    The wait is also read from messages such as "Please try again in 6.78s" (OpenAI, Groq).
     """
     found = by_tables(failure, SPECIFIC_CODES, SPECIFIC_WORDINGS) or by_tables(
         failure, CODES, WORDINGS

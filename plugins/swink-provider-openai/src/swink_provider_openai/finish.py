@@ -1,11 +1,13 @@
-"""Why an answer of Chat Completions stopped, in the words of the services."""
+"""The finish reasons of Chat Completions, in the names of all services."""
 
 from __future__ import annotations
 
 from swink_core import Failure, StopReason
+from swink_core.providers import EventWriter
 from swink_provider_openai.wire import AnyChoice, Delta
 
-__all__ = ["BROKEN_OFF", "ERROR_FINISH", "FINISH", "error_finish", "reason_of"]
+__all__ = ["BROKEN_OFF", "ERROR_FINISH", "FINISH", "REFUSAL"]
+__all__ += ["announce_refusal", "error_finish", "reason_of"]
 
 FINISH: dict[str, StopReason] = {
     "stop": StopReason.STOP,
@@ -26,21 +28,32 @@ FINISH: dict[str, StopReason] = {
 }
 
 BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "abort"})
-"""Finish reasons that say that the provider gave up (Mistral and OpenRouter, DeepSeek, vLLM)."""
+"""Finish reasons after which the answer is incomplete (Mistral and OpenRouter, DeepSeek, vLLM)."""
 
 ERROR_FINISH = "error_finish"
-"""The finish reason of a chunk whose text is an error's (Qwen)."""
+"""The finish reason of a chunk whose text is an error message (Qwen)."""
+
+REFUSAL = "refusal"
+"""The metadata of a text in which the model refuses, and the code of the notice before it."""
+
+
+def announce_refusal(out: EventWriter) -> None:
+    """Report that the text that follows is a refusal, before its first word."""
+    out.notice(REFUSAL, "the model refuses to answer")
 
 
 def reason_of(choice: AnyChoice) -> str:
-    """Return the reason that was given, or OpenRouter's upstream's if that was the limit: of a
-    tool call that it cut off OpenRouter itself says `tool_calls`."""
+    """Return the finish reason.
+
+    If OpenRouter's upstream cut off a tool call at the token limit, OpenRouter itself reports
+    `tool_calls`; the upstream's reason is returned then.
+    """
     given, native = choice.finish_reason or "", choice.native_finish_reason or ""
     return native if FINISH.get(native.lower()) is StopReason.LENGTH else given
 
 
 def error_finish(delta: Delta | None) -> Failure:
-    """Make the failure for a chunk with `ERROR_FINISH`."""
+    """Return the failure for a chunk with `ERROR_FINISH`."""
     said = delta.content if delta is not None and isinstance(delta.content, str) else None
     message = said or "the provider stopped the answer early"
     return Failure("streaming", code=ERROR_FINISH, message=message)

@@ -1,6 +1,6 @@
-"""Tools that are called with free text: a call whose only argument, `input`, is that text.
+"""Tools that are called with free text: their only argument, `input`, is that text.
 
-Its metadata marks it in the format of the Responses API, and both APIs accept it back from there.
+The metadata of such a call marks it in the format of the Responses API; both APIs accept it.
 Source: OpenAI's guide "Function calling", custom tools.
 """
 
@@ -20,23 +20,23 @@ FREE_TEXT = "custom_tool_call"
 
 
 def begun(text: str, opened: bool) -> str:
-    """Return a piece of the text as one of the JSON text that the arguments are."""
+    """Return a piece of the text as a piece of the JSON arguments."""
     return ("" if opened else '{"input": "') + json.dumps(text)[1:-1]
 
 
 def ended(opened: bool) -> str:
-    """Return the end of that JSON text."""
+    """Return the end of the JSON arguments."""
     return '"}' if opened else '{"input": ""}'
 
 
 def is_free_text(call: ToolCallBlock) -> bool:
-    """Tell whether a call is one with free text."""
+    """Return True if a call has a free-text argument."""
     item = (call.metadata or {}).get("item")
     return isinstance(item, dict) and item.get("type") == FREE_TEXT
 
 
 def said(call: ToolCallBlock) -> str:
-    """Return the text of a call, also of one that was cut short."""
+    """Return the text of a call, even if it was cut off."""
     if (text := call.arguments.get("input")) is not None:
         return str(text)
     raw = call.raw_arguments or ""
@@ -52,17 +52,17 @@ class _Text(NamedTuple):
 
 
 class FreeTexts:
-    """The calls of one answer whose text is being written, of Chat Completions."""
+    """The open calls with free text of one answer of Chat Completions."""
 
     def __init__(self) -> None:
         self._open: dict[Any, _Text] = {}
 
     def is_open(self, key: Any) -> bool:
-        """Tell whether the call at a key is one of these."""
+        """Return True if the call with this key is one of these."""
         return key in self._open
 
     def add(self, key: Any, id: str | None, piece: Custom, out: EventWriter) -> None:
-        """Write a piece. Another id or name at the same key begins another call."""
+        """Write a piece. Another id or name with the same key begins another call."""
         text = self._open.get(key, _Text())
         if (id and text.id and id != text.id) or (
             piece.name and text.name and piece.name != text.name
@@ -76,7 +76,7 @@ class FreeTexts:
         self._open[key] = _Text(id or text.id, piece.name or text.name, opened)
 
     def end(self, cut: bool, out: EventWriter) -> None:
-        """End the texts, unless they were cut short."""
+        """End the texts, unless they were cut off."""
         for key, text in self._open.items() if not cut else ():
             out.tool_call(key, arguments=ended(text.opened))
         self._open.clear()

@@ -1,4 +1,4 @@
-"""The body of a request beside its conversation. Source: "Create chat completion"."""
+"""Convert options to fields of the request. Source: "Create chat completion"."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ LONG_CACHE = 3600
 """Cache lifetimes above this many seconds request retention for a day; the default is minutes."""
 
 SHORT_CACHE = 1800
-"""Seconds for which newer models keep a prompt at least."""
+"""How many seconds newer models cache a prompt at least."""
 
 NOT_STRICT = frozenset({
     "allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas",
     "patternProperties",
 })  # fmt: skip
-"""Keywords that strict mode does not know."""
+"""Keywords of JSON schemas that strict mode does not support."""
 
 KEPT_BY = "prompt_cache_key"
-"""The cache key of services that support longer prompt cache retention."""
+"""The field for the cache key at services that support longer prompt caching."""
 
 THINKING_TYPES = ("enabled", "adaptive", "disabled")
 """Values that turn thinking on or off instead of setting an effort."""
@@ -49,7 +49,7 @@ TOOL_CHOICES = ("auto", "none", "required")
 def parameters(
     knobs: Knobs, model: Model, options: StreamOptions, dialect: Dialect
 ) -> dict[str, Any]:
-    """Return the fields of the request that options stand for, without `extra`."""
+    """Return the request fields for options, without `extra`."""
     found: dict[str, Any] = {
         "model": model.id,
         **sent_options(knobs, model, options),
@@ -61,7 +61,7 @@ def parameters(
 
 
 def chat_knobs(dialect: Dialect) -> Knobs:
-    """Map the options that tune an answer to fields of Chat Completions."""
+    """Return the fields of Chat Completions for the sampling and output options."""
     return {
         "temperature": "temperature",
         "top_p": "top_p",
@@ -77,9 +77,9 @@ def chat_knobs(dialect: Dialect) -> Knobs:
 
 
 def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
-    """Map the options for which the dialect has a field, whichever the API.
+    """Return the fields for options that are the same for both APIs, if the dialect has one.
 
-    `api` is the one whose rules count; `None`: those of every API.
+    `api` is the API whose rules apply; `None`: the rules of every API.
     """
     knobs: Knobs = {}
     if dialect.cache_key is not None:
@@ -92,7 +92,7 @@ def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
 
 
 def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
-    """Return the fields of options that functions convert."""
+    """Return the fields for options that functions convert."""
     return {
         "thinking": (
             "reasoning", "reasoning_effort", "thinking", "thinking_budget", "enable_thinking",
@@ -117,8 +117,10 @@ def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
 
 
 def _user(dialect: Dialect, model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return a name of at least as many characters as the API wants; the same one always becomes
-    the same."""
+    """Return the name of the end user, with at least as many characters as the API requires.
+
+    The same name always gives the same result.
+    """
     name = options.user
     if name is None:
         return {}
@@ -138,9 +140,9 @@ def _cache(
 
 
 def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
-    """Return the field that asks to keep the prompt in the cache for longer than it stays anyway.
+    """Return the field that requests longer caching of the prompt than by default.
 
-    Newer models keep it for half an hour, or for as long as the fact `cache_ttl` says (empty: no
+    Newer models cache for half an hour, or for as long as the fact `cache_ttl` states (empty: not
     longer). Source: OpenAI's guide "Prompt caching".
     """
     ttl = (options.cache.ttl if options.cache is not None else None) or 0
@@ -153,7 +155,7 @@ def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> 
 
 
 def effort(model: Model, options: StreamOptions) -> str | None:
-    """Return the reasoning effort in the model's terms, or `None` if the call sets none."""
+    """Return the reasoning effort as the model names it; `None` if the call sets none."""
     level = options.thinking_level
     return None if level is None else rule_of(model).efforts.get(level, EFFORTS[level])
 
@@ -191,7 +193,7 @@ def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
 
 
 def _form(options: StreamOptions) -> Any:
-    """Return the `json_schema` in the call's `extra`, which may contain a name."""
+    """Return the form with `json_schema` in the call's `extra`, which may contain a name."""
     form = options.extra.get("response_format")
     return form.get("json_schema") if isinstance(form, Mapping) else None
 
@@ -199,9 +201,10 @@ def _form(options: StreamOptions) -> Any:
 def response_format(
     wanted: str | Mapping[str, Any] | None, dialect: Dialect, named: Any = None
 ) -> dict[str, Any] | None:
-    """Return the field of that name; a schema keeps strict mode's rules or is lax.
+    """Return the field `response_format`, in strict mode if the schema allows it.
 
-    The schema's name is that of `named`, the form in the call's `extra`, or else its title.
+    The schema's name is that in `named`, the form in the call's `extra`, or else the schema's
+    title.
     """
     if wanted is None:
         return None
@@ -221,8 +224,8 @@ def response_format(
 def is_strict(schema: Any) -> bool:
     """Return whether a schema meets the requirements of OpenAI's strict mode.
 
-    Source: "Structured outputs": the root is an object, all fields of objects are required and
-    no others are allowed, and some keywords are not known.
+    Source: "Structured outputs": the root is an object, all fields of objects are required no
+    others are allowed, and some keywords are not supported.
     """
     return isinstance(schema, Mapping) and schema.get("type") == "object" and _is_strict(schema)
 
@@ -241,6 +244,6 @@ def _is_strict(schema: Any) -> bool:
             return False
         if set(fields or ()).difference(named):
             return False
-    if isinstance(fields, Mapping):  # whose names are not keywords
+    if isinstance(fields, Mapping):  # the keys are names, not keywords
         schema = {**schema, "properties": list(fields.values())}
     return not NOT_STRICT & schema.keys() and all(map(_is_strict, schema.values()))

@@ -1,17 +1,17 @@
-"""Frames of Chat Completions, in all dialects, to what they say.
+"""Parse frames of Chat Completions, in all dialects.
 
-Nearly every frame of an answer carries a piece of text and nothing else. `feed` tests for that
-frame with as few attribute reads as it can and hands its text on; everything else takes the
-thorough way through `_take`. While the answer's id, its model or a think tag are still expected,
-and after the reason why it stopped, every frame does (`_plain` is false).
+Nearly every frame of an answer contains a piece of text and nothing else. `feed` checks for such a
+frame with as few attribute reads as possible and writes its text; all other frames are processed by
+`_take`. All frames go through `_take` while the answer's id, its model or a think tag are still
+expected, and after the finish reason (`_plain` is then false).
 
-An answer is complete when its `finish_reason` has come; some servers never send `[DONE]`. With
-`[DONE]` and no reason it is complete only if its usage came: gateways send `[DONE]` too when they
-lost the answer in the middle. With `n` above 1 the choices
-interleave: only choice 0 is the answer, the others are left out with a notice.
+An answer is complete when its `finish_reason` has arrived; some servers never send `[DONE]`. With
+`[DONE]` but without finish reason, it is complete only if its usage has arrived: gateways send
+`[DONE]` even if they have lost the answer in the middle. With `n` above 1, the choices are
+interleaved: only choice 0 is the answer, the others are left out with a notice.
 
-Error frames come in many shapes, often beside a normal chunk. They are rare, so that they are
-read a second time as plain JSON data by the code that reads the bodies of HTTP errors.
+Error frames have many forms, often together with a normal chunk. They are rare, so they are parsed
+a second time as plain JSON data, by the code that reads the bodies of HTTP errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.beside import IMAGE, Beside
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.errors import read_error
-from swink_provider_openai.finish import BROKEN_OFF, ERROR_FINISH, FINISH, error_finish, reason_of
+from swink_provider_openai.finish import (
+    BROKEN_OFF,
+    ERROR_FINISH,
+    FINISH,
+    REFUSAL,
+    announce_refusal,
+    error_finish,
+    reason_of,
+)
 from swink_provider_openai.free_text import FreeTexts
 from swink_provider_openai.pieces import said_alone
 from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags
@@ -51,14 +59,14 @@ _decode_answer = msgspec.json.Decoder(Answer).decode
 DONE = b"[DONE]"
 
 _EMPTY = (Delta(), Delta(content=""))
-"""Deltas without content, next to a role or a finish reason."""
+"""Deltas without content, in frames with a role or a finish reason."""
 
 LEGACY_CALL = "function_call"
-"""The key of the one call that the field before `tool_calls` could hold."""
+"""The key of the only call that the field `function_call`, the predecessor of `tool_calls`, has."""
 
 
 class ChatParser:
-    """Reads one response; `Dialect` says whether its content may hold think tags."""
+    """Parses one response; `Dialect` states whether its content may have think tags."""
 
     def __init__(self, dialect: Dialect | None = None) -> None:
         self._decode: Any = _decode_first
@@ -72,8 +80,8 @@ class ChatParser:
         self._text_over = self._refused = self._several = self._counted = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a frame says."""
-        if not self._plain and frame == DONE:  # most servers add nothing to it
+        """Report the content of a frame to `out`."""
+        if not self._plain and frame == DONE:  # most servers send exactly this
             self._done(out)
             return
         try:
@@ -105,7 +113,7 @@ class ChatParser:
                 ):
                     filters = choice.content_filter_results
                     if filters != self._filters and filters:
-                        self._filters = filters  # most pieces have the same fields
+                        self._filters = filters  # most chunks have the same fields
                         self._beside.note_filters(filters, out)
                     out.text(content)
                     return
@@ -115,7 +123,7 @@ class ChatParser:
         self._take(chunk, frame, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Tell `out` what a response that is not streamed says."""
+        """Report the content of an answer that was not streamed to `out`."""
         answer = _decode_answer(body)
         out.response(_word(answer.id), answer.model)
         self._beside.note_facts(body, out)
@@ -136,10 +144,10 @@ class ChatParser:
             self._note(choice, out)
             if choice.finish_reason:
                 self._stop(reason_of(choice), out)
-        self._counted = True  # it is whole
+        self._counted = True  # the whole answer is known to be complete
         self._done(out)
 
-    # -- the thorough way --------------------------------------------------------------------
+    # -- frames with other content -----------------------------------------------------------
 
     def _take(self, chunk: Chunk, frame: bytes, out: EventWriter) -> None:
         if isinstance(chunk, FirstChunk):
@@ -195,7 +203,8 @@ class ChatParser:
         if choice.seed is not None:
             out.response(metadata={"seed": choice.seed})
         if isinstance(choice.stop_reason, str) and choice.stop_reason not in FINISH:
-            out.response(metadata={"stop_sequence": choice.stop_reason})  # vLLM: it was met
+            # VLLM: this stop sequence was generated.
+            out.response(metadata={"stop_sequence": choice.stop_reason})
 
     def _say(self, delta: Delta, out: EventWriter) -> None:
         shown = ""
@@ -212,8 +221,12 @@ class ChatParser:
             for part in content:
                 self._part(part, out)
         if delta.refusal:
-            self._refused = True
-            out.response(metadata={"refusal": True})
+            if not self._refused:
+                self._refused = True
+                self._settle(out)
+                out.end(None)
+                announce_refusal(out)
+                out.text("", metadata={REFUSAL: True})
             self._text(delta.refusal, out)
         if delta.audio is not None:
             self._beside.hear(delta.audio, out)
@@ -265,10 +278,10 @@ class ChatParser:
         out.tool_call(key, _word(call.id), name, arguments, extra)
 
     def _is_custom(self, key: Any, call: ToolCall) -> bool:
-        """Tell whether a fragment with both variants belongs to a call with free text.
+        """Return True if a fragment with both variants belongs to a call with free text.
 
-        Servers that serialise zero values send both, one of them empty. `type` decides; without
-        it, the variant that is not empty; if that leaves a doubt, the call at the same key.
+        Servers that serialise zero values send both variants, one of them empty. `type` decides;
+        without it, the variant that is not empty; if both are, the earlier call with the same key.
         """
         if call.type in ("function", "custom"):
             return call.type == "custom"
@@ -279,7 +292,7 @@ class ChatParser:
         return not is_function
 
     def _settle(self, out: EventWriter) -> None:
-        """Write what belongs to the blocks so far, before another or the end."""
+        """Write the data that belong to the blocks so far, before another block or the end."""
         if self._tags is not None:
             self._tags.flush(out)
         self._end_details(out)
@@ -315,7 +328,7 @@ class ChatParser:
         out.stop(reason)
 
     def _done(self, out: EventWriter) -> None:
-        """Read no further: the answer is complete if its reason or its count of tokens came."""
+        """Stop reading: the answer is complete if its finish reason or its usage has arrived."""
         if out.stop_reason is None and out.failure is None and self._counted:
             out.notice("stop_reason", "the provider completed its answer without a finish reason")
             self._stop("stop", out)
@@ -324,15 +337,15 @@ class ChatParser:
         out.finish()
 
     def _end(self, out: EventWriter) -> None:
-        """Write the collected content; called again after late frames."""
+        """Write the collected content. Called again after late frames."""
         self._settle(out)
         self._beside.end(out)
 
 
 def _read_failure(frame: bytes) -> Failure | None:
-    """Return the error that a frame holds; `None` for one of unknown type.
+    """Return the error in a frame; `None` for a frame of unknown type.
 
-    An error that no status came with may name one: then it is what an HTTP error would be.
+    An error that arrived without an HTTP status may name one; it is then classified by that status.
     """
     failure = Failure("streaming")
     return failure if read_error(msgspec.json.decode(frame), failure) else None

@@ -1,4 +1,4 @@
-"""Pieces of an answer that say one thing alone, as most of a long one do."""
+"""A fast path for deltas with a single field, of which long answers mostly consist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["said_alone"]
 
 
 def said_alone(delta: Delta, in_calls: bool, out: EventWriter) -> bool:
-    """Handle a delta that has only reasoning, or only a piece of a call that has begun."""
+    """Write a delta with only reasoning or a piece of an open call; return False for others."""
     thought, calls = delta.reasoning_content, delta.tool_calls
     if thought and delta == Delta(delta.content, reasoning_content=thought):
         out.thinking(thought)

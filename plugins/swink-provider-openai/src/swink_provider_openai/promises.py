@@ -1,4 +1,4 @@
-"""Check the subclass or catalogue row of another service."""
+"""Check the subclass, or the catalogue entry, of another service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RULES = "set it in [[rules]] of models.toml, for example takes = { audio = fals
 def refuse_idle_overrides(made: type) -> None:
     """Raise TypeError for a class that overrides an attribute without effect.
 
-    That is what an `HTTPProvider` has and the API of a call decides here.
+    Such an attribute belongs to `HTTPProvider`, but is decided here by the API of a call.
     """
     not_asked = {
         "parser": "set chat_parser to the class that parses answers",
@@ -34,7 +34,7 @@ def headers_of(
 ) -> dict[str, str]:
     """Return the headers that a dialect takes from the environment.
 
-    Raises ProviderFailure where one is required and is not set.
+    Raises ProviderFailure if a required one is not set.
     """
     found: dict[str, str] = {}
     for name, variable in dialect.headers.items():

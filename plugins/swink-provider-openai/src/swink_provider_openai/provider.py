@@ -1,4 +1,4 @@
-"""`OpenAIProvider`: OpenAI's APIs, with the base URL and dialect of a catalogue row."""
+"""`OpenAIProvider`: OpenAI's APIs, with the base URL and dialect of a catalogue entry."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ _NO_OPTIONS = StreamOptions()
 
 
 class OpenAIProvider(HTTPProvider):
-    """One of the services that speak OpenAI's APIs; the entry point's name says which.
+    """A service with OpenAI's APIs; the name of the entry point selects it.
 
-    A package for another service subclasses it and ships a row with a `dialect`, or passes one.
-    `converter` is the class that converts messages for Chat Completions, and `chat_parser` the
-    class that parses answers, with fields renamed by the dialect's `answer`. Defining a class that
-    overrides an attribute without effect raises TypeError.
+    A package for another service subclasses it, and has a catalogue entry with a `dialect`, or
+    passes a dialect. `converter` is the class that converts messages for Chat Completions, and
+    `chat_parser` the class that parses answers, with fields renamed by the dialect's `answer`.
+    Defining a class that overrides an attribute without effect raises TypeError.
     """
 
     buffered = True
@@ -92,8 +92,8 @@ class OpenAIProvider(HTTPProvider):
         self.dialect = dialect or Dialect.of(self.info.dialect)
         self.features, self.knobs = self._chat.features, self._chat.knobs
         self._sockets = Sockets()
-        self._chat_only: set[str] = set()  # addresses without the Responses API
-        self._apis = Remembered[ChatAPI | ResponsesAPI]()  # a call asks several times
+        self._chat_only: set[str] = set()  # base URLs without the Responses API
+        self._apis = Remembered[ChatAPI | ResponsesAPI]()  # a call needs it several times
 
     @cached_property
     def _chat(self) -> ChatAPI:
@@ -109,14 +109,14 @@ class OpenAIProvider(HTTPProvider):
         return EitherAPI(self.name, self.dialect, self._chat)
 
     def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
-        """Return the API that answers: the caller's choice, then the catalogue's, then that of
-        the model's rules, then the service's.
+        """Return the API for a call: as set by the caller, the catalogue, the rules or the service.
 
-        Callers choose by the setting `api`. Only Responses has WebSockets, keeps conversations and
-        works in the background, so that asking for one of these asks for it.
+        They are used in this order. Callers choose by the setting `api`. Only Responses supports
+        WebSockets, stored conversations and background responses, so that requesting one of these
+        selects it.
         """
         regions = self.dialect.regions
-        # where the environment names the address, the API may be another for the next call
+        # if the environment sets the URL, the next call may use another API
         is_fixed = not self._chat_only and (regions is None or options.base_url is not None)
         url = None if is_fixed else self.base_url(options)
         learned = url in self._chat_only
@@ -130,7 +130,7 @@ class OpenAIProvider(HTTPProvider):
         return found
 
     def learned(self, model: Model, options: StreamOptions) -> Hashable:
-        """Return whether the server is known to lack the Responses API."""
+        """Return True if the server is known to lack the Responses API."""
         return bool(self._chat_only) and self.base_url(options) in self._chat_only
 
     def _asked(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
@@ -151,8 +151,12 @@ class OpenAIProvider(HTTPProvider):
         return self._responses if wanted == "responses" else self._chat
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Write schemas as the API takes them, close those of strict tools, and do without strict
-        where that is not enough; ask over the API that alone has what the conversation holds."""
+        """Return the call, adapted to the API and the model.
+
+        Schemas are written in the form of the API, those of strict tools are closed, and strict
+        mode is dropped if that is not enough. If only one API supports the content of the
+        conversation, it is used.
+        """
         chosen = self._chosen(model, context, options)
         call = super().fit(model, context, chosen)
         kept = [name for name in (PREVIOUS, "background") if chosen.settings.get(name)]
@@ -186,7 +190,7 @@ class OpenAIProvider(HTTPProvider):
         return call
 
     def _chosen(self, model: Model, context: Context, options: StreamOptions) -> StreamOptions:
-        """Return the options with the API that the conversation wants where no one chose."""
+        """Return the options; if no API was chosen, with the one that the conversation needs."""
         if not options.rules or "api" in options.settings or (model.info and model.info.api):
             return options
         wanted = api_of(model, options, context)
@@ -195,11 +199,11 @@ class OpenAIProvider(HTTPProvider):
         return evolve(options, settings={**options.settings, "api": wanted})
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body in the terms of the model's API."""
+        """Return the body in the format of the call's API."""
         return self.api(model, options).convert(model, context, options)
 
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
-        """Return the request of a body, or for a response that the service has begun."""
+        """Return the request for a body, or for a response that the service has already begun."""
         if (id := options.settings.get("resume")) is not None:
             return self._resumed(model, options, id, options.settings)
         url = self.url(model, options)
@@ -211,9 +215,9 @@ class OpenAIProvider(HTTPProvider):
         return self.json_request(url, payload, self.own_headers())
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the address, with what its dialect's places stand for.
+        """Return the base URL, with the names in braces of the dialect's `places` replaced.
 
-        Raises ProviderFailure where one is not said.
+        Raises ProviderFailure if one of them is not set.
         """
         url = super().base_url(options, environ)
         for name, variable in self.dialect.places.items():
@@ -227,13 +231,13 @@ class OpenAIProvider(HTTPProvider):
         return url
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the endpoint's address."""
+        """Return the URL of the endpoint."""
         return f"{self.base_url(options)}/{self.api(model, options).path}"
 
     def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
-        """Return the body of the answer, in whichever way it comes.
+        """Yield the bytes of the answer, over HTTP or a WebSocket.
 
-        A response in the background, or one that is resumed, may take several requests.
+        A background response, or one that is resumed, may need several requests.
         """
         model = x.model
         options = x.options
@@ -258,15 +262,18 @@ class OpenAIProvider(HTTPProvider):
     def _resumed(
         self, model: Model, options: StreamOptions, id: str, settings: Mapping[str, Any]
     ) -> HTTPRequest:
-        """Return the request for a response that the service has begun."""
+        """Return the request for a response that the service has already begun."""
         streamed = options.transport != "buffered"
         url = resumed(self.url(model, options), id, settings, streamed)
         accepted = {"Accept": ", ".join(self.content_types)}
         return HTTPRequest(url, b"", {**accepted, **self.own_headers()}, "GET")
 
     async def _respond(self, x: Exchange) -> HTTPResponse:
-        """Ask over a WebSocket where one is wanted and has not failed before, and over Chat
-        Completions where a server turns out to have no Responses API."""
+        """Send the request and return the response.
+
+        A WebSocket is used if one is wanted and has not failed before, and Chat Completions if it
+        turns out that the server lacks the Responses API.
+        """
         model = x.model
         options = x.options
         call = x.call
@@ -309,18 +316,21 @@ class OpenAIProvider(HTTPProvider):
     def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers that the dialect takes from the environment.
 
-        Raises ProviderFailure where one is required and is not set.
+        Raises ProviderFailure if a required one is not set.
         """
         return headers_of(self.info, self.dialect, environ)
 
     def parser(self, model: Model) -> Parser:
-        """Make a parser for one response of the model's own API."""
+        """Create a parser for one response of the model's API."""
         parser: Parser = self.api(model, _NO_OPTIONS).parser(model)
         return parser
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add that caching needs no asking, that only words say how hard to think, and which API
-        was chosen for the call's sake."""
+        """Return notices, also for options that are changed or left out here.
+
+        They concern automatic caching, thinking budgets that become levels, and the choice of the
+        API.
+        """
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
         facts = rule_of(model, self.api(model, options)).facts
@@ -348,7 +358,7 @@ class OpenAIProvider(HTTPProvider):
         return classify(failure)
 
     def error_facts(self, failure: Failure) -> None:
-        """Read an HTTP error as an error frame is read, and other shapes as the core does."""
+        """Read an HTTP error like an error frame; other forms are read by the core."""
         try:
             known = read_error(msgspec.json.decode(failure.body), failure)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -362,7 +372,7 @@ def _is_regional(url: str, regions: str) -> bool:
 
 
 def _current(payload: Any, call: Call) -> Any:
-    """Name of earlier sounds those that the service still keeps."""
+    """Return a body that names only audio that the service still stores."""
     if not any("audio" in message for message in payload.get("messages", ())):
         return payload
     said = with_kept_sound(payload["messages"], call.clock.now().timestamp())

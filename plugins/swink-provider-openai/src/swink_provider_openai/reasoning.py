@@ -1,4 +1,4 @@
-"""Reasoning that does not come as a plain field: think tags, and OpenRouter's details."""
+"""Reasoning that is not in a plain field: think tags, and OpenRouter's details."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ReasoningDetails", "ThinkTags"]
 OPEN, CLOSE = "<think>", "</think>"
 
 VISIBLE = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""The types of details that hold readable text, and where."""
+"""The types of details with readable text, and the field with the text."""
 
 
 class ThinkTags:
@@ -22,12 +22,12 @@ class ThinkTags:
     """
 
     def __init__(self) -> None:
-        self._space: list[str] = []  # before anything else
+        self._space: list[str] = []  # white space before anything else
         self._held = ""
         self._inside = False
 
     def feed(self, piece: str, out: EventWriter) -> bool:
-        """Pass a piece on; `False` once all that follows is text."""
+        """Write a piece; return `False` once all further content is text."""
         if not (self._inside or self._held or piece.strip()):
             self._space.append(piece)
             return True
@@ -53,7 +53,7 @@ class ThinkTags:
         return True
 
     def flush(self, out: EventWriter) -> None:
-        """Pass on what was held back, at the end of the content."""
+        """Write the text that was held back, at the end of the content."""
         if self._inside:
             out.thinking(self._held)
         elif self._held.strip():
@@ -63,15 +63,15 @@ class ThinkTags:
 
 
 def _tag_begun(text: str) -> int:
-    """Return the length of the longest suffix that may start the closing tag."""
+    """Return the length of the longest suffix that may be the start of the closing tag."""
     return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)
 
 
 class ReasoningDetails:
-    """Joins the pieces of `reasoning_details` into the entries that go back with the next request.
+    """Joins the pieces of `reasoning_details` to the entries that the next request sends back.
 
     Pieces of readable text with one `type`, `index` and `id` are one entry, whose signature comes
-    last; any other detail, such as encrypted data, is a separate entry and stays unchanged. Source:
+    last; any other detail, such as encrypted data, is a separate entry and is not changed. Source:
     OpenRouter, "Reasoning tokens", preserving reasoning blocks.
     """
 
@@ -97,7 +97,7 @@ class ReasoningDetails:
         return "".join(pieces)
 
     def take(self) -> list[dict[str, Any]]:
-        """Return the entries and begin anew."""
+        """Return the entries and start again with none."""
         entries, self._entries = self._entries, []
         for detail, pieces in entries:
             if len(pieces) > 1:

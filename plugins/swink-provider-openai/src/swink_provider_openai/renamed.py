@@ -1,4 +1,4 @@
-"""Answers whose fields have other names than Chat Completions gives them."""
+"""Parse answers whose fields have other names than in Chat Completions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["with_names"]
 
 
 INSIDE = "usage."
-"""How the names begin of what `usage` holds."""
+"""The prefix of names of fields of `usage`."""
 
 
 def with_names(parser: Any, names: Mapping[str, str]) -> Any:
-    """Return a parser that finds fields by the endpoint's own names; `names` has them by ours."""
+    """Return a parser for the endpoint's own names; `names` maps the usual names to them."""
     return _Parser(parser, names) if names else parser
 
 
 class _Parser:
-    """Renames fields in the data, for dialects only: other answers do not pay for it."""
+    """Renames fields before parsing; used only for dialects with other names."""
 
     def __init__(self, parser: Any, names: Mapping[str, str]) -> None:
         self._parser = parser
@@ -33,11 +33,11 @@ class _Parser:
         }
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a frame says."""
+        """Report the content of a frame to `out`."""
         self._parser.feed(self._renamed(frame), out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Tell `out` what a response that is not streamed says."""
+        """Report the content of an answer that was not streamed to `out`."""
         self._parser.buffered(self._renamed(body), out)
 
     def _renamed(self, data: bytes) -> bytes:

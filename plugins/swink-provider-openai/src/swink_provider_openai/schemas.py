@@ -1,7 +1,8 @@
-"""JSON schemas in the form that OpenAI takes, with the same meaning.
+"""Convert JSON schemas to the form that OpenAI accepts, with the same meaning.
 
-The root is an object by itself, and every array says what it holds; pydantic, for one, writes a
-reference at the root of what refers to itself. Source: OpenAI's guide "Structured outputs".
+The root must be an object and not a reference, and every array must state its items. pydantic, for
+example, writes a reference at the root of a recursive schema. Source: OpenAI's guide "Structured
+outputs".
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the target of a recursive schema's root reference, together with the definitions.
 
-    A reference that leads nowhere stays, for the API to name it.
+    A reference without a target is kept, so that the API reports it.
     """
     part: Any = schema
     for step in str(schema["$ref"]).split("/")[1:]:
@@ -42,7 +43,7 @@ def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_items(node: Any, named: bool = False) -> Any:
-    """Give arrays items; `named`: the keys of this mapping are names of the schemas in it."""
+    """Add `items` to arrays. With `named`, the keys of the mapping are names of schemas."""
     if isinstance(node, list):
         return [_with_items(item) for item in node]
     if not isinstance(node, Mapping):

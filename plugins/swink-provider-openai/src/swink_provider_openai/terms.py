@@ -1,8 +1,8 @@
-"""Terms of an answer's bill that the request shows and no answer says.
+"""Conditions of an answer's price that are only known from the request.
 
-A host that keeps to one region costs more with some models (OpenAI's guide "Data residency",
-xAI's "Regional Endpoints"). Chat Completions of models that keep a prompt for hours over Responses
-keeps none so long (OpenAI's guide "Prompt caching").
+A host that processes data in one region costs more for some models (OpenAI's guide "Data
+residency", xAI's "Regional Endpoints"). Models that cache a prompt for hours over Responses cache
+it for a shorter time over Chat Completions (OpenAI's guide "Prompt caching").
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ NONE_LONG = {"cache_write_long": 0}
 
 
 def with_terms(parser: Any, terms: dict[str, Any]) -> Any:
-    """Return a parser whose answer's usage has these terms too, by the names of the prices."""
+    """Return a parser that adds these terms to the answer's usage, by the names of the prices."""
     return _Parser(parser, terms) if terms else parser
 
 
 class _Parser:
-    """Reads one answer as `parser` does, and adds to its usage."""
+    """Parses one answer with `parser`, and adds to its usage."""
 
     def __init__(self, parser: Any, terms: dict[str, Any]) -> None:
         self._parser = parser
@@ -31,12 +31,12 @@ class _Parser:
         self._told = False
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a frame says."""
+        """Report the content of a frame to `out`."""
         self._parser.feed(frame, out)
         self._tell(out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Tell `out` what a response that is not streamed says."""
+        """Report the content of an answer that was not streamed to `out`."""
         self._parser.buffered(body, out)
         self._tell(out)
 

@@ -1,4 +1,4 @@
-"""Token counts in the shapes in which the services report them."""
+"""Read token counts, in the forms of all services."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from swink_core.providers import EventWriter
 __all__ = ["report_usage"]
 
 TICKS_PER_DOLLAR = 1e10
-"""Recorded answers of xAI's times its published prices give this number."""
+"""xAI's unit of cost per dollar, found by comparing recorded answers with the published prices."""
 
 MOST_DOLLARS = 1e6
 """Upper limit of a plausible cost; higher and negative values are ignored."""
@@ -38,7 +38,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
         "cache_creation_input_tokens",
     ),
 }
-"""Our counts, and the fields that may hold each, best first."""
+"""swink's counts, and the fields that may contain each, the preferred one first."""
 
 _DOLLARS = ("cost", "cost.total_cost")  # OpenRouter; Perplexity
 _TICKS = "cost_in_usd_ticks"  # xAI
@@ -64,12 +64,10 @@ _READ = _KNOWN | _BILLED.keys()
 
 
 def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = None) -> None:
-    """Tell `out` what a `usage` object says; other figures go to `extra` by their names.
+    """Report the counts in a `usage` object to `out`; other numbers become `extra` by their names.
 
-    `tier` is the service tier of the response.
-
-    Some services count reasoning beside the completion (xAI) or sound beside the prompt
-    (Mistral) and not in it, which their totals show.
+    `tier` is the service tier of the response. Some services count reasoning in addition to the
+    completion (xAI), or audio in addition to the prompt (Mistral), which their totals show.
     """
     flat = _flatten(usage)
     known, billed = _found(tuple(filter(_READ.__contains__, flat)))
@@ -84,7 +82,7 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = 
             counts["output"] = wrote + beside
         elif beside == flat.get("prompt_tokens_details.audio_tokens"):
             counts["input"] = read + beside
-            if flat.get("prompt_audio_seconds"):  # and it is not by tokens that sound is billed
+            if flat.get("prompt_audio_seconds"):  # and audio is not billed by tokens
                 extra["billed_input"] = read
     extra |= {ours: flat[name] for name, ours in billed if flat[name]}
     if tier:
@@ -94,8 +92,10 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = 
 
 @lru_cache(maxsize=256)
 def _found(fields: tuple[str, ...]) -> tuple[list[Any], list[Any]]:
-    """Return which of these fields may hold each count, and which are billed apart: those of one
-    service rarely differ."""
+    """Return the fields that may contain each count, and those with separate prices.
+
+    The result is cached, because the fields of one service rarely differ.
+    """
     known = [(ours, [name for name in names if name in fields]) for ours, names in _COUNTS.items()]
     billed = [(name, ours) for name, ours in _BILLED.items() if name in fields]
     return known, billed
@@ -124,7 +124,7 @@ def _cost(flat: Mapping[str, Any]) -> float | None:
         dollars = _dollars(flat.get(name))
         if dollars is not None:
             return dollars
-    # 0 where another service bills for it
+    # 0 if another service bills for it
     return _dollars(flat.get(_TICKS), TICKS_PER_DOLLAR) or None
 
 

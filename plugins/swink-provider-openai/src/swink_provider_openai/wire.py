@@ -1,7 +1,7 @@
-"""The frames of Chat Completions, as far as swink reads them.
+"""The frames of Chat Completions, with the fields that swink reads.
 
 Source: OpenAI's API reference, "The chat completion chunk object", and recorded streams of the
-services that speak this format. Every field may be absent or null, regardless of the documentation.
+services with this format. Every field may be absent or null, regardless of the documentation.
 msgspec skips all fields that are not named here. Fields that are passed through are `Any`, so that
 a new form of them does not fail.
 """
@@ -19,8 +19,10 @@ __all__ = [
 
 
 class Part(Struct, gc=False):
-    """A piece of content that is an array (Mistral): `text`, `thinking` made of pieces, or which
-    sources the text before it has."""
+    """A piece of content that is an array (Mistral).
+
+    It has `text`, or `thinking` that consists of pieces, or the sources of the text before it.
+    """
 
     type: str | None = None
     text: str | None = None
@@ -29,14 +31,14 @@ class Part(Struct, gc=False):
 
 
 class Function(Struct, gc=False):
-    """What is called. `arguments` is a piece of JSON text; some servers send the object."""
+    """The called function. `arguments` is a piece of JSON text; some servers send an object."""
 
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
 class Custom(Struct, gc=False):
-    """A tool that is called with free text, and a piece of it."""
+    """A call of a free-text tool, and a piece of the text."""
 
     name: str | None = None
     input: str | None = None
@@ -54,7 +56,7 @@ class ToolCall(Struct, gc=False):
 
 
 class Audio(Struct, gc=False):
-    """A piece of sound in Base64, and of the words in it; until when its id may be sent back."""
+    """A piece of audio in base64, its transcript, and the time until which its id is valid."""
 
     id: str | None = None
     data: str | None = None
@@ -99,7 +101,7 @@ class Choice(AnyChoice, gc=False):
 
 
 class Chunk(Struct, gc=False):
-    """A frame of a stream. `error` may be there beside everything else (OpenRouter)."""
+    """A frame of a stream. `error` may be present together with other fields (OpenRouter)."""
 
     choices: list[Choice] | None = None
     usage: dict[str, Any] | None = None
@@ -111,14 +113,14 @@ class Chunk(Struct, gc=False):
 
 
 class FirstChunk(Chunk, gc=False):
-    """A frame read while the answer's id and model are not known yet."""
+    """A frame that is read while the answer's id and model are not known yet."""
 
     id: str | int | None = None
     model: str | None = None
 
 
 class WholeChoice(AnyChoice, gc=False):
-    """One of the answers of a response that is not streamed."""
+    """One of the answers in a response that is not streamed."""
 
     message: Delta | None = None
 
@@ -136,8 +138,9 @@ class Answer(Struct, gc=False):
 class Facts(Struct, gc=False, omit_defaults=True):
     """Response metadata of interest to callers, from a frame or a response.
 
-    OpenAI names the first three, Azure `prompt_filter_results`, OpenRouter `provider`, Perplexity
-    the next five. The remaining fields are timings, prices, and fields of Groq.
+    The first three are fields of OpenAI, `prompt_filter_results` is a field of Azure, `provider` of
+    OpenRouter, the next five of Perplexity. The remaining fields are timings, prices, and fields of
+    Groq.
     """
 
     service_tier: Any = None

@@ -1,4 +1,4 @@
-"""The client of swink's native protocol: any model behind a swink gateway."""
+"""The client of swink's native protocol, for any model behind a swink gateway."""
 
 from swink_provider_proxy.provider import ProxyProvider
 

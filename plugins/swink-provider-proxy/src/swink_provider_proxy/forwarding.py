@@ -1,7 +1,7 @@
 """`ForwardingWriter`: passes on the events of a remote swink.
 
-A parser that receives complete events uses this class as its `writer`. The writer checks events
-against the grammar and closes open blocks after a cut.
+A parser that receives complete events uses this class as its `writer`. The writer checks that the
+order of events is allowed, and closes open blocks if the stream is cut.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ForwardingWriter(EventWriter):
     """A writer for complete events; do not use the methods for deltas."""
 
     has_answer = True
-    """Whether the answer is one, the remote side has said."""
+    """Always true: the remote swink has decided whether an answer has content."""
 
     kept = 0
 
@@ -43,9 +43,9 @@ class ForwardingWriter(EventWriter):
         self._restarted = False
 
     def forward(self, event: Event) -> None:
-        """Pass an event on. Its first `Start` is taken as read.
+        """Pass an event on, except the first `Start`, which this side has already sent.
 
-        A broken rule fails the attempt as `protocol`.
+        An event that violates the grammar fails the attempt as `protocol`.
         """
         if self.finished:
             return
@@ -63,7 +63,7 @@ class ForwardingWriter(EventWriter):
                 self._restarted, self.damage = True, None
 
     def notice(self, code: str, detail: str = "") -> None:
-        """Tell observers something that is not content."""
+        """Add a notice, which observers receive."""
         self._passed_on.append(Notice(code, detail))
 
     def take(self) -> list[Event]:

@@ -1,7 +1,7 @@
-"""`proxy/<provider>/<model>`: swink's own protocol, one JSON event to an SSE frame.
+"""`proxy/<provider>/<model>`: swink's native protocol, with one JSON event per SSE frame.
 
-The events are those of `swink_core.codec`, the partial message left out: the client folds the
-deltas itself. They are held against the grammar, an upstream's `Retry` included.
+The events have the form of `swink_core.dump`. The partial message is not sent, because the client
+builds it from the deltas. The order of events is checked, including that of an upstream's `Retry`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from swink_provider_proxy.forwarding import ForwardingWriter
 __all__ = ["ProxyProvider"]
 
 HERE = frozenset(name for name, option in OPTIONS.items() if option.local)
-"""Options that are about the connection to this gateway; all others travel."""
+"""Options about the connection to this gateway; all others are sent to the gateway."""
 
 _UNSET = StreamOptions()
 
@@ -46,7 +46,7 @@ _TYPES = frozenset(event.type for event in get_args(Event))
 
 
 class _EveryField(Container[str]):
-    """Contains every name: the gateway gets a block's metadata whole."""
+    """A container of all names: the gateway gets the whole metadata of a block."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -56,7 +56,7 @@ class _Parser:
     writer = ForwardingWriter
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Pass on the event of a frame; the end marker of other protocols is ignored."""
+        """Pass on the event in a frame; the end marker of other protocols is ignored."""
         if frame == b"[DONE]":
             return
         data = msgspec.json.decode(frame)
@@ -75,10 +75,10 @@ class _Parser:
 
 
 class ProxyProvider(HTTPProvider):
-    """Any model behind a gateway that speaks `POST {base}/v1/stream`.
+    """Any model behind a gateway with the route `POST {base}/v1/stream`.
 
-    A frame that is not an event ends the stream as `protocol`: the gateway is broken, and
-    nothing is retried. One that was damaged on its way ends it at once, too.
+    A frame that is not an event ends the stream as `protocol`: the gateway is broken, so the call
+    is not retried. A frame that was damaged on its way ends it at once, too.
     """
 
     features = frozenset(
@@ -89,16 +89,17 @@ class ProxyProvider(HTTPProvider):
         | {"strict", "system_messages"}
     )
     knobs = dict.fromkeys(TUNING)
-    """Every option that tunes an answer travels beside the others; see `request`."""
+    """All sampling and output options are sent together with the other options; see `request`."""
 
     system_marks = _EveryField()
     malformed = "fail"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return model, conversation, and options by their names; files were read by then.
+        """Return the model, the conversation and the options by name; files have been read before.
 
-        Where the call's `extra` lies over options of the client, `call` tells the gateway which
-        options are the client's and which `extra` is the call's, since both are in `options`.
+        If the call's `extra` overrides options of the client, `call` tells the gateway which
+        options come from the client and which `extra` from the call, because `options` contains
+        both.
         """
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}
@@ -112,22 +113,23 @@ class ProxyProvider(HTTPProvider):
             "tools": [dump(tool) for tool in context.tools],
             "options": sent,
         }
-        inherited = getattr(options.extra, "inherited", None)  # of the call's, laid over a client's
+        # Of a call's extra that overrides a client's.
+        inherited = getattr(options.extra, "inherited", None)
         if inherited is not None:
             own = getattr(options.extra, "own", {})
             body["call"] = {"extra": own, "inherited": sorted(inherited - HERE)}
         return body
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the address of the gateway's own protocol."""
+        """Return the URL of the gateway's native protocol."""
         return f"{self.base_url(options).removesuffix('/v1')}/v1/stream"
 
     def parser(self, model: Model) -> _Parser:
-        """Make a parser for one answer."""
+        """Create a parser for one answer."""
         return _Parser()
 
     def _portable(self, message: Message) -> Message:
-        """Clear the provider of this proxy's messages, so that every upstream accepts them."""
+        """Remove this proxy as the provider of messages, so that every upstream accepts them."""
         if isinstance(message, AssistantMessage) and message.provider == self.name:
             return replace(message, provider=None)
         return message

@@ -1,10 +1,10 @@
-"""`xai/<model>`. The `dialect` in models.toml describes differences from OpenAI's APIs, and the
-rules there describe the models.
+"""`xai/<model>`. The `dialect` in models.toml declares differences from OpenAI's APIs.
 
-Its errors are `{"code", "error": "text"}`, its reasoning is counted beside the completion, and
-its usage names the cost: the wire format's package reads all of these. It searches by tools of
-the Responses API, `extra={"tools": [{"type": "web_search"}]}` or `x_search`; citations come as
-metadata of the text. Source: https://docs.x.ai/docs/api-reference.
+The rules in models.toml describe the models. Errors have the form `{"code", "error": "text"}`,
+reasoning tokens are counted in addition to the completion, and the usage contains the cost:
+swink-provider-openai supports all of these. Web search is a tool of the Responses API,
+`extra={"tools": [{"type": "web_search"}]}` or `x_search`; citations become metadata of the text.
+Source: https://docs.x.ai/docs/api-reference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from swink_provider_openai import OpenAIProvider
 
 __all__ = ["XAIProvider"]
 
-WORDINGS = (  # besides those of the wire format's package
+WORDINGS = (  # in addition to those of swink-provider-openai
     ("monthly spending limit", Kind.QUOTA_EXHAUSTED),  # with a 429
     ("model not found", Kind.MODEL_NOT_FOUND),  # with a 400
     ("does not exist or your team", Kind.MODEL_NOT_FOUND),  # with a 404 or a 400
@@ -26,8 +26,8 @@ WORDINGS = (  # besides those of the wire format's package
 
 
 class XAIProvider(OpenAIProvider):
-    """xAI's endpoints."""
+    """The provider for xAI's endpoints."""
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Ask xAI's own wordings first; its codes are prose."""
+        """Classify by xAI's own wordings first; its error codes are prose."""
         return by_tables(failure, {}, WORDINGS) or super().classify(failure)

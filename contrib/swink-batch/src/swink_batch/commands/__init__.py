@@ -1,1 +1,1 @@
-"""The command that this distribution adds to `swink`."""
+"""The command `swink batch`, which this distribution adds to swink-cli."""

@@ -216,7 +216,7 @@ async def _run(job: Job, requests: Path, output: Path, order: Order) -> tuple[Ta
         presses.append(signal.SIGINT)
         if len(presses) == 1 and seen:
             seen[0].stop("interrupted")
-            progress.close()  # of the line that is drawn anew
+            progress.close()  # erase the line that is redrawn
             say("waiting for calls in progress; press Ctrl-C again to cancel them")
         else:
             running.cancel()
@@ -227,7 +227,7 @@ async def _run(job: Job, requests: Path, output: Path, order: Order) -> tuple[Ta
         while not running.done():
             await asyncio.wait([running], timeout=TICK_SECONDS)
             if seen:
-                seen[0].now = loop.time()  # a rate falls while nothing comes
+                seen[0].now = loop.time()  # so that the rate falls while no answer arrives
                 progress(seen[0])
         return running.result(), bool(presses)
     except asyncio.CancelledError:

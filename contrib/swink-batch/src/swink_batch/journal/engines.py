@@ -20,17 +20,18 @@ from swink_core import SwinkError, UsageError
 __all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
 
 PLACE_BITS = 44
-"""Bits of a position that hold the offset in its file; the bits above hold the file's number."""
+"""The number of bits of a position that hold the offset in a file; higher bits number the file."""
 
 DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
 class Engine(Protocol):
-    """Durable lines, each found again by its position."""
+    """The interface of engines: durable storage of lines, each found again by its position."""
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all lines with their positions, in the order of each writer; a second call yields
-        only lines added since.
+        """Yield all lines with their positions, in the order in which each writer wrote them.
+
+        A second call yields only lines added since the first.
         """
 
     def append(self, line: bytes) -> int:
@@ -47,11 +48,10 @@ class Engine(Protocol):
 
 
 def engine_of(path: str | Path, shard: str = "all") -> Engine:
-    """Return the engine for a path: a database if its suffix says so (`.db`, `.sqlite`,
-    `.sqlite3`), otherwise a folder of files.
+    """Return the engine for a path: a database or a folder of files.
 
-    `shard` names the writer: each has a separate file. Raises UsageError if another process writes
-    this shard.
+    It is a database if the suffix is `.db`, `.sqlite` or `.sqlite3`. `shard` names the writer: each
+    has a separate file. Raises UsageError if another process writes this shard.
     """
     path = Path(path)
     is_database = path.suffix in DATABASES and not path.is_dir()
@@ -59,7 +59,7 @@ def engine_of(path: str | Path, shard: str = "all") -> Engine:
 
 
 class FileEngine:
-    """A folder with a file for each writer, which several machines may share."""
+    """A folder with a file for each writer. Several machines may share it."""
 
     def __init__(self, folder: Path, shard: str = "all") -> None:
         self._is_new = not folder.exists()
@@ -68,9 +68,9 @@ class FileEngine:
         self._file = _locked(own)
         self._end = _whole(self._file)
         self._folder, self._paths = folder, [own]
-        self._ends: dict[int, int] = {}  # how far each file is read
-        self._open: dict[int, IO[bytes]] = {}  # to read from, at any place
-        self._alone = Lock()  # at a file's position
+        self._ends: dict[int, int] = {}  # how much of each file has been read
+        self._open: dict[int, IO[bytes]] = {}  # for reading at any position
+        self._alone = Lock()  # protects the position of a file
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield all new lines with their positions, those of this writer last."""
@@ -82,7 +82,7 @@ class FileEngine:
                 file.seek(at)
                 for line in file:
                     if not line.endswith(b"\n"):
-                        break  # another writer is at it, or was killed at it
+                        break  # another writer is writing it, or was killed meanwhile
                     yield number << PLACE_BITS | at, line[:-1]
                     at += len(line)
             self._ends[number] = at
@@ -91,10 +91,10 @@ class FileEngine:
         """Write a line and return its position."""
         data, place, file = line + b"\n", self._end, self._file.fileno()
         try:
-            while data:  # a disk that is full, or a signal, may cut a write short
+            while data:  # a full disk or a signal may cut a write short
                 data = data[os.write(file, data) :]
         except OSError as error:
-            os.ftruncate(file, place)  # the next line begins where this one did
+            os.ftruncate(file, place)  # remove the incomplete line
             raise _unusable(self._paths[0], error) from error
         self._end = place + len(line) + 1
         return place
@@ -104,7 +104,7 @@ class FileEngine:
         number, offset = place >> PLACE_BITS, place & (1 << PLACE_BITS) - 1
         data, size = b"", 4096
         with self._alone:
-            if number not in self._open:  # not buffered: what is not read yet may change
+            if number not in self._open:  # unbuffered: unread parts may change
                 self._open[number] = self._paths[number].open("rb", buffering=0)
             file = self._open[number]
             while b"\n" not in data:
@@ -124,7 +124,7 @@ class FileEngine:
         """Flush to disk, and close the files; an empty new folder is removed."""
         os.fsync(self._file.fileno())
         if self._is_new and not self._end:
-            with suppress(OSError):  # another shard has its own there
+            with suppress(OSError):  # another shard may have a file there
                 self._paths[0].unlink()
                 self._folder.rmdir()
         for file in (*self._open.values(), self._file):
@@ -132,13 +132,13 @@ class FileEngine:
 
 
 class SQLiteEngine:
-    """A database in WAL mode, which several processes of one machine may share."""
+    """A database in WAL mode. Several processes of one machine may share it."""
 
     def __init__(self, path: Path, shard: str = "all") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_name(f"{path.name}.{shard}.lock"))
         self._read_to, self._path = 0, path
-        self._alone = Lock()  # with a statement, which sqlite3 caches for the next caller
+        self._alone = Lock()  # sqlite3 caches statements for the next caller
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA busy_timeout=60000")
@@ -176,7 +176,7 @@ class SQLiteEngine:
 
     def close(self) -> None:
         """Flush to disk, and close the database."""
-        with suppress(sqlite3.Error):  # write errors were reported by then
+        with suppress(sqlite3.Error):  # write errors have been reported already
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self._db.close()
         self._lock.close()
@@ -228,7 +228,7 @@ def _locked(path: Path) -> IO[bytes]:
 
 
 def _whole(file: IO[bytes]) -> int:
-    """Truncate an incomplete last line of a killed process, and return the file's size."""
+    """Remove an incomplete last line, left by a killed process, and return the file's size."""
     size = end = file.seek(0, os.SEEK_END)
     while end:
         start = max(0, end - 65536)

@@ -15,16 +15,16 @@ __all__ = ["Index"]
 PARTS = 64
 
 SMALLEST = 32
-"""Initial number of slots in a part."""
+"""The initial number of slots in a part."""
 
 FULL = 0.75
-"""Load factor at which a part is enlarged."""
+"""The load factor at which a part is enlarged."""
 
 LARGER = 1.5
-"""The factor by which it is enlarged."""
+"""The factor by which a part is enlarged."""
 
 MET = 1 << 62
-"""The bit of a value that marks an id as seen in this run; the next bit marks it as seen again."""
+"""The bit of a value that marks an id as seen in this run; the next bit is for a second pass."""
 
 MARKS = MET | MET << 1
 
@@ -46,7 +46,7 @@ class _Part:
 
 
 class Index:
-    """Maps an id's digest to a value of 62 bits, and two marks; 0 for an unknown id."""
+    """Maps an id's digest to a value of 62 bits and two marks. An unknown id has the value 0."""
 
     def __init__(self) -> None:
         self._parts = [_Part(SMALLEST) for _ in range(PARTS)]
@@ -60,7 +60,7 @@ class Index:
         return sum(16 * len(part.keys) for part in self._parts)
 
     def get(self, key: int) -> int:
-        """Return the value of an id; 0 for an unknown one."""
+        """Return the value of an id; 0 if the id is unknown."""
         key = key or 1
         part = self._parts[key % PARTS]
         return part.values[part.slot(key)] & ~MARKS
@@ -72,8 +72,9 @@ class Index:
         part.values[at] = part.values[at] & MARKS | value
 
     def meet(self, key: int, again: bool = False) -> bool:
-        """Mark an id as seen; return whether it is the first time. `again` uses separate marks, for
-        a second pass over the ids.
+        """Mark an id as seen; return True if it was not marked before.
+
+        `again` uses separate marks, for a second pass over the ids.
         """
         key, mark = key or 1, MET << again
         part, at = self._place(key)

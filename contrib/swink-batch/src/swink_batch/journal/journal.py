@@ -1,4 +1,4 @@
-"""The results of rows by id, stored as an engine's lines.
+"""The stored results of rows by id, as lines of JSON in an engine (see `engines`).
 
     {"job": …}                          the first line: the job
     CHECK {"id": …, "text": …}          an answer; CHECK is a digest of the request, 16 hex digits
@@ -22,7 +22,7 @@ from swink_core import Charge, SwinkError, UsageError
 __all__ = ["Journal", "Kept"]
 
 _FAILED = 1 << 61
-"""The bit of a stored position that marks a failed row; the other bits are the position plus 1."""
+"""The bit of a stored position that marks a failed row; the lower bits are the position plus 1."""
 
 
 class _Error(msgspec.Struct):
@@ -55,11 +55,11 @@ class Kept(NamedTuple):
 
 
 class Journal:
-    """The answers of a job. `charge` and `requests` are the totals of the answers in it when it was
-    last read.
+    """The answers of a job.
 
-    `job` describes the settings that answers depend on; the journal of a different job raises
-    UsageError.
+    `charge` and `requests` are the totals of the answers in the journal when it was last read.
+    `job` describes the settings that answers depend on; opening the journal of a different job
+    raises UsageError.
     """
 
     def __init__(self, engine: Engine, job: dict[str, Any]) -> None:
@@ -120,7 +120,7 @@ class Journal:
             )
 
     def kept(self, key: int, check: int) -> Kept | None:
-        """Return the stored result of an unchanged row, or `None`."""
+        """Return the stored result of a row; `None` without a result, or if the row has changed."""
         if not (known := self.index.get(key)):
             return None
         line = self._line(known)
@@ -130,7 +130,7 @@ class Journal:
         return Kept(line[17:], error.kind if error is not None else None)
 
     def add(self, key: int, check: int, answer: Answer) -> bytes:
-        """Store an answer, and return its line."""
+        """Store an answer, and return the line that was written."""
         self.begin()
         line = _encode(answer)
         place = self._engine.append(b"%016x %b" % (check, line))

@@ -1,4 +1,4 @@
-"""Limit concurrent calls and their rate, learned from the providers' responses."""
+"""Limits for concurrent calls and their rate, learned from the providers' responses."""
 
 from swink_batch.limits.headers import Allowance, allowances
 from swink_batch.limits.lane import Lane

@@ -1,6 +1,6 @@
 """Parse rate-limit headers of any provider.
 
-A rate-limit header for the `remaining` quota has a sibling with the time of its reset:
+For each header with a remaining quota there is another one with the time of the reset:
 `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests` (OpenAI, Groq),
 `anthropic-ratelimit-tokens-remaining` and `anthropic-ratelimit-tokens-reset`, `ratelimit-remaining`
 and `ratelimit-reset` (IETF draft-ietf-httpapi-ratelimit-headers-06).
@@ -17,11 +17,11 @@ from swink_core.providers import wait_seconds
 __all__ = ["Allowance", "allowances"]
 
 LONGEST_NUMBER = 15
-"""Maximum length of a number that is parsed."""
+"""The most characters of a number that is parsed."""
 
 
 class Allowance(NamedTuple):
-    """The remaining quota, in calls or tokens, and the seconds until its reset."""
+    """A remaining quota, in calls or tokens, and the seconds until its reset."""
 
     tokens: bool
     remaining: float
@@ -29,7 +29,7 @@ class Allowance(NamedTuple):
 
 
 def allowances(headers: Mapping[str, str]) -> Iterator[Allowance]:
-    """Yield the quotas in a response's headers; invalid headers are ignored."""
+    """Yield the quotas in a response's headers, ignoring invalid headers."""
     for remaining, reset, tokens in _pairs(tuple(headers)):
         left = _count(headers[remaining])
         seconds = wait_seconds(headers[reset])
@@ -39,8 +39,9 @@ def allowances(headers: Mapping[str, str]) -> Iterator[Allowance]:
 
 @lru_cache(maxsize=256)
 def _pairs(names: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
-    """Return pairs of header names that belong together; cached, because a server's names rarely
-    change.
+    """Return the pairs of header names for a quota and its reset.
+
+    The result is cached, because a server's header names rarely change.
     """
     lower = {name.lower(): name for name in names}
     found = []

@@ -1,11 +1,11 @@
-"""`Lane`: the known limits of one target, and whether a call may begin.
+"""`Lane`: the known limits of one target, and the decision whether a call may begin.
 
-Three learned values decide: the *window*, the maximum number of concurrent calls; the *rate*, the
-maximum number of new calls per second; and the *allowance* in response headers, the remaining quota
-over the seconds until its reset. For a bucket that is refilled continuously, this settles at half
-the bucket; for fixed periods, it spreads the remaining quota over the period. Headers may be wrong:
-if calls succeed although headers forbid them for long, the headers are trusted for shorter and
-shorter times.
+Three learned values are used: the *window*, the maximum number of concurrent calls; the *rate*, the
+maximum number of new calls per second; and the *allowance* from response headers, which is the
+remaining quota divided by the seconds until its reset. For a quota that is refilled continuously,
+this settles at half the quota; for fixed periods, it spreads the remaining quota over the period.
+Headers may be wrong: if calls succeed for long although headers forbid them, the headers are
+followed for shorter and shorter times.
 """
 
 from __future__ import annotations
@@ -22,34 +22,38 @@ from swink_core.providers import KINDS
 __all__ = ["Lane"]
 
 CAUSES = frozenset(kind for kind, row in KINDS.items() if row.scope in ("service", "machine"))
-"""Failures that call for fewer concurrent calls."""
+"""Kinds of failure after which the number of concurrent calls is reduced."""
 
 LONGEST_SHUT = 60.0
-"""Maximum seconds for which a lane is closed, whatever a server requests."""
+"""The most seconds for which a lane is closed, whatever a server requests."""
 
 LONGEST_PERIOD = 120.0
-"""Maximum period, in seconds, over which a quota is spread; for longer periods, only exhaustion
-counts.
+"""The longest period, in seconds, over which a quota is spread.
+
+For longer periods, calls are stopped only when the quota is used up.
 """
 
 SPREAD = 1.25
-"""Maximum ratio of new calls to answers, to avoid bursts."""
+"""The maximum ratio of new calls to answers, to avoid bursts."""
 
 VOLLEY_FREE = 200.0
-"""Calls per second up to which only few calls have begun before the first rejection is known."""
+"""Below this rate in calls per second, few calls begin before the first rejection is known."""
 
 CAUTION = 0.25
-"""Growth of the window per answer above it: by a quarter per round instead of doubling."""
+"""The growth of the window per answer above that rate.
+
+It grows by a quarter per round of calls instead of doubling.
+"""
 
 BURST = 0.05
-"""Seconds of unused rate that may be used later, to compensate for timer granularity."""
+"""For how many seconds unused rate may be saved up, to compensate for inexact timers."""
 
 
 class Lane:
     """The limits of one target. Times are in seconds of the caller's clock.
 
-    `most` bounds the window; `members` is the number of processes that share the quota in headers;
-    `refused` counts calls rejected by a rate limit.
+    `most` is the maximum of the window; `members` is the number of processes that share the quota
+    in headers; `refused` is the number of calls rejected by a rate limit.
     """
 
     def __init__(self, most: int, now: float) -> None:
@@ -60,19 +64,19 @@ class Lane:
         self.refused = 0
         self.tokens_a_call = 0.0
         self._latency = 0.0
-        self._allowed = inf  # the rate that headers allow
+        self._allowed = inf  # the rate that headers allow, in calls per second
         self._due = now
         self._shut_until = -inf
         self._belief = LONGEST_SHUT
 
     def wait(self, now: float) -> float:
-        """Return the seconds that the next call has to wait; `inf`: until a call has ended."""
+        """Return the seconds that the next call must wait; `inf` means until a call has ended."""
         if self.busy >= int(self.window.size):
             return inf
         return max(self._shut_until, self._due) - now
 
     def begin(self, now: float) -> None:
-        """Count a call that begins."""
+        """Record the start of a call."""
         self.busy += 1
         self.rate.begin(now, self._due > now - BURST)
         self._shut_until = max(self._shut_until, now + self.rate.pause)
@@ -83,7 +87,7 @@ class Lane:
             self._due = max(self._due, now - BURST) + 1.0 / pace
 
     def end(self, began: float, now: float, terminal: Done | Error) -> None:
-        """Learn from the end of a call that began at this time."""
+        """Update the limits after a call that began at the time `began`."""
         if terminal.usage is not None and terminal.usage.total:
             used = float(terminal.usage.total)
             self.tokens_a_call += (used - self.tokens_a_call) * (0.05 if self.tokens_a_call else 1)
@@ -97,7 +101,7 @@ class Lane:
         self.busy -= 1
 
     def heed(self, headers: Mapping[str, str], now: float, answered: bool) -> None:
-        """Learn from a response's headers."""
+        """Update the limits from a response's headers."""
         allowed, shut = inf, 0.0
         for tokens, remaining, seconds in allowances(headers):
             calls = remaining / self.members
@@ -110,7 +114,7 @@ class Lane:
         self._allowed = max(allowed, LOWEST)
         if shut:
             if answered and now >= self._shut_until > -inf:
-                self._belief /= 2  # an answer came, though none was to be had
+                self._belief /= 2  # a call succeeded although headers ruled it out
             self._shut_until = max(self._shut_until, now + min(shut, self._belief))
 
     def _refuse(self, began: float, now: float, wait: float | None) -> None:

@@ -1,4 +1,4 @@
-"""`Limiter`: the gate of a run. Each attempt waits in the lane of the target."""
+"""`Limiter`: the gate of a run. Each attempt waits until the target's `Lane` admits it."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ from swink_core.providers import Clock
 __all__ = ["Limiter"]
 
 MEMBERS_SECONDS = 5.0
-"""Seconds between queries for the number of processes."""
+"""How many seconds pass between queries for the number of processes."""
 
 
 @define(eq=False)
 class _Queue:
-    """Calls that wait for a lane, in order; `again` are retries, which precede new calls because
-    their time limits run while they wait.
+    """Calls that wait for a lane, in order.
+
+    `again` are retries. They are admitted before new calls, because their time limits run while
+    they wait.
     """
 
     lane: Lane
     waiting: deque[asyncio.Future[None]] = field(factory=deque)
     again: deque[asyncio.Future[None]] = field(factory=deque)
     cancel_timer: Callable[[], None] | None = None
-    owed: float = 0.0  # tokens that calls took beyond what was taken for them
+    owed: float = 0.0  # tokens used by calls beyond their reservations
 
 
 class Limiter:
-    """A gate for `Client(gates=[…])` that keeps every target as busy as its limits allow.
+    """A gate for `Client(gates=[…])` that sends as many calls to each target as its limits allow.
 
-    At most `most` concurrent calls per target. `rpm` and `tpm` are known limits, requests and
+    At most `most` calls per target run at a time. `rpm` and `tpm` are known limits in requests and
     tokens per minute for each target; `turns` shares them with other processes. `admit` waits
-    before the call is made, so that its time limits do not include the wait.
+    before the call is made, so that the call's time limits do not include the wait.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class Limiter:
         self._admitted: set[Target] = set()
 
     async def join(self) -> None:
-        """Join shared limits. Raises UsageError if the server cannot be reached."""
+        """Connect to the shared limits. Raises UsageError if the server cannot be reached."""
         if self._shared:
             try:
                 await self._turns.members()
@@ -76,12 +78,12 @@ class Limiter:
                 ) from error
 
     async def admit(self, target: Target) -> None:
-        """Return when a call may begin at a target; `enter` then returns at once."""
+        """Wait until a call may begin at a target; `enter` then returns at once."""
         await self._take(target, is_retry=False)
         self._admitted.add(target)
 
     def give_up(self, target: Target) -> None:
-        """Release the turn of an admitted call that has not begun."""
+        """Release the place of an admitted call that has not begun."""
         if target in self._admitted:
             self._admitted.discard(target)
             self._free(self._begun.pop(target)[0])
@@ -94,7 +96,7 @@ class Limiter:
             await self._take(target, is_retry=True)
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Learn from the end of an attempt, and let the next one begin."""
+        """Update the limits after an attempt, and admit the next one."""
         now, (queue, began, tokens) = self._clock.time(), self._begun.pop(target)
         queue.lane.end(began, now, terminal)
         if self._tpm and terminal.usage is not None and terminal.usage.total is not None:
@@ -129,14 +131,14 @@ class Limiter:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                with suppress(ValueError):  # `_wake` has taken it out
+                with suppress(ValueError):  # `_wake` has removed it
                     line.remove(turn)
             else:
                 self._free(queue)
             raise
 
     async def _keep_to_known_limits(self, key: str, queue: _Queue) -> float:
-        """Wait for a turn within known limits, and return the tokens reserved for the call."""
+        """Wait as known limits require, and return the tokens reserved for the call."""
         now, wait, tokens = self._clock.time(), 0.0, 0.0
         if self._shared and now - self._asked_members > MEMBERS_SECONDS:
             self._asked_members = now
@@ -157,7 +159,7 @@ class Limiter:
         self._wake(queue)
 
     def _wake(self, queue: _Queue) -> None:
-        """Let waiting calls begin if allowed, and schedule the next check."""
+        """Admit waiting calls if possible, and schedule the next check."""
         if queue.cancel_timer is not None:
             queue.cancel_timer()
             queue.cancel_timer = None
@@ -174,7 +176,7 @@ class Limiter:
                 turn.set_result(None)
 
     def _key(self, target: Target) -> str:
-        """Return a target's key; cached, because it is slow to compute and mostly the same."""
+        """Return a target's key; cached, because it is slow to compute and rarely changes."""
         options, model = target.options, target.model
         own = options.base_url, options.api_key, *options.headers.items()
         known = model.provider, model.id, *own

@@ -8,82 +8,93 @@ from math import inf
 __all__ = ["LOWEST", "Rate"]
 
 LOOK_BACK = 2.0
-"""Seconds of calls and rejections over which a rate is measured."""
+"""How many seconds of calls and rejections are used to measure a rate."""
 
 BELOW = 0.97
-"""Ratio of the new rate to the measured one after a rejection."""
+"""The ratio of the new rate to the measured rate after a rejection."""
 
 CLIMB = 0.05
-"""Growth of the rate over `PATIENCE` calls; it doubles after as many more, …"""
+"""The growth of the rate over `PATIENCE` calls.
+
+It doubles after each further `PATIENCE` calls without a rejection.
+"""
 
 PATIENCE = 1000
 
 FASTEST = 16.0
-"""Maximum growth factor."""
+"""The maximum factor by which the growth increases."""
 
 GUESS = 8.0
-"""Calls per second if the first calls are all rejected and none has been answered."""
+"""The assumed rate in calls per second if all calls so far were rejected."""
 
 GUESS_CLIMB = 0.1
-"""Growth of an estimated rate with each call."""
+"""The growth of such an assumed rate with each call."""
 
 SEARCH_CLIMB = 0.005
-"""Growth, with each call, of a rate that was measured before the limit was reached."""
+"""The growth, with each call, of a rate that was measured before the limit was reached."""
 
 BLIND_CLIMB = 0.05
-"""Maximum growth in the meantime, before a rejection is known."""
+"""The maximum growth during the time until a rejection becomes known."""
 
 LONGEST_LAG = 0.1
-"""Maximum seconds of this phase: a late rejection says nothing about the next call."""
+"""The most seconds that this time is assumed to take.
+
+A rejection that arrives later says nothing about the next call.
+"""
 
 LOWEST = 0.05
-"""Minimum rate in calls per second: one attempt every twenty seconds."""
+"""The minimum rate in calls per second: one attempt every twenty seconds."""
 
 LEAST_SAMPLE = 10
-"""Minimum number of calls to measure a rate."""
+"""The minimum number of calls for measuring a rate."""
 
 SHORTEST_SPAN = 0.05
-"""Minimum number of seconds to measure it."""
+"""The minimum number of seconds for measuring a rate."""
 
 NEAR = 0.8
-"""A measured rate this close to the attempted one is the limit."""
+"""If the measured rate is at least this share of the attempted rate, it is the limit."""
 
 FIRST = 0.6
-"""Ratio kept of the rate at the first rejection, because saved-up quota had raised it."""
+"""The share of the rate at the first rejection that is kept: saved-up quota had raised it."""
 
 LONGEST_HOLD = 20.0
-"""Maximum seconds between probes if every call is rejected."""
+"""The most seconds between probes while every call is rejected."""
 
 LEAST_HOLD = 0.02
-"""Seconds before the first probe; each further wait is twice as long."""
+"""The seconds before the first probe; each further wait is twice as long."""
 
 MOSTLY = 0.5
-"""If no call succeeded for this share of a period, the limit ended the period."""
+"""If no call succeeded for this share of a period, the period ended because of the limit."""
 
 PATIENT = 3.0
-"""Multiple of the latency to wait for the outcome of a probe."""
+"""How long to wait for the outcome of a probe, as a multiple of the latency."""
 
 ALIKE = 0.2
-"""Two periods that differ by less indicate the same limit."""
+"""Two periods whose values differ by less than this share indicate the same limit."""
 
 UNHELPED = 0.75
-"""If as many calls are rejected at this share of the rate, the cause is not the rate."""
+"""The share of the rate for checking whether slowing down helps.
+
+If as many calls are rejected at the lower rate, the rate is not the cause.
+"""
 
 ENOUGH = 10
-"""Number of rejections needed to estimate a share."""
+"""The number of rejections needed to estimate the share of rejected calls."""
 
 SURE = 10.0
-"""Multiple of the calls between rejections that must succeed before rejections count as over."""
+"""How many times the usual gap between rejections must pass before they count as over."""
 
 
 class Rate:
-    """Unknown until a call is rejected; then the rate of successful calls. From there it increases,
-    slowly near the known limit, and faster the longer no call is rejected.
+    """The rate of calls that a server accepts, learned from rejections.
 
-    The start times of calls count, because an answer may take long while a rejection does not. If
-    every call is rejected, as when a server's quota per minute is used up, single calls probe the
-    server with increasing waits until one succeeds; the number of calls that succeeded since the
-    last such time, divided by the elapsed time, is the rate.
+    It is unknown until a call is rejected; then it is the rate of successful calls. From there it
+    increases, slowly near the known limit, and faster the longer no call is rejected.
+
+    Calls are counted when they begin, because an answer may take long while a rejection does not.
+    If every call is rejected, as when a server's quota per minute is used up, single calls probe
+    the server with increasing waits until one succeeds. The rate is then the number of calls that
+    succeeded since the last such time, divided by the elapsed time.
 
     Some servers reject a share of calls at any rate: if slowing down does not help although most
     calls succeed, that share is treated as noise, and the rate increases again.
@@ -94,23 +105,26 @@ class Rate:
         self._begun: deque[float] = deque()
         self._refused: deque[float] = deque()
         self._eased_at = -inf
-        self._since = -inf  # when what is measured began
-        self._is_measured = False  # from what was not refused
-        self._is_found = False  # the limit was met at about this rate
-        self._lag = 0.0  # seconds until a refusal is known
-        self._clean = 0  # calls since the last refusal
-        self._top = inf  # the rate after the first of refusals that came soon after each other
-        self._calls = self._seen = 0  # since then, and how many of them were refused
+        self._since = -inf  # start of the measurement
+        self._is_measured = False  # measured from accepted calls
+        self._is_found = False  # the limit was reached near this rate
+        self._lag = 0.0  # seconds until a rejection is known
+        self._clean = 0  # calls since the last rejection
+        self._top = inf  # the rate after the first of several rejections in quick succession
+        self._calls = self._seen = 0  # calls since then, and rejections among them
         self._share = 0.0
-        self._gap = 0.0  # calls between two refusals, of late
+        self._gap = 0.0  # recent number of calls between two rejections
         self._noise = 0.0
-        self._hold = 0.0  # seconds; 0: calls get through
-        self._held_at = -inf  # since when nothing got through
-        self._tried_at: float | None = None  # when what is tried after a hold began
-        self._period: list[float] = []  # when it began, calls in it, refusals, the last one's rate
+        self._hold = 0.0  # seconds to wait; 0 if calls succeed
+        self._held_at = -inf  # since when no call has succeeded
+        self._tried_at: float | None = None  # when the probe after a wait began
+        self._period: list[float] = []  # its start, calls, rejections, and the rate of the last one
 
     def begin(self, now: float, is_used: bool) -> None:
-        """Count a call; `is_used` says whether calls begin as fast as the rate allows."""
+        """Record the start of a call.
+
+        `is_used` says whether calls begin as fast as the rate allows.
+        """
         self._begun.append(now)
         _forget(self._begun, now)
         if not self._period:
@@ -131,7 +145,7 @@ class Rate:
 
     @property
     def pause(self) -> float:
-        """Seconds without new calls, to wait for the outcome of a probe."""
+        """How many seconds no new calls may begin, to wait for the outcome of a probe."""
         return PATIENT * min(self._lag, LONGEST_LAG) if self._hold else 0.0
 
     def _release(self, tried_at: float) -> None:
@@ -152,8 +166,9 @@ class Rate:
             self._top = inf
 
     def refuse(self, began: float, now: float) -> float:
-        """Count a rejection of a call that began at this time; return the seconds to pause, if
-        every call is rejected.
+        """Record a rejection of a call that began at the time `began`.
+
+        Return the seconds to wait if every call is rejected.
         """
         self._refused.append(began)
         _forget(self._refused, now)
@@ -161,7 +176,7 @@ class Rate:
         self._period[2] += 1
         self._lag += (now - began - self._lag) * (0.1 if self._lag else 1)
         if began <= self._eased_at:
-            return 0.0  # it had begun before the rate was lowered
+            return 0.0  # the call began before the rate was lowered
         is_first = self.value == inf
         passed, refused, since = self._got_through(self._since, began)
         share = refused / (passed + refused)
@@ -170,7 +185,7 @@ class Rate:
             self._clean = 0
             self.value *= 1.02
             if passed >= LEAST_SAMPLE:
-                self.value = min(self.value, 2.0 * rate)  # which others hold than this one
+                self.value = min(self.value, 2.0 * rate)  # the rate of other calls than this one
             return 0.0
         nothing = not self._got_through(self._eased_at, began)[0]
         if is_first:
@@ -202,19 +217,21 @@ class Rate:
         return self._hold
 
     def _got_through(self, since: float, began: float) -> tuple[int, int, float]:
-        """Return the number of successful and rejected calls, and when the first one began, among
-        those that began before this rejected one. The outcome of later calls is not known yet.
+        """Return the number of accepted and of rejected calls, and when the first of them began.
+
+        Only calls that began before the rejected one are counted. The outcome of later calls is not
+        known yet.
         """
         begun = [at for at in self._begun if since < at <= began] or [began]
         refused = sum(1 for at in self._refused if since < at <= began)
         return max(0, len(begun) - refused), refused, max(since, begun[0])
 
     def _climb(self) -> float:
-        """Return the growth of the rate for a call."""
+        """Return the growth of the rate for one call."""
         if not self._is_measured:
             return GUESS_CLIMB
         if self._noise or not self._is_found:
-            blind = self.value * min(self._lag, LONGEST_LAG)  # calls
+            blind = self.value * min(self._lag, LONGEST_LAG)  # in calls
             return min(SEARCH_CLIMB, BLIND_CLIMB / max(blind, 1e-9))
         return CLIMB / PATIENCE * min(2.0 ** (self._clean // PATIENCE), FASTEST)
 

@@ -1,4 +1,4 @@
-"""`Turns`: schedule calls at a known rate, in one process or shared by many."""
+"""`Turns`: spread calls over time at a known rate, in one process or in many."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["LocalTurns", "Turns", "turn"]
 
 @runtime_checkable
 class Turns(Protocol):
-    """Hands out turns, so that all participants together keep to a rate."""
+    """Assigns turns to calls, so that all processes together keep to a rate."""
 
     async def take(self, key: str, amount: float, rate: float) -> float:
-        """Take a turn for an amount (calls, tokens) at a rate per second; return the seconds to
-        wait.
+        """Take a turn for an amount (calls, tokens) at a rate, and return the seconds to wait.
 
-        Turns follow each other, whoever takes them; a turn cannot be returned.
+        The rate is per second. Turns follow each other, whichever process takes them; a turn cannot
+        be given back.
         """
 
     async def members(self) -> int:
@@ -28,23 +28,23 @@ class Turns(Protocol):
 
 
 ALIVE_SECONDS = 20
-"""Seconds after its last heartbeat for which a process still counts."""
+"""How many seconds after its last sign of life a process still counts."""
 
 BURST = 0.1
-"""Seconds of unused rate that may be used later, at once."""
+"""For how many seconds unused rate may be saved up and used at once."""
 
 
 def turn(due: float, now: float, amount: float, rate: float) -> tuple[float, float]:
     """Return when the next turn is due, and the seconds to wait for this one.
 
-    The generic cell rate algorithm: `due` is when the current turn may begin.
+    This is the generic cell rate algorithm: `due` is when the current turn may begin.
     """
     due = max(due, now - BURST)
     return due + amount / rate, max(0.0, due - now)
 
 
 class LocalTurns:
-    """Turns of one process."""
+    """Turns for one process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -7,16 +7,18 @@ __all__ = ["Window"]
 FIRST = 8.0
 
 TOLERATED = 0.05
-"""Share of failed calls below which the window is not reduced."""
+"""The share of failed calls up to which the window is not reduced."""
 
 LEAST_ROUND = 8
-"""Number of finished calls that is representative."""
+"""The minimum number of finished calls in a round."""
 
 
 class Window:
-    """An adaptive limit (AIMD): it doubles with each round of calls until the first overload, and
-    then grows by one per round; a round with too many failures reduces it by their share, at most
-    by half. A round is as many calls as may run concurrently.
+    """An adaptive limit for concurrent calls (AIMD).
+
+    It doubles with each round of calls until the first overload, and then grows by one per round. A
+    round with too many failures reduces it by the share of failures, at most by half. A round is as
+    many calls as may run concurrently.
     """
 
     def __init__(self, most: int) -> None:
@@ -27,21 +29,23 @@ class Window:
         self._full = False
 
     def end(self, good: bool, busy: int, step: float = 1.0) -> None:
-        """Count the end of a call; `busy` calls ran with it. Initially, each success raises the
-        limit.
+        """Record the end of a call, while `busy` calls were running.
+
+        Until the first overload, each success raises the limit.
         """
         self._ended += 1
         self._bad += not good
         self._full = self._full or busy >= int(self.size)
-        if self._slow_start and good and 2 * busy > int(self.size):  # calls that are spread lag
-            self.size = min(self.size + step, self._most)  # one by one: no volley at a round's end
+        if self._slow_start and good and 2 * busy > int(self.size):  # outdated if calls are few
+            # One by one, so that calls do not begin all at once.
+            self.size = min(self.size + step, self._most)
         if self._ended < max(LEAST_ROUND, int(self.size)):
             return
         share = self._bad / self._ended
         if share > TOLERATED:
             self.size = max(1.0, self.size * max(0.5, 1.0 - share))
             self._slow_start = False
-        elif self._full:  # one that is not used says nothing
+        elif self._full:  # an unused limit shows nothing
             self.size = min(self.size + (not self._slow_start), self._most)
         self._ended = self._bad = 0
         self._full = False

@@ -146,7 +146,7 @@ def _check(tables: list[str], name: str, value: Any) -> None:
         check_defaults("options", given)
     if tables[:1] == ["providers"] and len(tables) > 1:
         Host().entry(tables[1])  # raises for an unknown one
-        # of an option that is given part by part, its name alone
+        # an option that is set in parts is checked by name only
         given = {name: value} if len(tables) == 2 else {tables[2]: None}
         checked_options(f"providers.{tables[1]}", given)
 

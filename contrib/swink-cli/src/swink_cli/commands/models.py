@@ -33,10 +33,10 @@ from swink_core.providers import AiohttpClient, Catalog
 __all__ = ["command", "is_stale"]
 
 STALE_AFTER = 180
-"""Age in days after which catalogue figures are marked as stale."""
+"""The age in days after which catalogue figures are marked as stale."""
 
 PATIENCE = 10.0
-"""Seconds that a server may take to list its models."""
+"""How many seconds a server may take to list its models."""
 
 HEADINGS = ("CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
 
@@ -93,7 +93,7 @@ def command(
     catalog = Catalog(host)
     if provider is not None and provider not in host.provider_names():
         if not _found(provider, host, catalog):
-            host.entry(provider)  # raises, with a name that is near
+            host.entry(provider)  # raises with a similar name as advice
         words = (provider, *words)
         provider = None
     if provider is None:
@@ -149,7 +149,7 @@ def command(
 
 
 def _is_stand_in(catalog: Catalog, name: str) -> bool:
-    """Return whether a provider is a stand-in, as echo is; filters leave it out."""
+    """Return whether a provider is a substitute for tests, like echo, which filters leave out."""
     info = catalog.provider(name)
     return info is not None and info.wire_format == "none"
 
@@ -243,8 +243,7 @@ SHAPES = (
     (("$ IN", "$ OUT"), 0),
     (("$ OUT",), 0),
 )
-"""Columns beside the name for decreasing terminal widths, with the minimum width of the features.
-"""
+"""Columns besides the name for decreasing terminal widths, with the features' least width."""
 
 FEATURES = ("tools", "images", "thinking", "documents", "audio", "structured_output", "json")
 """Features, most common first, for terminals that cannot show all of them."""

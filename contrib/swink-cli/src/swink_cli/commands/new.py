@@ -21,7 +21,7 @@ PREFIX = "swink-provider-"
 """The prefix of provider distributions, which the template adds."""
 
 SIGNING = ("sse", "ndjson", "openai")
-"""Plugin kinds whose code adds the key to a request; other kinds use no key."""
+"""Kinds of plugins whose code adds the key to a request; the others use no key."""
 
 KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
 
@@ -38,7 +38,8 @@ def _check_name(_: click.Context, __: click.Parameter, name: str) -> str:
 
 def _check_words(_: click.Context, parameter: click.Parameter, words: str | None) -> str | None:
     """Reject text that would break the TOML, Python and template files it is inserted into."""
-    unfit = UNFIT if parameter.name == "author" else UNFIT | {'"'}  # which the template escapes
+    # The template escapes quotes in it.
+    unfit = UNFIT if parameter.name == "author" else UNFIT | {'"'}
     if words is not None and (unfit.intersection(words) or not words.isprintable()):
         raise _failed(
             f"{parameter.opts[0]} {words!r} contains characters that cannot be used in the files "

@@ -93,7 +93,7 @@ def _facts(one: Installed, host: Host) -> list[tuple[str, ...] | str]:
     if one.error is None:
         try:
             rows += _takes(host, one.name)
-        except SwinkError as error:  # its plugin is broken
+        except SwinkError as error:  # its plugin cannot be loaded
             rows += ["What it takes", ("unknown", error.message)]
     if info.settings:
         rows.append("Settings (-o settings.NAME=VALUE)")
@@ -130,7 +130,7 @@ CONTENT: Mapping[str, tuple[Context, dict[str, Any]]] = {
     "json": (Context([UserMessage("Hi")]), {"response_format": "json"}),
     "stop": (Context([UserMessage("Hi")]), {"stop": ["END"]}),
 }
-"""Features that a call may need, each with an example call."""
+"""Features that a call may use, each with an example call."""
 
 CAPABILITIES = ("images", "documents", "audio", "tools", "thinking", "structured_output", "json")
 """Names of the model capabilities in the catalogue."""

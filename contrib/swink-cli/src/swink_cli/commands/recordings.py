@@ -131,7 +131,7 @@ async def _keep(
     except swink.SwinkError:
         if is_done:
             raise
-        say("nothing was recorded")  # the error of the call says why
+        say("nothing was recorded")  # the error of the call has been shown
         return exit_code(stream.message, call.options)
     if below:  # the times are those of this machine
         recording.chunks = [(0.0, len(recording.body))]
@@ -197,7 +197,7 @@ async def _replay(recording: Recording, speed: float, plain: bool) -> int:
 def _asked_again(recording: Recording) -> tuple[swink.Context, dict[str, Any]] | None:
     """Return the recorded conversation and options; `None` if part of them was not recorded."""
     asked = recording.asked
-    if asked is None or '"sha256:' in json.dumps(asked["context"]):  # in the place of a medium
+    if asked is None or '"sha256:' in json.dumps(asked["context"]):  # a hash stands for media
         return None
     options = {**asked["options"]}
     if "cache" in options:

@@ -17,7 +17,7 @@ from swink_gateway.policy.served_models import ServedModels
 __all__ = ["lines_of"]
 
 SERVERS = {"postgres": "Postgres", "redis": "Redis"}
-"""The servers of the engines of a store."""
+"""The names of the database servers, by the engine of a store."""
 
 _Rows = Sequence[tuple[str, str]]
 
@@ -87,8 +87,8 @@ def _key(key: Key) -> str:
 def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
     """Yield each pattern that matches no name, with the name of the key that has it.
 
-    A pattern for a provider's models matches even if the provider lists none. A name that a rule
-    mentions counts as well: only clients may know it.
+    A pattern for all models of a provider counts as matching even if the provider lists none. Names
+    in the rules count as well, because clients may know names that the gateway does not list.
     """
     config, served = routing.config, ServedModels(routing, "")
     known = {f"{name}/" for name in served.providers()} | {info.id for info in served.models()}

@@ -1,4 +1,4 @@
-"""`swink gateway`: serve every installed provider to clients of other APIs."""
+"""`swink gateway`: serve all installed providers to clients of other APIs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ PORT = 8117
 MEGABYTE = 1024 * 1024
 
 MEMORY_FOLDER = "/dev/shm"
-"""The folder of shared memory that Linux offers."""
+"""Shared memory on Linux."""
 
 
 @click.command("gateway")
@@ -145,7 +145,7 @@ def command(
         return asyncio.run(_check(check))
     _say_what_is_logged()
     environ = dict(os.environ)
-    keys = os.environ.pop(KEY_ENV, "").split()  # hide it from child processes that providers start
+    keys = os.environ.pop(KEY_ENV, "").split()  # hide it from child processes
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
     given["limits"] = Limits(
         streams=streams, memory=memory * MEGABYTE // workers, coalesce=coalesce
@@ -186,7 +186,7 @@ def command(
         shutdown = Shutdown(drain, notice, lambda line: _say_below(_of(worker, line)))
         keep = _forget_text if shared is None else shared.write
         asyncio.run(_serve(given, source, environ, store, shutdown, worker, keep))
-        if worker is not None and worker.is_orphan:  # the parent would have removed it
+        if worker is not None and worker.is_orphan:  # otherwise the parent has removed it
             _remove(folder)
     if worker is None:
         _say_stopped()
@@ -194,7 +194,7 @@ def command(
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder that other workers may still write to and remove at the same time."""
+    """Remove a folder that other workers may write to or remove at the same time."""
     for _ in range(20):
         rmtree(folder, ignore_errors=True)
         if not os.path.exists(folder):
@@ -203,15 +203,15 @@ def _remove(folder: str) -> None:
 
 
 def _in_memory() -> str | None:
-    """Return a folder in memory; `None` for the usual one.
+    """Return a folder in memory, for the metrics of workers; `None` for the default folder.
 
-    The metrics of workers are mapped files: a full disk under them would kill each worker.
+    The metrics are memory-mapped files: if their disk is full, the worker that writes is killed.
     """
     return MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK | os.X_OK) else None
 
 
 def _forget_text(text: str) -> None:
-    """Ignore the text: without workers, no process is replaced that would have to read it."""
+    """Do nothing: with a single process, no other process needs the text of the configuration."""
 
 
 def _say_stopped() -> None:
@@ -219,7 +219,7 @@ def _say_stopped() -> None:
 
 
 def _say_below(line: str) -> None:
-    """Print a line below the ^C of a terminal."""
+    """Print a line below the ^C that the terminal shows."""
     say(f"\n{line}" if is_terminal(sys.stderr) else line)
 
 
@@ -245,7 +245,7 @@ class _Saying(logging.Handler):
 def _say_what_is_logged() -> None:
     if all(isinstance(one, logging.NullHandler) for one in logging.getLogger().handlers):
         saying = _Saying(logging.WARNING)
-        # the reloader prints its own lines
+        # the reloader prints these messages itself
         saying.addFilter(lambda record: record.name != Reloader.__module__)
         logging.getLogger("swink_gateway").addHandler(saying)
 
@@ -296,7 +296,10 @@ async def _serve(
     worker: Worker | None,
     keep: Callable[[str], None],
 ) -> None:
-    """Serve as `source` configures; call `keep` with each later text that replaces it."""
+    """Serve with the configuration in `source`.
+
+    `keep` is called with the text of each configuration that later replaces it.
+    """
     from swink_gateway.serving.metrics import Monitor  # its imports read TOGETHER_ENV
 
     sys.set_int_max_str_digits(MOST_DIGITS)
@@ -312,10 +315,10 @@ async def _serve(
                 for name in source.variables_of_keys():
                     os.environ.pop(name, None)  # hidden from child processes
             unknown = _unknown_settings(client, given["settings"])
-            await ledger.spending([*config.keys])  # so that it has them if its server is lost
+            await ledger.spending([*config.keys])  # cached in case the server is lost
             gateway = Gateway(client, **given, ledger=ledger, monitor=monitor)
             if source is not None:
-                gateway.reconfigure(config)  # a worker may start late, with a newer text
+                gateway.reconfigure(config)  # a worker may start after the file has changed
                 tell = partial(_say_of, worker)
                 monitor.reloader = Reloader(
                     client, source, environ, gateway.reconfigure, tell, keep=keep
@@ -337,7 +340,7 @@ async def _serve(
 
 
 def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
-    """List the names that no provider declares as a setting.
+    """Return the names in `--setting` that no provider declares.
 
     They are reported, not refused: a provider may accept settings that it does not declare. Raises
     SwinkError if no provider's data can be read, because then the user's own data file is at fault.
@@ -358,14 +361,14 @@ def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _told_why(host: str, port: int) -> Iterator[None]:
-    """Translate the error of an address that cannot be listened on."""
+    """Convert the error for an address that cannot be listened on to a SwinkError with advice."""
     try:
         yield
     except OSError as error:
         advice = "Choose another --port, or 0 for a free one."
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             advice = "Give --host an address of this machine."
-        # the text of asyncio's error repeats the address
+        # asyncio's own message repeats the address
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise swink.SwinkError(
             f"cannot listen on {host}:{port}: {why}",

@@ -1,9 +1,8 @@
-"""Authentication of clients, and protection from requests that other sites' pages send.
+"""Authentication of clients, and protection against requests from pages of other sites.
 
 A client sends its key as a bearer token, or in the header that the vendor's clients use. The
-gateway refuses a request with an unknown `Host` (DNS rebinding), and one whose
-`Origin` is another site. Browsers send both headers with all requests of a page, including forms
-and WebSockets.
+gateway refuses a request whose `Host` is unknown (DNS rebinding), and one whose `Origin` is another
+site. Browsers send both headers with all requests of a page, including forms and WebSockets.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ NOT_FROM_HERE = (
 )
 
 KEY_HEADERS = tuple(row.key_header for row in PROTOCOLS.values() if row.key_header is not None)
-"""Headers in which vendors' clients send a key, besides `Authorization`."""
+"""Headers in which clients of the vendors' APIs send a key, besides `Authorization`."""
 
 NO_KEY = (
     "the gateway's key is missing or wrong: send it as "
@@ -68,9 +67,9 @@ class Guard:
         return bool(self._known)
 
     def owner(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
-        """Return the owner of the key in a request; `None` if the key is missing or wrong.
+        """Return the name of the key's owner; `None` if the key is missing or wrong.
 
-        `""` is the owner of keys without a name, and of all requests if no key is required. The
+        The name is `""` for keys without a name, and for all requests if no key is required. The
         lookup takes the same time for any key, because it compares digests.
         """
         if not self.wants_key:
@@ -86,7 +85,7 @@ class Guard:
         return next((owner for owner in found if owner is not None), None)
 
     def is_from_here(self, headers: Mapping[str, str]) -> bool:
-        """Check that a request is addressed to this gateway, and not sent by another site."""
+        """Return True for a request that is addressed to this gateway and not from another site."""
         host = headers.get("Host", "")
         name = _name(f"//{host}")
         if not name or not (is_loopback(name) or name in self._hosts):
@@ -97,7 +96,7 @@ class Guard:
 
 @lru_cache(MOST_HOSTS)
 def is_loopback(host: str) -> bool:
-    """Tell whether an address or a host name is a loopback one."""
+    """Return True for a loopback address or a loopback host name."""
     if host.lower() == "localhost":
         return True
     try:

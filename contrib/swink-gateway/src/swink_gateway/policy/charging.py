@@ -1,9 +1,9 @@
-"""Charge keys for the attempts of calls.
+"""Charge clients' keys for the attempts of calls.
 
-The core computes all amounts: an attempt reserves `Attempt.reserve()`, and is settled with
-`Attempt.charge`. The first attempt is admitted before the call begins, so that a refusal is a
-status of HTTP; it reserves what the dearest model of the chain may cost. `KeyCharge` is a gate of
-the call, which admits the attempts after it, and fills the rows of the ledger.
+The core computes all amounts: `Attempt.reserve()` before an attempt, and `Attempt.charge` after it.
+The first attempt is admitted before the call begins, so that a refusal becomes an HTTP status; the
+amount reserved for it is that of the most expensive model of the chain. `KeyCharge` is a gate of
+the call, which admits the later attempts and fills in their rows in the ledger.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ TAGS_HEADER = "x-swink-tags"
 """The request header with a client's tags for the ledger, separated by commas."""
 
 MOST_TAGS = 8
-"""Tags of one request."""
+"""The most tags of a request."""
 
 AGAIN_SECONDS = 5.0
-"""Between two tries to store a charge."""
+"""How many seconds to wait between two attempts to store a charge."""
 
 _SETTLING: set[asyncio.Task[None]] = set()
-"""Tasks that store charges late; the event loop alone would not keep them."""
+"""The tasks that store charges late. The event loop itself holds only weak references to tasks."""
 
 MOST_TOKENS = 2**53
-"""The limit for the reservation of a call in tokens; the stores count in 64 bits."""
+"""The most tokens that can be reserved for a call; the stores count in 64 bits."""
 
 _PRICED = ("max_tokens", "response_format", "extra", "cache")
 
@@ -84,7 +84,7 @@ def allowance_of(key: Key) -> Allowance:
 
 
 def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the tags that a client names for the ledger. Raises Refused."""
+    """Return the tags in a request's header, for the ledger. Raises Refused."""
     given = headers.get(TAGS_HEADER, "")
     tags = tuple(tag.strip() for tag in given.split(TAG_SEPARATOR)) if given.strip() else ()
     if len(tags) > MOST_TAGS or not all(map(TAG.fullmatch, tags)):
@@ -95,9 +95,9 @@ def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 @define(frozen=True)
 class Payer:
-    """The key that pays for a call, and facts for the rows of the ledger.
+    """The key that pays for a call, and the facts about it for rows of the ledger.
 
-    `account` names the account of a target; `heard` is called with each row that is settled.
+    `account` returns the name of a target's account; `heard` is called with each settled row.
     """
 
     owner: str
@@ -107,17 +107,17 @@ class Payer:
     heard: Callable[[Entry], None] = lambda entry: None
 
     def entry(self) -> Entry:
-        """Return a new row."""
+        """Return a new row for the ledger."""
         tags = dict.fromkeys((*self.key.tags, *self.tags))
         return Entry(team=self.key.team, tags=TAG_SEPARATOR.join(tags))
 
 
 @define(eq=False)
 class KeyCharge:
-    """A gate that charges the attempts of one call.
+    """A gate that charges a key for the attempts of one call.
 
-    `call` is the id of the call, and `guards` are those of the call if it has any; both are set
-    when the call is made. Rows get the tags of guards that acted.
+    `call` is the id of the call, and `guards` are its guards, if it has any; both are set when the
+    call is created. The tags of guards that acted are added to the rows.
     """
 
     _ledger: Ledger
@@ -132,13 +132,17 @@ class KeyCharge:
     _admitting: asyncio.Future[Ticket | Refusal] | None = field(default=None, init=False)
 
     async def begin(self, most: Charge, model: Model) -> None:
-        """Admit the call, reserving `most` for the first attempt. Raises Refused."""
+        """Admit the call and reserve `most` for its first attempt. Raises Refused."""
         refusal = await self._admit(most, model, begins=True)
         if refusal is not None:
             raise Refused(_failure(self._payer.owner, refusal), TOO_MANY)
 
     async def enter(self, target: Target, attempt: Attempt) -> None:
-        """Reserve an attempt. Raises ProviderFailure where the budget is spent, or has no price."""
+        """Reserve the cost of an attempt.
+
+        Raises ProviderFailure if the budget is spent, or if the key has a budget and the model no
+        price.
+        """
         if self._payer.key.has_budget and _lacks_price(target.model):
             raise ProviderFailure(_limited(_no_price(self._payer.owner, [target.model])))
         if self._is_used or self._ticket is None:
@@ -162,15 +166,15 @@ class KeyCharge:
         response: ResponseHead | None,
         attempt: Attempt,
     ) -> None:
-        """Take the charge of an attempt that has ended. Its row is settled with what comes next."""
+        """Store the charge of an attempt that has ended; its row is written with the next step."""
         if self._ticket is None:
             return
         self._charge = attempt.charge
         self._ended = attempt, terminal
 
     async def end(self) -> None:
-        """Settle the last attempt, after which the call is no longer under way."""
-        if self._admitting is not None:  # whoever asked has been cancelled
+        """Settle the last attempt and mark the call as ended."""
+        if self._admitting is not None:  # the task that waited was cancelled
             try:
                 found = await self._admitting
             except Exception:
@@ -181,14 +185,14 @@ class KeyCharge:
             self._admitting = None
         try:
             await self._settle(ends=True)
-        except StoreUnavailable as error:  # the answer is the client's all the same
+        except StoreUnavailable as error:  # the client gets its answer all the same
             log.error("a charge of %r cannot be stored yet: %s", self._payer.owner, error)
             task = asyncio.ensure_future(self._settle_later())
             _SETTLING.add(task)
             task.add_done_callback(_SETTLING.discard)
 
     async def _settle_later(self) -> None:
-        """Try again until the charge is stored: until then the reservation counts."""
+        """Retry until the charge is stored; until then, the reserved amount counts."""
         while True:
             await asyncio.sleep(AGAIN_SECONDS)
             try:
@@ -213,7 +217,7 @@ class KeyCharge:
         return None
 
     def _hold(self, ticket: Ticket) -> None:
-        """Keep a ticket for an attempt that has not begun."""
+        """Store the ticket of an attempt that has not begun."""
         self._ticket = ticket
         self._is_used = False
         self._charge = Charge()
@@ -224,7 +228,7 @@ class KeyCharge:
             return
         if not self._is_used:
             ticket.entry.outcome = NOT_SENT
-        if self._ended is not None:  # the row is filled and charged in one step
+        if self._ended is not None:  # fill in the row and charge it in one step
             _fill(ticket.entry, *self._ended)
             if self.guards is not None:
                 tags = [ticket.entry.tags, *self.guards.tags()]
@@ -235,7 +239,7 @@ class KeyCharge:
         if ticket is not self._settled and ticket.entry.outcome != NOT_SENT:
             self._payer.heard(ticket.entry)
         self._ticket = None
-        # a later settlement replaces the charge, no longer the reservation
+        # a later settlement replaces the charge and not the reservation
         self._settled = evolve(ticket, tokens=charge.tokens, dollars=charge.cost or 0.0)
 
     def _describe(self, entry: Entry, target: Target) -> None:
@@ -249,8 +253,8 @@ async def charged(
 ) -> AsyncIterator[KeyCharge]:
     """Admit a call of the owner of a key, and settle its attempts when it has ended.
 
-    Raises Refused where a limit of the key is reached, or no model of the chain has a price and the
-    key has a budget.
+    Raises Refused if a limit of the key is reached, or if the key has a budget and no model of the
+    chain has a price.
     """
     models = [model for model, _ in chain]
     if payer.key.has_budget and all(map(_lacks_price, models)):
@@ -264,10 +268,10 @@ async def charged(
 
 
 def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
-    """Return the reservation for the first attempt of a call, by the dearest model.
+    """Return the amount to reserve for a call's first attempt, for the most expensive model.
 
-    Fields that pass unchanged to a provider count: they may be long, or change the price. Raises
-    Refused for a call of more tokens than a store can hold.
+    Fields that are passed unchanged to a provider count: they may be long, or change the price.
+    Raises Refused for a call of more tokens than a store can hold.
     """
     passed = {**(asked.options.get("extra") or {}), **asked.own, **asked.extra}
     try:
@@ -289,7 +293,7 @@ def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
 
 
 def _options(given: Mapping[str, Any]) -> StreamOptions:
-    """Return the options that a reservation depends on. Raises Refused for an invalid value."""
+    """Return the options that affect the reserved amount. Raises Refused for an invalid value."""
     found = {name: given[name] for name in _PRICED if given.get(name) is not None}
     try:
         return StreamOptions(**found)
@@ -327,7 +331,7 @@ def _limited(error: Error) -> Failure:
 
 
 def _fill(entry: Entry, attempt: Attempt, terminal: Done | Error) -> None:
-    """Fill the row of an attempt that has ended."""
+    """Fill in the row of an attempt that has ended."""
     entry.estimated = int(attempt.charge.estimated)
     entry.request_id = attempt.request_id
     usage = terminal.usage

@@ -1,17 +1,17 @@
-"""A gate that shares the circuits of failing targets between clients and processes.
+"""A gate that shares the circuit breakers of failing models between clients and processes.
 
     ledger = MemoryLedger()
     async with swink.Client(breaker=False, gates=[Cooldowns(ledger)]) as client: ...
 
-While a circuit is open, its model is passed over as long as the chain has another one. The last
-model of a chain still gets requests, as it would without a gateway, unless the provider stated how
-long to wait: then all clients get the last failure at once, with the time that is left, in every
-process that shares the ledger.
+While the circuit of a model is open, calls skip the model if their chain has another one. The last
+model of a chain still gets requests, as it would without a gateway. But if the provider stated how
+long to wait, all clients in every process that shares the ledger get the last failure at once, with
+the remaining time.
 
-A circuit opens when as many calls in a row as the policy's `circuit_threshold` have failed; the
-attempts of one call count once. It stays open for exactly the time that the provider gave, or else
-for `circuit_cooldown`. Failures that are a request's own, empty answers, and the passing of a time
-limit that an impatient client stated, do not count.
+A circuit opens when `circuit_threshold` calls in a row have failed (an option of the retry policy);
+the attempts of one call count once. It stays open for exactly the time that the provider stated, or
+else for `circuit_cooldown`. Failures that the request itself caused, empty answers, and timeouts
+after a very short time limit that a client chose do not count.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ __all__ = ["Cooldowns", "ImpatientTimeouts", "OpenCircuit"]
 log = logging.getLogger(__name__)
 
 LONGEST_COOLDOWN = 86400.0
-"""The longest cooldown in seconds. Quotas last a day at most; a longer wait is an error."""
+"""The longest cooldown in seconds. Quotas last a day at most; a longer time is an error."""
 
 SAME_END = timedelta(seconds=1)
-"""Two ends of a cooldown within this many seconds are the same one: each is computed from the
+"""If the ends of two cooldowns differ by less, they are the same cooldown.
 
-remaining time.
+Each end is computed from the remaining time.
 """
 
 
@@ -69,8 +69,8 @@ class OpenCircuit:
 class Cooldowns:
     """The circuits of all targets, with the thresholds and cooldowns of the retry policy.
 
-    `ledger` stores them (`None`: in memory). A ledger that fails does not stop a call: the failure
-    is logged, and the attempt begins. `clock` dates the end of a cooldown in the log and in `open`.
+    `ledger` stores them (`None`: in memory). If the ledger fails, the failure is logged, and the
+    attempt begins. `clock` gives the times for the end of a cooldown in the log and in `open`.
     """
 
     def __init__(self, ledger: Ledger | None = None, clock: Clock | None = None) -> None:
@@ -78,21 +78,21 @@ class Cooldowns:
         self._clock = clock or LoopClock()
         self._open: dict[str, OpenCircuit] = {}
         self._failing: set[str] = set()
-        self._counted = WeakSet[Target]()  # a call has one target object for all its attempts
+        self._counted = WeakSet[Target]()  # a call has one object per target
         self._writing: dict[str, asyncio.Task[None]] = {}
 
     @property
     def open(self) -> list[OpenCircuit]:
-        """The circuits that this process has found open."""
+        """The open circuits that this process has found."""
         now = self._clock.now()
         self._open = {key: one for key, one in self._open.items() if one.until > now}
         return [*self._open.values()]
 
     async def enter(self, target: Target) -> None:
-        """Let an attempt begin; after a cooldown, only the first.
+        """Admit an attempt; after a cooldown, only the first one.
 
         Raises ProviderFailure while the target is cooling down, unless the chain has no other
-        target and the provider gave no time.
+        target and the provider stated no time.
         """
         key = target.key
         if key in self._writing:
@@ -111,7 +111,7 @@ class Cooldowns:
             raise ProviderFailure(refusal)
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Record what the end of an attempt shows about its target's health."""
+        """Update the circuit by the end of an attempt."""
         key, policy = target.key, target.options.retry
         healthy = health_of(terminal)
         if healthy:
@@ -142,7 +142,7 @@ class Cooldowns:
             self._opened(target, circuit)
 
     def _opened(self, target: Target, circuit: Circuit) -> None:
-        """Log that a circuit has opened, or stays open for longer."""
+        """Log that a circuit was opened, or stays open for longer."""
         until = self._clock.now() + timedelta(seconds=circuit.rest)
         known = self._open.get(target.key)
         if known is not None and until - known.until < SAME_END:
@@ -162,7 +162,7 @@ class Cooldowns:
             return None
 
     def _write(self, key: str, written: Awaitable[None]) -> None:
-        """Store a change after the changes before it; the next attempt waits for it."""
+        """Store a change after the earlier changes; the next attempt waits for it."""
         before = self._writing.get(key)
 
         async def write() -> None:
@@ -182,13 +182,13 @@ class Cooldowns:
 
 
 def _is_impatient(target: Target, terminal: Error) -> bool:
-    """Tell whether an attempt ended at a client's short time limit: other clients have others."""
+    """Return True if an attempt timed out only because its client chose a very short limit."""
     is_late = terminal.error_kind is StreamErrorKind.TIMEOUT
     return is_late and isinstance(target.options.timeouts, ImpatientTimeouts)
 
 
 def _kind(circuit: Circuit) -> StreamErrorKind:
-    """Return the kind of a circuit's last failure, which another version may have stored."""
+    """Return the kind of a circuit's last failure; another version of swink may have stored it."""
     try:
         return StreamErrorKind(circuit.kind)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Guards: checks of what goes out to a vendor, named for keys and routes in the file.
+"""Guards: checks of the requests to a vendor, which keys and routes in the file refer to by name.
 
-A guard sees the whole JSON body of each request that an attempt makes, after conversion: the
-conversation, instructions, tools and fields that the gateway does not know. It changes the body or
-refuses the request. Guards fail closed: if one raises, or a provider does not show its requests,
-nothing is sent.
+A guard receives the whole JSON body of each request of an attempt, after conversion: the
+conversation, instructions, tools, and fields that the gateway does not know. It changes the body or
+refuses the request. Guards fail closed: if one raises, or if a provider does not use the hook
+through which guards receive requests, nothing is sent.
 """
 
 from __future__ import annotations
@@ -40,26 +40,32 @@ __all__ = ["GROUP", "GUARD_NAME", "CallGuards", "Guard", "PluginGuard"]
 log = logging.getLogger(__name__)
 
 GROUP = "swink.guards"
-"""The entry points of guards that packages bring; each makes a `PluginGuard` from its settings."""
+"""The entry-point group of guards in installed packages.
+
+Each entry point is a function that creates a `PluginGuard` from settings.
+"""
 
 GUARD_NAME = re.compile(r"[\w-]{1,58}")
-"""Names of guards, which are parts of tags in the ledger."""
+"""Matches the name of a guard, which becomes part of a tag in the ledger."""
 
 CODE = "guard"
 """The error code of a request that a guard refused."""
 
 PluginGuard = Callable[[dict[str, Any]], dict[str, Any]]
-"""Return the body to send in place of a body; raise ProviderFailure or UsageError to refuse it."""
+"""A function of a request body that returns the body to send.
+
+It raises ProviderFailure or UsageError to refuse the request.
+"""
 
 _OPAQUE = frozenset({"encrypted_content", "model", "role", "signature", "thoughtSignature", "type"})
-"""Fields whose values a vendor gave or fixed: a changed one would be refused."""
+"""Fields whose values come from a vendor or are fixed, so that it would refuse a changed value."""
 
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u17b4\u17b5\u180b-\u180f"
     r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffb\U0001bca0-\U0001bca3"
     r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Control characters, and characters that Unicode defines as ignorable."""
+"""Matches control characters, and characters that Unicode defines as ignorable."""
 
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 """An escaped character in a text that is itself JSON."""
@@ -74,12 +80,12 @@ _CALLS = frozenset({"args", "arguments", "input"})
 """Fields with the arguments of tool calls, in which numbers are redacted too."""
 
 _BLANK = re.compile(r"[\s\u115f\u1160\u2800]+")
-"""White space, and letters without ink."""
+"""Matches white space and letters that are invisible."""
 
 
 @define(frozen=True)
 class Guard:
-    """A guard of the file, ready to use. Raises ValueError for one that cannot work."""
+    """A guard of the configuration file, ready for use. Raises ValueError if it cannot work."""
 
     name: str
     of: RequestGuard
@@ -89,7 +95,7 @@ class Guard:
 
     @classmethod
     def made(cls, name: str, of: RequestGuard) -> Guard:
-        """Make a guard as the file describes it. Raises ValueError."""
+        """Create a guard from its description in the file. Raises ValueError."""
         if not (of.redact or of.block or of.max_prompt_tokens or of.plugin):
             raise ValueError("redact, block, max_prompt_tokens or plugin was expected")
         if not all(map(_plain, of.block)):
@@ -99,7 +105,7 @@ class Guard:
         return cls(name, of, patterns, words, _plugin_of(of) if of.plugin else None)
 
     def check_length(self, call: Call) -> None:
-        """Refuse a prompt that is too long. Raises ProviderFailure."""
+        """Raise ProviderFailure for a prompt that is too long."""
         most, target = self.of.max_prompt_tokens, call.attempt.target
         if most is None:
             return
@@ -109,9 +115,9 @@ class Guard:
             raise self.refusal(why, StreamErrorKind.CONTEXT_WINDOW_EXCEEDED)
 
     def checked(self, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return the body to send, and what was changed, in words.
+        """Return the body to send, and a description of the changes.
 
-        Raises ProviderFailure and UsageError for a request that must not go out.
+        Raises ProviderFailure and UsageError for a request that must not be sent.
         """
         did = ""
         if self._patterns:
@@ -142,9 +148,9 @@ class Guard:
 
 @define
 class CallGuards:
-    """The guards of one call of the owner of a key, an item of `Call.gates` and of `Call.guards`.
+    """The guards of one call; an item of `Call.gates` and of `Call.guards`.
 
-    `acted` are the names of guards that changed a request or refused it.
+    `acted` are the names of guards that changed or refused a request.
     """
 
     owner: str
@@ -153,17 +159,20 @@ class CallGuards:
     acted: dict[str, None] = field(factory=dict)
 
     async def enter(self, target: Target) -> None:
-        """Refuse a target that does not show its requests. Raises ProviderFailure."""
+        """Raise ProviderFailure for a provider that does not pass requests to guards."""
         if getattr(target.binding.provider, "convert_messages", None) is None:
             guard = self.guards[0]
             self._note(guard, "refused a request")
             raise guard.refusal(f"{target.model.provider} does not show guards what it sends")
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Learn nothing from the end of an attempt."""
+        """Do nothing when an attempt ends."""
 
     def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return a body as all guards let it out. Raises ProviderFailure and UsageError."""
+        """Return the body after all guards have checked it.
+
+        Raises ProviderFailure and UsageError to refuse the request.
+        """
         for guard in self.guards:
             try:
                 guard.check_length(self.call)
@@ -215,7 +224,7 @@ class _Redaction:
     count: int = 0
 
     def of(self, data: Any, name: str = "", in_call: bool = False) -> Any:
-        """Return data without what the patterns match in its texts.
+        """Return data with all matches of the patterns in its texts replaced.
 
         `in_call`: the data are the arguments of a tool call.
         """
@@ -313,7 +322,7 @@ def _words(words: Iterable[str]) -> re.Pattern[str]:
 
 
 def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
-    """Return the place of the first text or name that a pattern finds."""
+    """Return the path of the first text or name in which a pattern matches."""
     for place, text in _texts(body):
         if any(pattern.search(_plain(form)) for form in (text, *_unescaped(text))):
             return _written(place)
@@ -321,7 +330,7 @@ def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Return a text without the differences that readers do not see, such as line breaks."""
+    """Normalise a text: unify equivalent characters and white space, drop invisible ones."""
     if not (text.isascii() and text.isprintable()):
         text = _BLANK.sub(" ", _visible(text))
     elif "  " in text:

@@ -1,7 +1,7 @@
-"""Whether a client's fields need the API that the client speaks.
+"""Decide whether a request needs the provider's API that its client uses.
 
-The rules of a provider with several APIs prefer one of them. Fields of the body that this one does
-not have would be dropped, although the provider serves the client's API too.
+For a provider with several APIs, the rules of a model prefer one of them. Fields of the body that
+the preferred API lacks would be dropped, although the provider also serves the client's API.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from swink_gateway.protocols import Asked
 __all__ = ["with_own_api"]
 
 _OF_ALL = frozenset({*SHARED, "tools", "thread"})
-"""Fields that reach the provider, are named among what is dropped, or are refused, over any API."""
+"""Fields that need no particular API.
+
+They reach the provider, are reported as dropped, or are refused, whichever API is used.
+"""
 
 
 def with_own_api(
     client: Client, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the options of a target, with the client's API chosen if the client's fields need it.
+    """Return a target's options, with the client's API selected if the client's fields need it.
 
-    It is chosen where the model's rules prefer the other API and name this one for some calls, and
-    never instead of an API that the gateway's owner, the catalogue's row of the model, or a rule
+    It is selected if the model's rules prefer the other API but name this one for some calls. It
+    never replaces an API that the gateway's operator, the catalogue's entry of the model, or a rule
     for such a call names.
     """
     options = dict(own)

@@ -1,10 +1,10 @@
-"""Pass fields that only a vendor's protocol has to a provider with the same wire format.
+"""Pass fields that exist only in a vendor's protocol to a provider with the same wire format.
 
-The reader of a protocol does not know which provider will answer. It stores content that swink does
-not model (extra body fields, a vendor's own tools and blocks, opaque unsealed data) under the name
+When a request is parsed, the provider that will answer is not known yet. Content that swink does
+not model (extra body fields, a vendor's own tools and blocks, opaque data) is stored under the name
 of the wire format. A provider with that wire format receives this content under its own name. For
 any other provider, the fields are reported as dropped, and the blocks follow the core's rules for
-foreign blocks.
+blocks of other providers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def check_named_by_client(client: Client, model: Model) -> None:
 
 
 LEANT_ON = {"thread": "thread_unsupported_request"}
-"""Body fields on which a client's next request depends, with the error code that refuses them.
+"""Body fields on which a client's next request relies, with the error code that refuses them.
 
 A client that gets the code sends the whole conversation instead.
 """
@@ -109,7 +109,7 @@ class Spoken:
         return f"{family}-{api}" if api else info.wire_format
 
     def is_own(self, provider: str, wire_format: str) -> bool:
-        """Tell whether a provider with several APIs serves `wire_format` as one of them."""
+        """Return True if a provider with several APIs serves `wire_format` as one of them."""
         info = self._client.catalog.provider(provider)
         family, _, api = wire_format.rpartition("-")
         if info is None or not info.wire_format.startswith(f"{family}-"):
@@ -118,9 +118,9 @@ class Spoken:
 
 
 def answerable(asked: Asked) -> Context:
-    """Return the conversation, with its last message from the user if all are instructions.
+    """Return the conversation; if it has only system messages, the last one becomes a user message.
 
-    Most vendors refuse a request that has only instructions.
+    Most vendors refuse a request without a user message.
     """
     messages = asked.context.messages
     if not messages or not all(isinstance(message, SystemMessage) for message in messages):
@@ -168,7 +168,7 @@ def addressed(
 
 
 def _names_none(choice: Any, tools: Sequence[Tool]) -> bool:
-    """Tell whether a tool choice refers to a tool that is not in `tools`."""
+    """Return True if a tool choice refers to a tool that is not in `tools`."""
     if choice in (None, "auto", "none"):
         return False
     return not tools if choice == "required" else choice not in [tool.name for tool in tools]
@@ -194,7 +194,7 @@ def _named(asked: Asked) -> list[str]:
 
 
 def _own_blocks(context: Context, wire_format: str) -> list[str]:
-    """Name the protocol's own blocks in answers, which other providers do not get.
+    """Return the paths of the protocol's own blocks in answers, which other providers do not get.
 
     An example is audio that is known only by its id.
     """

@@ -34,7 +34,7 @@ _OF_OTHERS = frozenset({
 KNOWN_FIELDS = _OF_OTHERS.union(
     ID_FIELDS, PRICED_FIELDS, *(row.safe_fields for row in PROTOCOLS.values())
 )
-"""Fields of several APIs' bodies that never choose a model."""
+"""Fields in the bodies of several APIs that never choose a model."""
 
 TOOLS = "tools"
 
@@ -47,10 +47,10 @@ _UNKNOWN = (
 def permitted(
     asked: Asked, may_ask: Callable[[str], bool], allowed_fields: Collection[str] = ()
 ) -> Asked:
-    """Return a request without content that could reach a model that `may_ask` rejects.
+    """Return a request without content that could reach a model for which `may_ask` returns False.
 
-    `may_ask` gets the provider's name of a model. Removed content is reported as dropped. Raises
-    Refused for a field that is in neither a table nor `allowed_fields`.
+    `may_ask` is called with the provider's name of a model. Removed content is reported as dropped.
+    Raises Refused for a field that is in neither a table nor `allowed_fields`.
     """
     permission = _Permission(may_ask, {*allowed_fields}, [*asked.dropped])
     options = dict(asked.options)
@@ -74,7 +74,7 @@ class _Permission:
     dropped: list[str]
 
     def of_fields(self, fields: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-        """Return the permitted fields of a body. Raises Refused for an unknown one."""
+        """Return the permitted fields of a body. Raises Refused for an unknown field."""
         found = {}
         for name, value in fields.items():
             if name == TOOLS and isinstance(value, list):
@@ -104,7 +104,7 @@ class _Permission:
 
 
 def _models(data: Any, is_model: bool = False) -> Iterator[str]:
-    """Yield the texts of fields about models."""
+    """Yield the strings in fields that name models."""
     if isinstance(data, str):
         yield from [data] if is_model else []
     elif isinstance(data, dict):

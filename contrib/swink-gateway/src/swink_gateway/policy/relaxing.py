@@ -1,8 +1,9 @@
-"""Replace options that a model refuses, with a notice.
+"""Replace option values that a model does not support, with a notice.
 
 A `tool_choice` that forces a call becomes `auto`. JSON mode becomes an instruction in the system
-prompt and not a schema, because Anthropic's schemas close every object, so that none of them fits
-any JSON object. Clients that prefer the refusal send the header `x-swink-strict: true`.
+prompt. It does not become a schema, because Anthropic's schemas forbid properties that they do not
+name, so that no schema fits every JSON object. Clients that prefer a refusal send the header
+`x-swink-strict: true`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from swink_gateway.protocols import Asked
 __all__ = ["STRICT", "relaxed"]
 
 STRICT = "x-swink-strict"
-"""The request header with which clients keep such options."""
+"""With this request header, option values are not replaced; unsupported ones are refused."""
 
 _CHOICE = "tool_choice"
 _FORMAT = "response_format"
 
 _BY_CODE = {"tool_choice": _CHOICE, "json": _FORMAT}
-"""Options by the code with which the core refuses their values."""
+"""The options, by the error code with which the core refuses their values."""
 
 _RELAXED: dict[str, Any] = {_CHOICE: "auto", _FORMAT: None}
 """The values that are sent instead."""
@@ -38,7 +39,7 @@ _NOTICES = {
 
 
 def relaxed(client: Client, chain: Chain, asked: Asked) -> tuple[Chain, Asked]:
-    """Replace the options that models of a chain refuse, each for the models that refuse it."""
+    """Replace options that models of a chain do not support, only for these models."""
     options = asked.options
     moved = {}
     if options.get(_CHOICE) not in (None, "auto", "none"):
@@ -74,7 +75,7 @@ def _asking_for_json(context: Context) -> Context:
 
 
 def _refused(client: Client, model: Model, asked: Asked, options: dict[str, Any]) -> list[str]:
-    """Name the options for whose values the model refuses the call."""
+    """Return the names of options for whose values the model would refuse the call."""
     provider: Any = client.host.bind(model.provider).provider
     if not isinstance(provider, HTTPProvider):
         return []

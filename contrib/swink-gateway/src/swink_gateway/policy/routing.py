@@ -57,7 +57,7 @@ Chain = list[tuple[Model, dict[str, Any]]]
 
 @define(frozen=True)
 class Routing:
-    """The routes of a configuration for `client`; `chance` returns numbers from 0 to 1."""
+    """The routes of a configuration for `client`; `chance` returns random numbers from 0 to 1."""
 
     client: Client
     config: Config
@@ -65,7 +65,7 @@ class Routing:
 
     @property
     def names(self) -> list[str]:
-        """The gateway's own names."""
+        """The model names that the configuration defines."""
         return [*self.config.routes, *self.config.aliases]
 
     def models(self, name: str) -> list[Model]:
@@ -74,7 +74,10 @@ class Routing:
         return [model for model, _ in self._chain(meant, lambda place: 1.0)]
 
     def routed(self, asked: Asked, owner: str) -> tuple[Chain, Asked]:
-        """Resolve a request of the owner of a key. Raises UsageError and Refused."""
+        """Return the models for a request, and the changed request.
+
+        Raises UsageError and Refused.
+        """
         if not self.allows(owner, asked.model):
             raise InvalidModel(
                 f"the key {owner!r} may not use the model {asked.model!r}",
@@ -95,7 +98,7 @@ class Routing:
         return chain, _transformed(asked, route.transforms) if route else evolve(asked)
 
     def guards(self, asked: Asked, owner: str) -> list[Guard]:
-        """List the guards of the key and then of the route of a request."""
+        """Return the guards of a request: those of the key, then those of the route."""
         config = self.config
         if not config.guards:
             return []
@@ -114,7 +117,7 @@ class Routing:
         return self.config.aliases.get(name, name)
 
     def allows(self, owner: str, name: str) -> bool:
-        """Tell whether the owner of a key may use a model; `""` may use all."""
+        """Return True if the owner of a key may use a model; `""` may use all."""
         key = self.config.keys.get(owner)
         if key is None:
             return not owner
@@ -274,7 +277,7 @@ def usable(
         wrong = {fault.path[0] for fault in faults}
         faults += [fault for fault in more(config) if fault.path[0] not in wrong]
     source.refuse(faults)
-    assert config is not None  # otherwise `refuse` has raised
+    assert config is not None  # otherwise, `refuse` has raised
     return config
 
 
@@ -319,7 +322,7 @@ def _options(route: Route, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def persistent(options: dict[str, Any], unseen: bool) -> dict[str, Any]:
-    """Extend the retry policy of options, if there is one, for the use in a gateway.
+    """Extend the retry policy of options, if there is one, for use in a gateway.
 
     After refused credentials, which are the operator's, the next model is tried. With `unseen`, an
     answer that failed before the client received output is retried.

@@ -1,4 +1,4 @@
-"""Properties of requests that the rules of a configuration match."""
+"""The properties of requests on which the rules of a configuration depend."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEARCHES = (
     "web_search_options",
     "search_parameters",
 )
-"""Vendors' names of web search: a tool type, the only field of a tool, or an option."""
+"""The vendors' names for web search: a tool type, the only field of a tool, or an option."""
 
 _INSTRUCTED = re.compile(
     r"\btitle generator\b"
@@ -46,7 +46,7 @@ MOST_ASKED = 10
 
 
 def is_named(name: str, patterns: Iterable[str]) -> bool:
-    """Tell whether a model's name matches a pattern, in which `*` matches any text.
+    """Return True if a model's name matches a pattern, in which `*` matches any text.
 
     A pattern with a slash matches only full names (`provider/model`), one without only bare names.
     """
@@ -60,7 +60,7 @@ def _fits_pattern(name: str, pattern: str) -> bool:
 
 
 def is_like(text: str, pattern: str) -> bool:
-    """Tell whether a text matches a pattern, in which `*` matches any text."""
+    """Return True if a text matches a pattern, in which `*` matches any text."""
     first, *parts = pattern.split("*")
     if not parts or not text.startswith(first):
         return text == pattern
@@ -74,7 +74,7 @@ def is_like(text: str, pattern: str) -> bool:
 
 
 def fits(asked: Asked, when: When) -> bool:
-    """Tell whether a request meets the conditions of a rule."""
+    """Return True if a request meets the conditions of a rule."""
     if when.models and not is_named(asked.model, when.models):
         return False
     wanted: dict[str, Callable[[], bool]] = {
@@ -103,7 +103,7 @@ def _is_background(asked: Asked) -> bool:
         return False
     messages = asked.context.messages
     systems = [one for one in messages if isinstance(one, SystemMessage)]
-    # a prefilled answer may follow
+    # an assistant message to be continued may follow
     users = [one for one in messages[-2:] if isinstance(one, UserMessage)]
     prompt = text_of(asked.context.system_prompt or "")
     instructions = "\n".join([prompt, *map(_text, systems[:MOST_ASKED])])

@@ -35,7 +35,7 @@ class ServedModels:
                     if self.routing.allows(self.owner, f"{provider}/{info.id}"):
                         yield info
             except SwinkError:
-                continue  # unreadable data of a plugin is reported when it is used
+                continue  # errors in a plugin's data are reported when the plugin is used
 
     def model(self, name: str) -> Model | None:
         """Return the first model behind a name; `None` for an unknown or forbidden name."""

@@ -1,4 +1,4 @@
-"""Reports of spending: the words of a query, and the rows of an answer as JSON and CSV.
+"""Spending reports: parse the query, and format the result as JSON or CSV.
 
 The command `swink spend` and the route `/v1/spending/report` both use it.
 """
@@ -20,12 +20,15 @@ from swink_gateway.policy.limits import DIMENSIONS, Entry, Query, Total
 __all__ = ["FILTERS", "csv_of", "month_of", "only_of", "query_of", "rows_of"]
 
 FILTERS = tuple(name for name in DIMENSIONS if name not in ("day", "month"))
-"""Dimensions whose values can be chosen."""
+"""The dimensions that can be filtered by."""
 
 _DAY, _MONTH = "%Y-%m-%d", "%Y-%m"
 
 COST_DIGITS = 9
-"""Decimals of US dollars: fractions of a cent for one token, without the rounding of sums."""
+"""The decimals of US dollars in reports.
+
+They are enough for the price of one token, and hide rounding errors of sums.
+"""
 
 
 def query_of(
@@ -34,9 +37,10 @@ def query_of(
     until: str | None = None,
     where: Mapping[str, Iterable[str]] | None = None,
 ) -> Query:
-    """Return the query of a report; a period is `2026-11-25` or `2026-11`, both ends included.
+    """Return the query for a report from `since` to `until`, both included.
 
-    `by` names dimensions, separated by commas. Raises UsageError for any other word.
+    Each is a day or a month, such as `2026-11-25` or `2026-11`. `by` contains dimensions, separated
+    by commas. Raises UsageError for an unknown dimension.
     """
     names = tuple(name.strip() for name in by.split(",") if name.strip())
     for name in names:
@@ -54,12 +58,12 @@ def query_of(
 
 
 def only_of(query: Query, owner: str) -> Query:
-    """Return a query for the rows of one key."""
+    """Return a query limited to the rows of one key."""
     return evolve(query, where={**query.where, "key": frozenset({owner})})
 
 
 def month_of(at: float) -> str:
-    """Return the name of the month of a time."""
+    """Return the name of the month of a Unix time, such as `2026-11`."""
     return f"{datetime.fromtimestamp(at, UTC):{_MONTH}}"
 
 
@@ -80,7 +84,7 @@ def _period(text: str) -> tuple[float, float]:
 
 
 def rows_of(found: Sequence[Total] | Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return sums, or rows of the ledger, as flat mappings."""
+    """Return sums, or rows of the ledger, as flat dictionaries."""
     rows = []
     for one in found:
         row: dict[str, Any] = to_builtins(one)
@@ -90,15 +94,15 @@ def rows_of(found: Sequence[Total] | Sequence[Entry]) -> list[dict[str, Any]]:
             row["estimated"] = bool(one.estimated)
         for name in ("cost", "reserved", "estimated"):
             if isinstance(row.get(name), float):
-                row[name] = round(row[name], COST_DIGITS) + 0.0  # and never -0.0
+                row[name] = round(row[name], COST_DIGITS) + 0.0  # avoids -0.0
         rows.append({**by, **row})
     return rows
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows as CSV (RFC 4180), with a line of headings; nothing for no rows.
+    """Format rows as CSV (RFC 4180) with a header line; an empty string for no rows.
 
-    A value that a spreadsheet would take for a formula gets an apostrophe.
+    A value that a spreadsheet could take for a formula gets an apostrophe in front.
     """
     if not rows:
         return ""

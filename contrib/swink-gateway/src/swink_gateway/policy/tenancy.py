@@ -1,4 +1,4 @@
-"""Isolation of keys from each other's data at a vendor, since all keys share the vendor's account.
+"""Keep the owners of keys from each other's data at a vendor, although they share its account.
 
 A vendor stores files, conversations, vector stores, containers, caches and answers, and later
 requests refer to them by id. An id belongs to the key whose answer contained it; the configuration
@@ -40,10 +40,10 @@ MOST_IDS = 1000
 """The most ids in one request; each of them is looked up."""
 
 _ID_NAME = re.compile(r".*((?i:_ids?)|[a-z](Id|ID)s?)")
-"""Endings of the names of fields that hold an id."""
+"""Matches the names of fields that contain an id."""
 
 _ID_FIELDS = frozenset(name.casefold() for name in ID_FIELDS)
-"""The names of the protocols' tables; some servers read names in any case."""
+"""The names in `ID_FIELDS` in lower case: some servers accept names in any case."""
 
 _FILE_ADDRESS = re.compile(r"//generativelanguage\.googleapis\.com|/v1[a-z0-9]*/+files/")
 """A part of the URL of every file at Google (https://ai.google.dev/api/files)."""
@@ -60,24 +60,24 @@ _CLIENTS_OWN = frozenset({
     "labels", "metadata", "parameters", "parametersJsonSchema", "responseJsonSchema",
     "responseSchema", "schema",
 })  # fmt: skip
-"""Fields with content that the client makes up."""
+"""Fields whose content the client defines."""
 
 _MADE_UP = _CLIENTS_OWN | {
     "action", "args", "attributes", "executed_tools", "operation", "response",
 }  # fmt: skip
-"""Fields of an answer with content that its client, the model or a tool's server makes up."""
+"""Fields of an answer whose content the client, the model or a tool's server defines."""
 
 _KEPT_ITEMS = frozenset({"compaction", "item_reference", "reasoning"})
-"""Types of items that a vendor finds by their `id`, besides calls of the vendor's own tools."""
+"""Types of items that a vendor looks up by their `id`, besides calls of the vendor's tools."""
 
 _SEALED_ITEMS = frozenset({"compaction", "reasoning"})
-"""Types of items that `encrypted_content` contains in full."""
+"""Types of items whose whole content is in their field `encrypted_content`."""
 
 _WRITTEN_CALLS = frozenset({"custom_tool_call", "function_call", "tool_call"})
-"""Types of calls that a request contains in full."""
+"""Types of calls that are contained in full in a request."""
 
 _NAMED = frozenset({"prompt_cache_key", "safety_identifier", "session_id", "user", "user_id"})
-"""Fields that identify a user of an account to the vendor."""
+"""Fields that identify an end user to the vendor."""
 
 _HI = Context.of("Hi")
 
@@ -86,7 +86,7 @@ MOST_MODELS = 1000
 
 
 def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
-    """List the places and values of ids in a request that may refer to stored data."""
+    """Return the paths and values of ids in a request that may refer to stored data."""
     found: list[tuple[str, str]] = []
     for place, fields in (
         ("", asked.own),
@@ -111,7 +111,7 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
 
 
 def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
-    """Collect the ids in an answer; `continues`: a request may refer to the answer by its id."""
+    """Return the ids in an answer; `continues`: a request may refer to the answer by its id."""
     found = {message.response_id} if continues and message.response_id else set[str]()
     for block in message.content:
         if not (isinstance(block, ExtensionBlock) and "mcp" in block.kind):
@@ -122,10 +122,7 @@ def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
 def check_ids(
     named: Iterable[tuple[str, str]], owned: Iterable[str], allowed: Iterable[str]
 ) -> None:
-    """Refuse a request that names an id which is neither `owned` nor fits a pattern of `allowed`.
-
-    Raises Refused.
-    """
+    """Raise Refused if an id is neither `owned` nor matches a pattern of `allowed`."""
     owned, allowed = {*owned}, [*allowed]
     for place, id in named:
         if id not in owned and not any(is_like(id, pattern) for pattern in allowed):
@@ -134,13 +131,13 @@ def check_ids(
 
 
 def _is_file_address(url: str) -> bool:
-    """Tell whether a vendor may take a URL for that of a file that it stores."""
+    """Return True if a vendor may read a URL as the address of a file that it stores."""
     plain = unicodedata.normalize("NFKC", unquote(url)).casefold()
     return _FILE_ADDRESS.search("".join(plain.split()).replace("\\", "/")) is not None
 
 
 def _block_ids(block: Any, unread: Set[str]) -> Iterator[tuple[str, str]]:
-    """Yield the ids in a block's vendor data, with their places."""
+    """Yield the ids in the data that a vendor attached to a block, with their paths."""
     data, metadata = (getattr(block, name, None) for name in ("data", "metadata"))
     if isinstance(data, Mapping) and data.get("type") is None and isinstance(data.get("id"), str):
         yield "id", data["id"]  # an item without a type refers to another one
@@ -148,7 +145,7 @@ def _block_ids(block: Any, unread: Set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _ids(data: Any, place: str = "", unread: Set[str] = _CLIENTS_OWN) -> Iterator[tuple[str, str]]:
-    """Yield the ids in data, with their places, but not in fields with a name of `unread`."""
+    """Yield the ids in data, with their paths, but not those in fields named in `unread`."""
     if isinstance(data, list | tuple):
         for value in data:
             yield from _ids(value, place, unread)
@@ -196,9 +193,10 @@ def _is_tool_use(kind: Any) -> bool:
 
 
 class Names:
-    """Names that identify users to vendors, in a separate namespace for each key.
+    """Names of end users for vendors, in a separate namespace for each key.
 
-    Without them, all keys share one prompt cache, one set of limits and one suspension at a vendor.
+    Without them, all keys would share one prompt cache, one set of limits and one suspension at a
+    vendor.
     """
 
     def __init__(self, client: Client) -> None:
@@ -206,7 +204,7 @@ class Names:
         self._taken: dict[tuple[str, str], frozenset[str]] = {}
 
     def options(self, model: Model, asked: Asked, owner: str) -> dict[str, str]:
-        """Return the options `user` and `session_id` of a call, if the model accepts them."""
+        """Return the options `user` and `session_id` for a call, if the model accepts them."""
         taken = self._options_of(model)
         given = {name: asked.options.get(name) for name in ("user", "session_id")}
         return {
@@ -240,13 +238,13 @@ class Names:
 
 
 def hashed(owner: str, value: object) -> str:
-    """Return a hash of a client's `value` that differs for every owner."""
+    """Return a hash of a client's `value` that is different for each owner."""
     text = f"{owner}\0{'' if value is None else value}"
     return "swink-" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def with_names(asked: Asked, owner: str) -> Asked:
-    """Hash the user names in fields of a request that pass unchanged to a provider."""
+    """Hash the names of end users in request fields that are passed unchanged to a provider."""
     options = dict(asked.options)
     if isinstance(extra := options.get("extra"), Mapping):
         options["extra"] = _renamed(extra, owner)

@@ -1,6 +1,6 @@
 """Client protocols: convert requests to conversations, and events to frames, without I/O.
 
-Each protocol has a module, the counterpart of the providers' parsers and converters.
+Each protocol has a package; it does the reverse of the providers' parsers and converters.
 `ClientProtocol.read` converts a request to an `Asked`: a model's name, a conversation and options,
 as `swink_core.Client.stream` takes them. Fields that swink does not model are not an error: they
 are listed in `Asked.dropped`, or kept in `Asked.own` for a provider with the same wire format.
@@ -35,12 +35,12 @@ class Asked:
     are not forwarded. `own` are body fields that swink does not model and `headers` are request
     headers, both for a provider with the same wire format (see `passthrough`); `own_places` are the
     paths of such fields if they differ from the names in `own`. `tools` maps the names of tools
-    sent to the provider to the client's names. `said` is data that the protocol needs again to
-    encode the answer. `inherited` are options for all calls of the client; its `extra` is merged
-    under the body fields of this call. `idle` is a stop reason for an answer that needs no
-    provider. `patience` is the client's own time limit in seconds, if it sends one. `tags` are the
-    client's tags for the ledger. `memory` is the memory of the request in bytes. `is_strict` keeps
-    options that the model refuses. `notices` list changes to the request.
+    sent to the provider to the client's names. `said` is data from the request that the encoder of
+    the answer needs. `inherited` are options for all calls of the client; its `extra` is merged
+    under the body fields of this call. `idle` is the stop reason of an answer that is given without
+    a provider. `patience` is the client's own time limit in seconds, if it sends one. `tags` are
+    the client's tags for the ledger. `memory` is the memory of the request in bytes. `is_strict`
+    keeps options that the model refuses. `notices` list changes to the request.
     """
 
     model: str
@@ -64,7 +64,7 @@ class Asked:
 
 
 class Known(Protocol):
-    """Facts about an answer in progress; an `Attempt` implements it."""
+    """The interface of facts about an answer in progress; an `Attempt` implements it."""
 
     @property
     def model(self) -> Model:
@@ -99,9 +99,10 @@ class Reply:
 
 
 class Encoder(Protocol):
-    """Encodes one answer. `ended`: the end of the answer is written, and nothing may follow.
+    """Encodes one answer. `ended` is true once the end of the answer has been written.
 
-    `has_statuses`: a failure before the answer is an HTTP status instead of a part of the stream.
+    `has_statuses` is true if a failure before the answer is reported by an HTTP status and not in
+    the stream.
     """
 
     content_type: str
@@ -119,7 +120,7 @@ class Encoder(Protocol):
 
 
 class ClientProtocol(Protocol):
-    """A protocol of clients. `wire_format` is the one of providers with the same protocol."""
+    """A protocol of clients. `wire_format` is that of providers with the same protocol."""
 
     name: str
     wire_format: str
@@ -127,8 +128,8 @@ class ClientProtocol(Protocol):
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Parse a request.
 
-        `body` is its JSON data; `path` has the variable parts of the URL and the query. Raises
-        BadRequest.
+        `body` is the decoded JSON; `path` contains the variable parts of the URL and the query.
+        Raises BadRequest.
         """
 
     def encoder(self, asked: Asked, facts: Facts) -> Encoder:

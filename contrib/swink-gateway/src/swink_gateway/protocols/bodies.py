@@ -18,7 +18,7 @@ __all__ = [
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """The size limit of a request in bytes.
 
-The smallest requests of coding agents have 40 kB; those with images have some MB.
+The smallest requests of coding agents have 40 kB; requests with images have several MB.
 """
 
 COPIES = 3
@@ -28,10 +28,13 @@ They are the body as received, the body sent to a provider, and the write buffer
 """
 
 MOST_ELEMENTS = 500_000
-"""The limit for objects and lists in a body, including brackets in strings: each takes memory."""
+"""The limit for objects and lists in a body, because each takes memory.
+
+Brackets in strings count as well.
+"""
 
 MOST_DEPTH = 100
-"""The limit for nested objects and lists, because recursive functions process them."""
+"""The limit for nested objects and lists, because they are processed recursively."""
 
 MOST_CONTAINERS = 100_000
 """The limit for the objects and lists in a body, all of which are processed in the event loop."""
@@ -46,23 +49,24 @@ It is the lowest that `sys.set_int_max_str_digits` accepts.
 """
 
 MOST_NAME = 500
-"""The limit for the characters of a model's name, which is repeated in answers, logs and errors."""
+"""The limit for a model's name in characters; answers, logs and errors repeat the name."""
 
 MOST_BLOCKS = 10_000
 """The limit for messages, blocks and tools, which are all processed before a provider is called."""
 
 
 MOST_SEALED_BYTES = 32 * 1024 * 1024
-"""The limit for the memory of the data in a request that the gateway has sealed.
+"""The limit in bytes for the memory that the sealed data of one request may take.
 
-What a body takes is estimated before it is parsed, and so without what is sealed in it.
+Sealed data is data that the gateway encoded into a string of an earlier answer. It is decoded only
+when the request is read, so `memory_of` cannot count it.
 """
 
 _sealed: ContextVar[list[int]] = ContextVar("sealed")
-"""The memory in bytes that sealed data of the request takes that is being read."""
+"""The memory in bytes that the sealed data read so far from the current request takes."""
 
 _MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
-"""The bytes that an object, a list, a quote and a value take in CPython besides their text.
+"""The bytes that an object, a list, a quote and a value take in CPython, besides their text.
 
 Measured with msgspec's decoder; never too low for the shapes in the tests.
 """
@@ -82,7 +86,7 @@ def memory_of(body: bytes) -> int:
 
 
 def _memory_of_values(text: bytes) -> int:
-    """Estimate the memory in bytes that the values of JSON take besides their text."""
+    """Estimate the memory in bytes that the values of a JSON text take besides their text."""
     return sum(text.count(of) * size for of, size in _MEMORY)
 
 
@@ -94,7 +98,7 @@ def _width(body: bytes) -> int:
 
 
 def check_sealed(text: bytes) -> None:
-    """Refuse sealed JSON with which a request has more than its limit. Raises BadRequest."""
+    """Raise BadRequest if this JSON takes a request's sealed data over `MOST_SEALED_BYTES`."""
     taken = _sealed.get([0])
     taken[0] += len(text) + _memory_of_values(text)
     if taken[0] > MOST_SEALED_BYTES:
@@ -102,7 +106,7 @@ def check_sealed(text: bytes) -> None:
 
 
 def json_of(body: bytes) -> Any:
-    """Parse JSON of any media type. Raises BadRequest."""
+    """Parse JSON, whatever the media type. Raises BadRequest."""
     if body.count(b"{") + body.count(b"[") > MOST_ELEMENTS:
         raise BadRequest(f"the body has more than {MOST_ELEMENTS} objects and lists")
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from swink_core import (
@@ -23,11 +23,21 @@ from swink_gateway.protocols import Facts, Known
 from swink_gateway.protocols.failures import EMPTY
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["EventEncoder", "arguments_text", "cost_data", "cut_short", "empty_completed", "id_of"]
-__all__ += ["model_of", "started_anew"]
+__all__ = ["REFUSAL", "EventEncoder", "arguments_text", "cost_data", "cut_short", "empty_completed"]
+__all__ += ["id_of", "is_refusal", "model_of", "started_anew"]
 
 DECIMALS = 12
 """Decimal places of a dollar amount; further digits are rounding noise of sums."""
+
+REFUSAL = "refusal"
+"""The code of the notice before a text in which the model refuses."""
+
+
+def is_refusal(metadata: Mapping[str, Any] | None) -> bool:
+    """Return True if an API of OpenAI marks a text as a refusal."""
+    said = metadata or {}
+    item = said.get("item")
+    return said.get("refusal") is True or (isinstance(item, dict) and item.get("refused") is True)
 
 
 def cost_data(cost: Cost | None) -> dict[str, float]:
@@ -38,10 +48,10 @@ def cost_data(cost: Cost | None) -> dict[str, float]:
 class EventEncoder:
     """Encodes an answer event by event; the first event of a type in `saying` begins the answer.
 
-    `ended`: nothing may follow. `_begun`: the beginning of the answer is written. The end of a tool
-    call without arguments is held back until another event follows or the answer ends, because the
-    call may have been cut off before its first argument. `_cut`: the call whose end is written was
-    cut off that way.
+    `ended`: nothing may follow. `_begun`: the beginning of the answer has been written. The end of
+    a tool call without arguments is held back until another event follows or the answer ends,
+    because the call may have been cut off before its first argument. `_cut`: the call whose end has
+    been written was cut off in this way.
     """
 
     has_statuses = True
@@ -98,7 +108,7 @@ class EventEncoder:
 
 
 def cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
-    """Leave out the ends of blocks that a failure ended, as vendors do.
+    """Return events without the ends of blocks that a failure cut off, as vendors do.
 
     Clients treat a closed block as complete: Claude Code would keep it and not retry.
     """
@@ -112,7 +122,7 @@ _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[AssistantMessageEvent]:
-    """End an empty answer as completed, like the provider; only swink treats it as a failure."""
+    """Replace the failure of an empty answer by a normal end: only swink counts it as a failure."""
     error = batch[-1] if batch else None
     if not isinstance(error, Error) or error.code != EMPTY:
         return batch
@@ -151,7 +161,7 @@ def arguments_text(call: ToolCallBlock) -> str:
 
 
 def started_anew(retry: Retry) -> Error:
-    """Return the failure for a restart in a protocol that cannot withdraw output."""
+    """Return the failure for a restart, in a protocol that cannot take back output."""
     error = Error.network(retry.error, retry.delay or None)
     error.error_kind = retry.error_kind or error.error_kind
     return error

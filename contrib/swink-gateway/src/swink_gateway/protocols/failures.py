@@ -22,9 +22,10 @@ __all__ += ["for_clients", "header_text", "of_bad_request", "passed_on", "standa
 __all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
-"""HTTP statuses of failures (RFC 9110 section 15), which decide how clients react.
+"""The HTTP status for each kind of failure (RFC 9110 section 15); clients react to it.
 
-Refused credentials are the gateway's own. A 401 would tell clients that their key is wrong.
+If a provider refuses credentials, they are the gateway's. A status 401 would tell clients that
+their own key is wrong.
 """
 
 PASSING = frozenset(
@@ -34,7 +35,7 @@ PASSING = frozenset(
 )
 """Failures that another model or a later attempt may avoid.
 
-A client sees one only after all models have failed.
+A client gets one of them only after all models have failed.
 """
 
 NOT_AGAIN = "x-should-retry"
@@ -103,7 +104,7 @@ class Refused(Exception):
         super().__init__(error.error_message)
         self.error = error
         self.status = status
-        self.code = code  # the protocol's own code, for an error kind without one
+        self.code = code  # an error code of the protocol, for errors without a kind
 
 
 LIMIT = "limit"
@@ -113,8 +114,8 @@ LIMIT = "limit"
 def status_of(error: Error, models: int = 1) -> int:
     """Return the HTTP status of a failure after all of `models` models have failed.
 
-    It is the provider's own status, because SDKs choose an exception by it. The exception is a
-    status by which the provider refuses the gateway's credentials.
+    It is the provider's own status, because SDKs choose an exception by it, unless the provider
+    refuses the gateway's credentials with this status.
     """
     if models > 1 and error.error_kind in PASSING and error.code != LIMIT:
         return 503
@@ -154,12 +155,11 @@ def _says_limits(name: str) -> bool:
 
 
 def for_clients(error: Error) -> Error:
-    """Rewrite a failure for clients.
+    """Rewrite a failure for clients, which must not see some of the details.
 
-    Clients must not see some of the details. If an upstream refuses the gateway's credentials, its
-    message concerns the operator, and may reveal the model behind a name. The address of an
-    unreachable upstream is private as well. After a shutdown, the library's message concerns only
-    the operator.
+    If an upstream refuses the gateway's credentials, its message is for the operator, and may
+    reveal the model behind a name. The address of an unreachable upstream is private as well. After
+    a shutdown, the library's message is useful only to the operator.
     """
     if error.code == STOPPED:
         told = replace(error, title="The gateway was stopped", resolution="Send the request again.")

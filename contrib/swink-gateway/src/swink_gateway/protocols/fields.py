@@ -59,24 +59,24 @@ class Fields:
         return value
 
     def text(self, name: str) -> str | None:
-        """Return a string."""
+        """Return a string; `None` if it is absent."""
         return self.take(name, str)
 
     def number(self, name: str) -> int | float | None:
-        """Return a number."""
+        """Return a number; `None` if it is absent."""
         return self.take(name, (int, float))
 
     def whole_number(self, name: str) -> int | None:
-        """Return a whole number, also if it is written as a float."""
+        """Return a whole number, even if it is written as a float; `None` if it is absent."""
         value = self.take(name, (int, float))
         return None if value is None else int(value)
 
     def flag(self, name: str) -> bool | None:
-        """Return a boolean."""
+        """Return a boolean; `None` if it is absent."""
         return self.take(name, bool)
 
     def data(self, name: str) -> Any:
-        """Return a field of any type, unchanged."""
+        """Return the value of a field of any type, unchanged."""
         self._taken.add(name)
         return self._data.get(name)
 
@@ -98,13 +98,13 @@ class Fields:
         return value
 
     def rest(self) -> dict[str, Any]:
-        """Take all fields that have not been read, unchanged."""
+        """Return all fields that have not been read, unchanged, and mark them as read."""
         left = {n: v for n, v in self._data.items() if n not in self._taken and v is not None}
         self._taken.update(left)
         return left
 
     def all(self) -> dict[str, Any]:
-        """Take the whole object, unchanged."""
+        """Return the whole object, unchanged, and mark all fields as read."""
         self._taken.update(self._data)
         return self._data
 

@@ -28,14 +28,14 @@ class Image(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Code that the vendor ran, or its output; `None` for what the block does not have."""
+    """Code that the vendor ran, or its output; `None` for what the block lacks."""
 
     code: str | None
     output: str | None
 
 
 def image_of(block: Extension | ExtensionBlock) -> Image | None:
-    """Return the image of a block; `None` if it holds none.
+    """Return the image in a block, or `None`.
 
     Sources: the API references of Gemini (`inlineData`), OpenAI's Responses
     (`image_generation_call`) and OpenRouter (`images` of a chat message).
@@ -60,7 +60,7 @@ def image_of(block: Extension | ExtensionBlock) -> Image | None:
 
 
 def run_of(block: Extension | ExtensionBlock) -> Run | None:
-    """Return the code of a block, or the output of code; `None` if it holds neither.
+    """Return the code in a block, or the output of code; `None` for other blocks.
 
     Sources: the API references of Gemini (`executableCode`, `codeExecutionResult`), OpenAI's
     Responses (`code_interpreter_call`) and Anthropic's Messages (`server_tool_use`).

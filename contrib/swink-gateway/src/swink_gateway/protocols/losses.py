@@ -1,10 +1,10 @@
-"""Losses of each client protocol: parts of an answer that it cannot represent, with reasons.
+"""The losses of each client protocol: parts of an answer that it cannot represent, with reasons.
 
 A conversion from protocol A to protocol B loses a part of an answer if A has it and B has no field
-for it. All data of swink's own vocabulary passes between any two protocols, so the losses from A to
-B are the rows of B that A could express. A row names the type of B's published schema, or the
-field, that lacks room, by its name in the vendor's SDK. Sealed data is not lost: it returns with
-the client's next request.
+for it. Everything that swink models passes between any two protocols, so the losses from A to B are
+the rows of B that A could express. A row names the type or field of B's published schema that has
+no place for the part, by its name in the vendor's SDK. Sealed data (see `sealing`) is not lost: it
+returns with the client's next request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class Loss(NamedTuple):
-    """A part of an answer that a protocol cannot represent, and the schema type that lacks it."""
+    """A part of an answer that a protocol cannot represent, and the type in its schema."""
 
     what: str
     section: str

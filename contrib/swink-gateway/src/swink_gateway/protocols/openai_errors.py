@@ -33,10 +33,10 @@ def _words(kind: Kind, status: int) -> Words:
 
 
 _CODES = frozenset({"content_filter", "content_policy_violation"})
-"""Codes of one kind that clients distinguish: the vendor's own code is kept."""
+"""Codes that clients distinguish: the vendor's own code is kept instead of that of the kind."""
 
 _WORDS = {kind: _words(kind, status) for kind, status in STATUSES.items()}
-"""The type and code of a failure."""
+"""The type and code for each kind of failure."""
 
 _WRONG: Words = ("invalid_request_error", "invalid_prompt")
 
@@ -65,7 +65,7 @@ def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
     if error.retry_after is not None and error.error_kind is Kind.THROTTLED:
         text += "" if text.endswith((".", "!", "?")) else "."
         wait = ceil(10 * error.retry_after) / 10
-        text += f" Please try again in {wait:g}s."  # Codex reads this, and waits
+        text += f" Please try again in {wait:g}s."  # Codex parses this text, and waits
     data: dict[str, Any] = {"message": text, "type": kind, "param": None, "code": code}
     if error.retry_after is not None:
         data["retry_after"] = error.retry_after

@@ -1,10 +1,10 @@
-"""Sealing of opaque provider data in the one opaque field of a client's protocol.
+"""Sealing: storing opaque provider data in the one opaque field of a client's protocol.
 
 Signatures, encrypted reasoning and other opaque data belong to one provider. A client that uses
 another vendor's protocol can store them only in one string: `signature`, `encrypted_content` or
 `thoughtSignature`. `seal` writes the provider and the data into such a string; `unsealed` reads it
 when the client sends it back. A string that was not sealed belongs to the protocol itself: it came
-from a provider with the same protocol.
+from a provider with the same protocol. Sealing is an encoding, not encryption.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def seal(provider: str, **data: Any) -> str:
 
 
 def unsealed(text: str | None) -> Sealed | None:
-    """Return the data that `seal` was given; `None` for any other string.
+    """Return the data that `seal` put into a string; `None` for any other string.
 
-    Raises BadRequest for data that would take too much memory, which no provider sent.
+    Raises BadRequest for data that would take too much memory; no provider sends such data.
     """
     if text is None or not text.startswith(_MARK):
         return None
@@ -91,16 +91,16 @@ class Numbers:
 def seal_beside(
     provider: str, key: Key, metadata: Mapping[str, Any], is_wordless: bool = False
 ) -> str:
-    """Seal the metadata of a call or a text, for an item next to it.
+    """Return the sealed metadata of a call or a text, for an item next to it.
 
-    `is_wordless`: the item replaces an empty text.
+    `is_wordless` means that the item replaces an empty text.
     """
     return seal(provider, of=key, metadata=metadata, wordless=is_wordless or None)
 
 
 def with_sealed(content: Sequence[Block], beside: Sequence[Sealed]) -> None:
     """Add the sealed metadata to the calls and texts of an answer."""
-    encode = msgspec.json.encode  # a client may send any value, also an unhashable one
+    encode = msgspec.json.encode  # a client may send any value, even an unhashable one
     held = {encode(one.data["of"]): one.data.get("metadata") for one in beside}
     numbers = Numbers()
     for block in content:

@@ -60,9 +60,9 @@ class Endpoint:
 
     `path` may have variable parts in aiohttp's syntax. `counts` names the response field for the
     estimated number of tokens, on a path that counts them; `None` on a path that calls a model.
-    `continues`: clients may continue from the id of an earlier answer, and may connect to the same
-    path over a WebSocket. `takes_settings`: `protocol` takes the names of settings that clients may
-    set.
+    `continues` means that clients may continue from the id of an earlier answer, and may connect to
+    the same path over a WebSocket. `takes_settings` means that `protocol` is called with the names
+    of settings that clients may set.
     """
 
     path: str
@@ -80,8 +80,8 @@ class Endpoint:
 class Setup:
     """The environment variables that point clients at the gateway, as the page at `/` shows them.
 
-    `address` and `key` are names of variables; `path` is appended to the gateway's URL.
-    `needs_key`: these clients do not start without a key. `example` is a command to try.
+    `address` and `key` are names of variables; `path` is appended to the gateway's URL. `needs_key`
+    means that these clients do not start without a key. `example` is a command to try.
     """
 
     clients: str
@@ -96,13 +96,12 @@ class Setup:
 class Row:
     """The facts about a protocol that code outside its package uses.
 
-    `schema` is where the vendor publishes the types that `losses` name. `lists` are paths of model
-    lists, each with the function that formats the rows of `listed_models`. `key_header` is the
-    header in which clients send their key, besides `Authorization`. The other fields list body
-    fields that map to no option of swink: `safe_fields` neither choose the model, nor refer to
-    stored data, nor change the price; `id_fields` refer to data that the vendor stores, at any
-    depth; `priced_fields` change the price. Keys with limited models or a budget may set no other
-    fields.
+    `schema` is the URL of the vendor's types that `losses` name. `lists` are paths of model lists,
+    each with the function that formats the rows of `listed_models`. `key_header` is the header in
+    which clients send their key, besides `Authorization`. The other fields list body fields that
+    map to no option of swink: `safe_fields` neither choose the model, nor refer to stored data, nor
+    change the price; `id_fields` refer to data that the vendor stores, at any depth;
+    `priced_fields` change the price. Keys with limited models or a budget may set no other fields.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """Names of tools in protocols with namespaces or free-text tools.
 
-A tool in a namespace is sent under one flat name, and its calls return under both names. A
-free-text tool is sent as a tool with a single argument, `input`, that holds the text.
+A tool in a namespace is sent to the provider under one flat name; its calls are sent to the client
+with namespace and name. A free-text tool is sent as a tool with a single argument, `input`, which
+contains the text.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ __all__ = ["FREE_TEXT", "Known", "flat_name", "free_text_schema"]
 JOINT = "__"
 
 FREE_TEXT = "custom_tool_call"
-"""The metadata of a call with free text."""
+"""The metadata type of a call with free text."""
 
 
 class Known(NamedTuple):
-    """A tool as the client names it; `namespace` is empty for a tool outside of namespaces."""
+    """A tool as the client names it; `namespace` is empty for a tool outside a namespace."""
 
     name: str
     namespace: str = ""

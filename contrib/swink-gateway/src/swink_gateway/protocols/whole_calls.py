@@ -1,4 +1,4 @@
-"""Tool calls for protocols that send them complete, never in pieces."""
+"""Collect tool calls for protocols that send them complete, never in pieces."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _Call:
 
 
 class WholeCalls:
-    """Assembles tool calls and returns them in the order in which they began.
+    """Collects tool calls and returns them in the order in which they began.
 
     A call with empty arguments may have been cut off before the first one. It is held back until
-    something follows it or the answer ends.
+    another event follows or the answer ends.
     """
 
     def __init__(self) -> None:

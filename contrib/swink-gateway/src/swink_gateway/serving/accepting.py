@@ -1,8 +1,8 @@
-"""Accepting from a socket that several workers share.
+"""Accept connections from a socket that several workers share.
 
-A worker accepts while it has room for another answer. A full worker leaves new connections to the
-others, and closes those on which clients keep themselves ready for a next request. Where no worker
-has room, or the others do not accept for a second, it accepts all the same, and refuses.
+A worker accepts connections while it has room for another answer. A full worker leaves new
+connections to the others, and closes connections without an active request. If no worker has room,
+or the others do not accept for a second, it accepts nevertheless, and refuses the request.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["SharedSite"]
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.1
-"""How often a full worker looks for connections that no other worker accepts."""
+"""How many seconds pass between two checks by a full worker for waiting connections."""
 
 MOST_DEFERRED = 10
-"""For how many of these looks a connection may wait for the others."""
+"""For how many of these checks a connection may wait for the other workers."""
 
 AT_A_TIME = 64
-"""Connections that a full worker accepts in one look."""
+"""The most connections that a full worker accepts in one check."""
 
 AGAIN_SECONDS = 1.0
-"""After a failure to accept, such as a lack of descriptors."""
+"""How many seconds to wait after a failure to accept, such as a lack of file descriptors."""
 
 
 class SharedSite(web.BaseSite):
-    """Serves the connections of a socket that listens; `room` says which workers have room."""
+    """Serves connections of a listening socket; `room` records which workers have room."""
 
     def __init__(
         self, connections: Connections, sock: socket.socket, room: Room, clock: Clock
@@ -69,10 +69,10 @@ class SharedSite(web.BaseSite):
         self._sock.close()
         await super().stop()
 
-    # -- room ----------------------------------------------------------------------------------
+    # -- capacity ------------------------------------------------------------------------------
 
     def _update(self) -> None:
-        """Accept, or leave it to others, as there is room."""
+        """Start or stop accepting, depending on whether there is room."""
         has_room = self._connections.has_room(len(self._connecting))
         if has_room == self._is_accepting:
             return
@@ -102,7 +102,7 @@ class SharedSite(web.BaseSite):
         self._cancel_timer = self._clock.call_at(self._clock.time() + seconds, self._look)
 
     def _look(self) -> None:
-        """Accept what no other worker does."""
+        """Accept connections that no other worker accepts."""
         self._update()
         if self._is_accepting:
             return
@@ -116,7 +116,7 @@ class SharedSite(web.BaseSite):
     # -- connections ---------------------------------------------------------------------------
 
     def _accept(self) -> bool:
-        """Accept a connection; tell whether there was one."""
+        """Accept a connection; return False if no connection is waiting."""
         try:
             connection, _ = self._sock.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -142,7 +142,7 @@ class SharedSite(web.BaseSite):
 
 
 def _is_waiting(sock: socket.socket) -> bool:
-    """Tell whether a connection waits to be accepted."""
+    """Return True if a connection waits to be accepted."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))

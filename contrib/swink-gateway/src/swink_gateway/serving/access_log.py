@@ -1,8 +1,9 @@
 """The access log: a line for each request with key, model, duration, tokens, cost and outcome.
 
-Each turn over a WebSocket has a line with the method `WEBSOCKET`, and its connection one at its
-end. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They contain the
-names of the key and the model, but no text of a prompt or an answer, and no credentials.
+Each request over a WebSocket has a line with the method `WEBSOCKET`; when the connection ends, it
+gets a line as well. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They
+contain the names of the key and the model, but no text of a prompt or an answer, and no
+credentials.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ ACCESS_LOGGER = "swink_gateway.access"
 log = logging.getLogger(ACCESS_LOGGER)
 
 WEBSOCKET = "WEBSOCKET"
-"""The method in the line of a turn over a WebSocket."""
+"""The method in the line of a request over a WebSocket."""
 
 STREAM = web.RequestKey("stream", EventStream)
-"""The request key for the call that was made for it, if any."""
+"""The request key under which the call for the request is stored, if there is one."""
 
 SENT = web.RequestKey("sent", int)
 """The request key for the status of a streamed answer whose end was sent.
@@ -79,7 +80,7 @@ class AccessLog:
 
     @contextmanager
     def line(self, request: web.Request, method: str) -> Iterator[LogLine]:
-        """Write the line of a request, or of a turn over a WebSocket, at the end of the block."""
+        """Write the line of a request, HTTP or WebSocket, at the end of the block."""
         began, at, line = self.clock(), self.now(), LogLine()
         try:
             yield line

@@ -41,7 +41,7 @@ def respond(reply: Reply) -> web.Response:
 
 
 class OneAnswer:
-    """One answer in progress."""
+    """An answer that is being sent."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class OneAnswer:
         return line.response
 
     async def whole(self) -> web.Response:
-        """Return the complete answer after the call has ended."""
+        """Return the complete answer, after the call has ended."""
         stream = self._begun.stream
         terminal: Any = None
         async for batch in stream.batches():
@@ -120,7 +120,7 @@ class OneAnswer:
         self._notices += [event.detail for event in batch if isinstance(event, Notice)]
 
     def _headers(self, stream: EventStream) -> dict[str, str]:
-        """Return the headers with the facts known before the first byte of the answer."""
+        """Return the headers with the facts that are known before the first byte of the answer."""
         headers = {"x-swink-model": str(stream.call.model)}
         headers |= passed_on(stream.call.attempt.response)
         if request_id := stream.call.request_id:

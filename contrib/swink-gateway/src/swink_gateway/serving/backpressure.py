@@ -41,7 +41,7 @@ class _Joined:
         self.size = len(delta.delta)
 
     def of(self, other: Delta) -> bool:
-        """Tell whether a delta belongs to the same block."""
+        """Return True if a delta belongs to the same block."""
         return type(other) is self._kind and other.content_index == self._index
 
     def add(self, other: Delta) -> bool:
@@ -58,7 +58,7 @@ class _Joined:
 
 
 class Outbox:
-    """The queue for one client; `on_full` is called when an event finds it full."""
+    """The queue for one client; `on_full` is called when an event does not fit."""
 
     def __init__(self, on_full: Callable[[], None], most: int = MOST_QUEUED) -> None:
         self._waiting: deque[Any] = deque()
@@ -68,7 +68,7 @@ class Outbox:
         self._closed = False
 
     async def put(self, event: AssistantMessageEvent) -> None:
-        """Queue an event, merge it into one of the same block, or wait for room."""
+        """Queue an event, merge it into a queued delta of the same block, or wait for room."""
         if len(self._waiting) >= self._most:
             if isinstance(event, _DELTAS) and self._join(event):
                 return
@@ -79,7 +79,7 @@ class Outbox:
         self._changed.set()
 
     def close(self) -> None:
-        """Make `take` return nothing once the queue is empty."""
+        """Make `take` return an empty sequence once the queue is empty."""
         self._closed = True
         self._changed.set()
 
@@ -117,7 +117,7 @@ async def read_ahead(
     heard: Callable[[Sequence[AssistantMessageEvent]], None],
     on_full: Callable[[], None],
 ) -> AsyncIterator[Sequence[AssistantMessageEvent]]:
-    """Yield batches of an upstream while earlier ones are processed.
+    """Yield batches of an upstream, reading the next ones while earlier ones are processed.
 
     `heard` is called with each batch as it arrives.
     """

@@ -26,15 +26,16 @@ T = TypeVar("T")
 
 
 def size_of(request: web.Request) -> int:
-    """Return the size of a body in bytes: its Content-Length, or else the bytes received so far."""
+    """Return the size of a body in bytes: the Content-Length, or else the bytes received so far."""
     length = request.content_length
     return request.content.total_bytes if length is None else min(length, MOST_BODY_BYTES)
 
 
 async def receive_body(request: web.Request, hold: Callable[[int], None]) -> bytes:
-    """Receive a complete body; call `hold` with the memory in bytes that it takes as it grows.
+    """Receive a complete body, and reserve memory while it arrives.
 
-    The last call has the memory of the parsed body. Raises Refused for a body that is too large.
+    `hold` is called with the bytes of memory that it takes so far, the last time with those of the
+    parsed body. Raises Refused for a body that is too large.
     """
     body = bytearray()
     while piece := await request.content.readany():
@@ -49,14 +50,14 @@ async def receive_body(request: web.Request, hold: Callable[[int], None]) -> byt
 
 
 async def memory_needed(body: bytes) -> int:
-    """Return the memory in bytes that a body takes until it is answered."""
+    """Return the bytes of memory that a body takes until it is answered."""
     if len(body) > LARGE_BODY_BYTES:
         return await asyncio.to_thread(memory_of, body)
     return memory_of(body)
 
 
 async def within(read: Callable[[], T], size: int) -> T:
-    """Call `read`, which parses `size` bytes. Raises Refused for an invalid body.
+    """Call `read`, which parses `size` bytes, and return its result. Raises Refused.
 
     A large body is parsed in a thread, so that it does not block other clients.
     """

@@ -1,6 +1,6 @@
 """Handle one client request: read it, call a provider, and send the answer.
 
-Each answer occupies one of a limited number of slots, taken before the body is read. An upstream
+The number of concurrent answers is limited; a slot is taken before the body is read. An upstream
 failure is reported in the client's protocol: inside the stream for a streaming request, otherwise
 as an HTTP status.
 """
@@ -84,7 +84,7 @@ ESTIMATED = "x-swink-estimated"
 """The response header that names estimated values."""
 
 COME_AGAIN_SECONDS = 1.0
-"""The Retry-After in seconds without a free slot; short, because answers end all the time."""
+"""The Retry-After in seconds if all slots are taken; short, because answers end all the time."""
 
 STORE_SECONDS = 5.0
 """The Retry-After in seconds if the limits of a key cannot be checked."""
@@ -166,14 +166,14 @@ class Calls:
             await self._ended.wait()
 
     async def end_all(self) -> None:
-        """Make all answers in progress fail, with errors in their protocols."""
+        """End all answers in progress with errors in their protocols."""
         for stream in [*self._streams]:
             await stream.aclose()
 
     async def answer(
         self, request: web.Request, protocol: ClientProtocol, go_on: Answering | None = None
     ) -> web.StreamResponse:
-        """Answer an authorized request; `go_on` replaces the default handling."""
+        """Answer an authorized request; `go_on` replaces the usual handling of a parsed request."""
         try:
             with self.place(size_of(request)) as hold:
                 asked = await self.read_request(request, protocol, hold)
@@ -187,9 +187,10 @@ class Calls:
 
     @contextmanager
     def place(self, size: int) -> Iterator[Holding]:
-        """Hold a slot for a request of `size` bytes, and yield a function to reserve more memory.
+        """Take a slot for a request of `size` bytes, and yield a function that reserves memory.
 
-        Raises Refused if no slot is free, or active requests take too much memory.
+        The slot is free again at the end of the block. Raises Refused if no slot is free, or if
+        active requests take too much memory.
         """
         counters, most, held = self.counters, affordable_streams(self.limits.streams), 0
 
@@ -210,9 +211,9 @@ class Calls:
             self._ended.set()
 
     def hold(self, held: int, memory: int) -> int:
-        """Hold `memory` bytes for a request in place of those `held`, and return it.
+        """Reserve `memory` bytes for a request instead of the `held` bytes, and return `memory`.
 
-        Raises Refused where the request, or all requests together, would take too much.
+        Raises Refused if the request, or all requests together, would take too much.
         """
         if memory > self.limits.memory:
             raise _too_much(memory, self.limits.memory)
@@ -225,7 +226,7 @@ class Calls:
 
     @contextmanager
     def holding(self, memory: int) -> Iterator[None]:
-        """Hold `memory` bytes in the block. Raises Refused where that is too much."""
+        """Reserve `memory` bytes for the block. Raises Refused if that is too much."""
         held = self.hold(0, memory)
         try:
             yield
@@ -271,7 +272,7 @@ class Calls:
     async def begun(
         self, protocol: ClientProtocol, asked: Asked, owner: str
     ) -> AsyncIterator[UpstreamCall]:
-        """Hold a call that is charged to the owner of a key.
+        """Start a call that is charged to the owner of a key, and end it with the block.
 
         Raises Refused for an invalid call.
         """
@@ -315,7 +316,7 @@ class Calls:
                     await claims.made()
 
     async def check_ids(self, asked: Asked, key: Key, owner: str) -> None:
-        """Refuse a request with ids that belong to another key. Raises Refused."""
+        """Raise Refused for a request with ids that belong to another key."""
         if asked.memory > MUCH_MEMORY_BYTES:
             named = await asyncio.to_thread(ids_in_request, asked)
         else:
@@ -332,7 +333,7 @@ class Calls:
         for one, options in chain:
             spoken = self._spoken.by(one, asked, protocol.wire_format, options)
             if wire_formats.setdefault(one.provider, spoken) != spoken:
-                wire_formats[one.provider] = ""  # sealed data suits both
+                wire_formats[one.provider] = ""  # sealed data is valid for both
         first = chain[0][0].provider
         own = self._spoken.is_own(first, protocol.wire_format)
         found = addressed(asked, protocol.wire_format, first, wire_formats[first], own)
@@ -355,9 +356,10 @@ class Calls:
     def _inheriting(
         self, models: Sequence[Model], options: dict[str, Any], asked: Asked
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Split the options of a proxy into the client's, which targets carry, and the call's.
+        """Split the options of a swink client into options of the targets and of the call.
 
-        The call's `extra` overrides the client's, as without a proxy.
+        A proxy's client-level options are set on the targets, so that the call's `extra` overrides
+        them, as without a proxy.
         """
         inherited = {name: options[name] for name in asked.inherited if name in options}
         own = {name: value for name, value in options.items() if name not in inherited}
@@ -371,7 +373,7 @@ class Calls:
         return targets, {**own, "extra": asked.extra}
 
     def _idle(self, protocol: ClientProtocol, asked: Asked, owner: str) -> web.Response:
-        """Answer a request that wants no output; its model must be valid."""
+        """Answer a request that asks for no output; the model must be valid nevertheless."""
         with refusing():
             self.routing.routed(asked, owner)
         nothing = AssistantMessage([], model=asked.model)
@@ -403,7 +405,7 @@ class Calls:
 
         Raises Refused if it takes too long or is too large.
         """
-        if request.content.is_eof():  # the body is complete
+        if request.content.is_eof():  # the whole body has arrived
             return await receive_body(request, hold)
         try:
             async with time_limit(self.limits.clock, self.limits.patience):
@@ -413,5 +415,5 @@ class Calls:
             raise Refused(of_bad_request(why), 408) from error
 
     def new_id(self) -> str:
-        """Return an id for an answer without a provider's call."""
+        """Return a new id for an answer that is given without a provider."""
         return token_hex(6)

@@ -34,7 +34,7 @@ LOOKS = 4
 """The number of checks per idle timeout."""
 
 NEW_SECONDS = 10.0
-"""For which a new connection counts as one with a request."""
+"""How many seconds a new connection counts as busy, because a request is expected soon."""
 
 BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\n"
@@ -46,8 +46,9 @@ class Connections(web.AppRunner):
     """An `AppRunner` whose server limits the number and the idle time of connections.
 
     `answering` marks a connection as busy; `counters` count closed and refused connections.
-    `_silent` holds the idle connections, the oldest first, with the unread size of an answer and
-    the start of the idle time. `changed` is called when a request comes or has its answer.
+    `_silent` contains the idle connections, the oldest first, with the unsent bytes of an answer
+    and the start of the idle time. `changed` is called when a request arrives or its answer has
+    been sent.
     """
 
     __slots__ = ("_busy", "_cancel_timer", "_counters", "_limits", "_new", "_silent", "changed")
@@ -99,13 +100,13 @@ class Connections(web.AppRunner):
     # -- number ------------------------------------------------------------------------------------
 
     def expect_request(self, transport: asyncio.BaseTransport) -> None:
-        """Count a new connection as one with a request, which comes soon."""
+        """Count a new connection as busy, because a request is expected soon."""
         self._new[transport] = self._limits.clock.time()
 
     def has_room(self, connecting: int) -> bool:
-        """Tell whether there is a place for the answer to one more connection.
+        """Return True if one more connection could be answered.
 
-        `connecting` are accepted connections that are not set up yet.
+        `connecting` is the number of accepted connections that are not set up yet.
         """
         most = affordable_streams(self._limits.streams)
         if connecting + len(self._busy) + len(self._new) >= most:
@@ -116,7 +117,7 @@ class Connections(web.AppRunner):
         return connecting + len(self._busy) + len(self._new) < most
 
     def close_idle(self) -> None:
-        """Close the connections that clients keep for a next request."""
+        """Close the connections that clients keep open for a next request."""
         for transport in list(self._silent):
             if transport not in self._busy and not transport.get_write_buffer_size():
                 transport.close()
@@ -176,7 +177,7 @@ class Connections(web.AppRunner):
 
 
 def _is_gone(transport: asyncio.Transport) -> bool:
-    """Tell whether a connection is closed; one that is closing may still have unsent data."""
+    """Return True if a connection is closed; one that is closing may still have unsent data."""
     return transport.is_closing() and not transport.get_write_buffer_size()
 
 

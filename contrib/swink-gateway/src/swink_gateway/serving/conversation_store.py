@@ -1,4 +1,4 @@
-"""Answers that clients continue, or read again, by their ids."""
+"""Stored answers, which clients continue or read again by their ids."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from swink_core import Message
 __all__ = ["MOST_KEPT", "MOST_KEPT_BYTES", "ConversationStore", "Kept", "Owner"]
 
 MOST_KEPT = 1000
-"""The newest answers that are kept."""
+"""The most answers that are stored; the oldest are dropped."""
 
 MOST_KEPT_BYTES = 64 * 1024 * 1024
-"""The memory of all kept conversations. A part that two of them share counts twice."""
+"""The most memory that all stored conversations may take, in bytes.
+
+A part that two conversations share counts twice.
+"""
 
 Owner = object
-"""A connection, or the owner of a key; answers are found by their owner alone."""
+"""A connection, or the owner of a key; only the owner of an answer can find it."""
 
 
 @define(frozen=True)
 class Kept:
-    """An answer: the messages up to it, it included, their `size` as text and in memory, in bytes.
+    """A stored answer: the messages up to and including it, and their size as text and in memory.
 
-    `response` is the answer in the client's protocol and `items` its input; both are `None` for
-    answers over WebSockets.
+    Sizes are in bytes. `response` is the answer in the client's protocol and `items` its input;
+    both are `None` for answers over WebSockets.
     """
 
     messages: Sequence[Message] = field(repr=False)
@@ -38,10 +41,10 @@ class Kept:
 
 
 class ConversationStore:
-    """Answers by owner and id, bounded in number and size.
+    """Stored answers by owner and id, limited in number and size.
 
-    Over a bound, the owner that takes most loses the answers that it has used longest ago. So an
-    owner with little notices nothing of others.
+    If a limit is exceeded, the owner that uses most of it loses its least recently used answers. So
+    an owner with few answers is not affected by others.
     """
 
     def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:
@@ -52,7 +55,7 @@ class ConversationStore:
         self._held: dict[Owner, OrderedDict[str, Kept]] = {}
 
     def keep(self, id: str, kept: Kept, owner: Owner = None) -> None:
-        """Keep an answer."""
+        """Store an answer."""
         self.delete(id, owner)
         self._held.setdefault(owner, OrderedDict())[id] = kept
         self._bytes[owner] += kept.memory
@@ -63,7 +66,7 @@ class ConversationStore:
             self._drop_oldest(max(self._bytes, key=self._bytes.__getitem__))
 
     def find(self, id: str, owner: Owner = None) -> Kept | None:
-        """Return an answer; `None` where it is not kept."""
+        """Return a stored answer, or `None`."""
         held = self._held.get(owner)
         if held is None or id not in held:
             return None
@@ -71,7 +74,7 @@ class ConversationStore:
         return held[id]
 
     def delete(self, id: str, owner: Owner = None) -> bool:
-        """Forget an answer; tell whether it was kept."""
+        """Delete an answer; return True if it was stored."""
         held = self._held.get(owner)
         if held is None or id not in held:
             return False
@@ -82,7 +85,7 @@ class ConversationStore:
         return True
 
     def delete_all_of(self, id: str, owner: Owner = None) -> bool:
-        """Forget an answer under all its ids; tell whether it was kept."""
+        """Delete an answer under all its ids; return True if it was stored."""
         held = self._held.get(owner)
         if held is None or id not in held:
             return False
@@ -92,7 +95,7 @@ class ConversationStore:
         return True
 
     def forget(self, owner: Owner) -> None:
-        """Forget all answers of an owner."""
+        """Delete all answers of an owner."""
         for id in [*self._held.get(owner, ())]:
             self.delete(id, owner)
 

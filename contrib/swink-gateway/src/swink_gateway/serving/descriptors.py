@@ -1,9 +1,4 @@
-"""File descriptors: enough for the concurrent answers, plus a reserve.
-
-An answer in progress needs one connection to its client and one to its provider. If a process may
-open fewer files, the number of concurrent answers is reduced: a process without free descriptors
-can neither accept connections nor open files.
-"""
+"""File descriptors: reserve enough of them for the concurrent answers."""
 
 from __future__ import annotations
 
@@ -21,11 +16,11 @@ resource: Any = import_module("resource") if find_spec("resource") else None
 PER_STREAM = 2
 
 RESERVED = 64
-"""The reserve for files, the store and libraries."""
+"""The number of descriptors that are reserved for files, the store and libraries."""
 
 
 def _limit() -> int | None:
-    """Return the descriptor limit of this process; `None` without one."""
+    """Return the descriptor limit of this process; `None` without a limit."""
     if resource is None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -33,13 +28,13 @@ def _limit() -> int | None:
 
 
 def affordable_streams(streams: int) -> int:
-    """Reduce a number of concurrent answers to those for which there are descriptors."""
+    """Return for how many concurrent answers there are descriptors, at most `streams`."""
     limit = _limit()
     return streams if limit is None else max(1, min(streams, (limit - RESERVED) // PER_STREAM))
 
 
 def descriptors_left(connections: int, streams: int) -> bool:
-    """Tell whether one more connection leaves the reserve, with those of clients and answers."""
+    """Return True if one more connection leaves enough descriptors for answers and the reserve."""
     limit = _limit()
     return limit is None or connections + streams < limit - RESERVED
 

@@ -1,9 +1,9 @@
-"""Pass embeddings on to a vendor that speaks the client's protocol.
+"""Pass embedding requests on to a vendor that uses the client's protocol.
 
-The body goes to the first model of a name, with the vendor's id for the model and the gateway's
-credentials; the vendor's answer comes back unchanged, except that credentials are removed from
-errors. Nothing is counted, checked by guards or repeated, so keys with a budget or a rate, and
-requests that a guard has to check, are refused.
+The body is sent to the first model of a name, with the vendor's id for the model and the gateway's
+credentials; the vendor's response is returned unchanged, except that credentials are removed from
+errors. Embeddings are not counted, not checked by guards and not retried. Therefore requests of
+keys with a budget or a rate limit, and requests that a guard would have to check, are refused.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = ["PATHS", "Embeddings"]
 log = logging.getLogger(__name__)
 
 SECONDS = 120.0
-"""For which a vendor may take to answer."""
+"""How many seconds a vendor may take to respond."""
 
 MOST_BYTES = 256 * 1024 * 1024
-"""Of a vendor's answer: 2,048 texts of 3,072 numbers have about 150 MB."""
+"""The size limit of a vendor's response: 2,048 texts of 3,072 numbers take about 150 MB."""
 
 MOST_ERROR_BYTES = 64 * 1024
-"""Of a vendor's error."""
+"""The size limit of a vendor's error response."""
 
 _AUTH = (401, 403, 407)
 
@@ -54,14 +54,19 @@ _FIELDS = frozenset(
         "outputDimensionality", "prompt", "requests", "taskType", "title", "truncate", "user",
     )
 )  # fmt: skip
-"""The fields of requests for embeddings at OpenAI, Google and Ollama; keys with limited models may
-set no other."""
+"""The request fields of embeddings at OpenAI, Google and Ollama.
+
+Keys with limited models may set no others.
+"""
 
 
 @define(frozen=True)
 class _Form:
-    """A protocol's embeddings: the wire formats of vendors that have them, and how the address of
-    their answers becomes that of embeddings."""
+    """The embeddings of a protocol.
+
+    It has the wire formats of vendors that support them, and the change of the URL for answers to
+    the URL for embeddings.
+    """
 
     path: str
     protocol: ClientProtocol
@@ -93,7 +98,7 @@ _FORMS = (
 
 
 PATHS = tuple(form.path for form in _FORMS)
-"""The paths of embeddings, as aiohttp writes them."""
+"""The paths of embeddings, in aiohttp's notation."""
 
 
 class Embeddings:
@@ -137,7 +142,7 @@ class Embeddings:
             raise _failure(StreamErrorKind.TIMEOUT, why) from late
 
     async def _target(self, form: _Form, name: str, body: Mapping[str, Any], owner: str) -> Target:
-        """Return the first model of a name.
+        """Return the target for the first model of a name.
 
         Raises Refused for a model of another protocol, and for a request that the key may not make.
         """
@@ -172,7 +177,7 @@ class Embeddings:
     def _request(
         self, form: _Form, target: Target, body: Mapping[str, Any], found: Mapping[str, str]
     ) -> HTTPRequest:
-        """Make the request to a vendor, with the gateway's credentials. Raises Refused."""
+        """Return the request for a vendor, with the gateway's credentials. Raises Refused."""
         model, options = target.model, target.options
         provider = _provider(self._calls.client, model.provider)
         try:
@@ -197,7 +202,7 @@ def _is_metered(key: Key) -> bool:
 
 
 def _provider(client: Client, name: str) -> HTTPProvider:
-    """Return the plugin of a provider. Raises Refused for one that sends no HTTP requests."""
+    """Return the plugin of a provider. Raises Refused for a provider that does not use HTTP."""
     provider: Any = client.host.bind(name).provider
     if not isinstance(provider, HTTPProvider):
         raise _unserved(name, name)
@@ -205,7 +210,7 @@ def _provider(client: Client, name: str) -> HTTPProvider:
 
 
 def _named(body: Mapping[str, Any], id: str) -> dict[str, Any]:
-    """Name the vendor's model in a body wherever the client names one."""
+    """Insert the vendor's id of the model into a body wherever the client names the model."""
     named = {**body, "model": id} if "model" in body else {**body}
     if str(body.get("model", "")).startswith("models/"):
         named["model"] = f"models/{id}"

@@ -1,8 +1,8 @@
-"""A live feed shared by all workers: each of them delivers the calls of all.
+"""A live feed of calls that all workers share: each of them delivers the records of all.
 
 Each worker has a socket in a shared folder, and sends its records to the sockets of the others,
-which add them to their own buffers. A record that does not fit into a full socket is dropped there.
-A dead worker's socket is removed at the next send.
+which add them to their own buffers. If a socket is full, the record is dropped there. A dead
+worker's socket is removed at the next send.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_BYTES = 64 * 1024
 
 
 class SharedFeed(Feed):
-    """A feed in `folder`; it is shared between `join` and `leave`, and otherwise local."""
+    """A feed in `folder`. It is shared between `join` and `leave`, and local otherwise."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class SharedFeed(Feed):
             self._path.unlink(missing_ok=True)
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
-        """Add a record here and, if their sockets have room, at the other workers."""
+        """Add a record to this worker's feed and send it to the others."""
         super().publish(name, data)
         if self._socket is None:
             return

@@ -1,7 +1,7 @@
 """Keep-alives for clients while the upstream sends nothing.
 
 A client, or a proxy in between, treats a silent connection as dead. The encoder of each protocol
-defines the bytes (`Encoder.alive`).
+returns the bytes to send (`Encoder.alive`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from swink_core.providers import Clock
 __all__ = ["SILENT_SECONDS", "KeepAlive"]
 
 SILENT_SECONDS = 10.0
-"""The time without output after which a client gets a keep-alive."""
+"""The seconds without output after which a client gets a keep-alive."""
 
 
 class KeepAlive:
-    """Calls `beat` after every `SILENT_SECONDS` without output, while it is entered.
+    """Calls `beat` after every `SILENT_SECONDS` without output, while its context is active.
 
-    The first beat comes after `first` seconds of silence. A single timer checks the time of the
+    The first call comes after `first` seconds without output. A single timer checks the time of the
     last `touch`, so that `touch` only reads the clock.
     """
 
@@ -45,11 +45,11 @@ class KeepAlive:
 
     @property
     def is_beating(self) -> bool:
-        """Whether a beat is in progress."""
+        """Whether a call of `beat` is in progress."""
         return self._beating is not None and not self._beating.done()
 
     async def beaten(self) -> None:
-        """Wait for the end of a beat."""
+        """Wait for the end of a call of `beat` in progress."""
         if self._beating is not None:
             await asyncio.wait([self._beating])
 

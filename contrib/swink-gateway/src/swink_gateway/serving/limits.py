@@ -26,18 +26,25 @@ PATIENCE_SECONDS = 60.0
 MOST_STREAMS = 512
 
 MEMORY_BYTES = 256 * 1024 * 1024
-"""Half of a container's 512 MiB: the rest is for the program, streams and stored conversations."""
+"""The default limit for the memory of requests, in bytes.
+
+It is half of a container with 512 MiB: the rest is for the program, streams and stored
+conversations.
+"""
 
 SILENT_CONNECTION_SECONDS = 100.0
-"""Longer than clients keep idle connections: they close them after 90 s or less."""
+"""The default limit for idle connections, in seconds.
+
+It is longer than clients keep idle connections, which is 90 s or less.
+"""
 
 
 @define(frozen=True)
 class Limits:
     """Limits on the connections, streams and time of clients.
 
-    `patience` is how many seconds a client may read nothing, and within how many its body must
-    arrive. `streams` is the number of concurrent answers. `coalesce` keeps reading from an upstream
+    `patience` is how many seconds a client may go without reading, and how many it may take to send
+    a body. `streams` is the number of concurrent answers. `coalesce` keeps reading from an upstream
     while its client reads slowly. `memory` is how many bytes all active requests may take together,
     estimated from their bodies. `connections` is the approximate number of open connections (twice
     the streams: clients keep some for their next request). `silence` is how many seconds a
@@ -62,7 +69,7 @@ EARLIER = 0.95
 
 
 SHORT_SILENCE_SECONDS = 30.0
-"""A shorter silence of a stream does not show that its provider fails."""
+"""A stream that sends nothing for fewer seconds than this does not mean that its provider fails."""
 
 
 def stated_patience(headers: Mapping[str, str]) -> float | None:
@@ -76,11 +83,11 @@ def stated_patience(headers: Mapping[str, str]) -> float | None:
 
 
 def timeouts_within(patience: float, is_whole: bool) -> Timeouts:
-    """Return time limits that end a call before its client gives up, which waits `patience`
-    seconds.
+    """Return time limits that end a call before its client gives up.
 
-    A client without streaming waits for the complete answer. Keep-alives keep a streaming client
-    waiting, so the gateway ends the call after the provider has been silent for that long.
+    The client waits `patience` seconds. A client without streaming waits for the complete answer.
+    Keep-alives keep a streaming client waiting, so the gateway ends the call after the provider has
+    been silent for that long.
     """
     usual: Timeouts = Timeouts()
     most = EARLIER * patience

@@ -4,8 +4,8 @@
     async with swink.Client(plugins=monitor.plugins) as client:
         async with Gateway(client, monitor=monitor) as gateway: ...
 
-With `PROMETHEUS_MULTIPROC_DIR`, as prometheus_client has it, the processes that share the folder
-count together, and each of them tells the sum; so it is with the feed.
+If `PROMETHEUS_MULTIPROC_DIR` is set (a variable of prometheus_client), the processes that share
+this folder report the sums of their metrics, and share the feed.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ __all__ = ["CONTENT_TYPE", "Monitor"]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 MOST_UNLISTED = 5
-"""The limit for unlisted model names in metrics, per provider: clients make names up."""
+"""The most unlisted models per provider with separate metrics: clients may invent names."""
 
 MOST_PAIRS = 1000
-"""The limit for pairs of a key and a model in metrics; further models count as `other`."""
+"""The most pairs of a key and a model with separate metrics; further models count as `other`."""
 
 OTHER = "other"
 
@@ -109,7 +109,10 @@ class Monitor:
 
 
 class _Counted(Counter[str]):
-    """Counters by name, also exported as metrics: names in `_total` are counters, others gauges."""
+    """Counters by name, also exported as metrics.
+
+    Names that end in `_total` become counters, others gauges.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__()
@@ -201,7 +204,7 @@ def _of_circuits(circuits: Iterable[OpenCircuit]) -> Metric:
         labels=("model", "kind"),
     )
     latest: dict[tuple[str, str], float] = {}
-    for one in circuits:  # a model has a circuit for each of its accounts
+    for one in circuits:  # a model has one circuit per account
         end = one.until.timestamp()
         latest[one.model, one.kind] = max(end, latest.get((one.model, one.kind), end))
     for labels, end in latest.items():

@@ -1,4 +1,4 @@
-"""The routes that list and describe models, and embed, in the formats of all protocols."""
+"""The routes that list models, describe them and create embeddings, in all protocols' formats."""
 
 from __future__ import annotations
 

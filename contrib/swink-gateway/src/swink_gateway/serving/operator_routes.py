@@ -1,4 +1,4 @@
-"""Routes for operators: metrics, feed, audit of the ledger; for all owners of keys, spending."""
+"""Routes for operators (metrics, feed, audit of the ledger) and for spending reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OperatorRoutes:
             self._monitor.belong_to(app)
 
     async def _spending(self, request: web.Request) -> web.Response:
-        """Answer with the spending of the owner of a key; for an operator, of all."""
+        """Respond with the spending of the owner of a key; for an operator, with that of all."""
         owner, keys = request[OWNER], self._calls.routing.config.keys
         asked = [*keys] if self._is_operator(owner) else [owner]
         rows: list[dict[str, Any]] = []
@@ -51,9 +51,9 @@ class OperatorRoutes:
         return web.json_response({"object": "list", "data": rows})
 
     async def _report(self, request: web.Request) -> web.Response:
-        """Answer with sums or rows of the ledger: the owner's own, for an operator those of all.
+        """Respond with sums or rows of the ledger: the owner's own, or all for an operator.
 
-        The query has `by`, `since`, `until`, the filters, `rows` (for the rows) and `format`.
+        The query has `by`, `since`, `until`, the filters, `rows` (to list rows) and `format`.
         """
         asked, owner = request.query, request[OWNER]
         try:
@@ -71,7 +71,7 @@ class OperatorRoutes:
         return web.json_response({"object": "list", "data": rows})
 
     async def _audit(self, request: web.Request) -> web.Response:
-        """Report differences between the ledger and the budgets, and unsettled attempts."""
+        """Respond with the differences between ledger and budgets, and the unsettled attempts."""
         self._check_operator(request)
         keys = [*self._calls.routing.config.keys]
         found = await audited(self._calls.ledger, keys, time.time())
@@ -115,4 +115,4 @@ _ROW = (
 )  # fmt: skip
 
 _DOLLARS = ("dollars_today", "dollars_this_month")
-"""Decimal places of amounts: sums of fractions have rounding noise, and `-0.0` becomes 0."""
+"""Amounts that are rounded: sums of fractions have rounding errors, and `-0.0` becomes 0."""

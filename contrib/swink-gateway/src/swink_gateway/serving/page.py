@@ -20,7 +20,7 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Blocks content of other origins (W3C Content Security Policy Level 3)."""
+"""Blocks content from other origins (W3C Content Security Policy Level 3)."""
 
 
 def page(served: ServedModels) -> web.Response:

@@ -1,4 +1,4 @@
-"""The gateway's own refusals, in the error format of the API that a path belongs to."""
+"""The gateway's own error responses, in the format of the API that a path belongs to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\{(\w+):[^{}]*\}")
 _OF_GEMINI = re.compile(r"/v1beta/|/v1/models/[^:]+:\w+$")
 _OF_OLLAMA = re.compile(r"/api/")
 GOOGLES_WORDS = "API key not valid."
-"""The words of Google's API by which clients such as litellm know a refused key."""
+"""The text of Google's API by which clients such as litellm recognize a refused key."""
 
 _OF_OPENAI = re.compile(r"/v1/(chat|responses|embeddings)\b")
 
@@ -32,7 +32,7 @@ SERVED = ", ".join(_VARIABLE.sub(r"{\1}", path) for path in _PATHS)
 
 
 def refusal(status: int, why: str) -> web.Response:
-    """Return an error in a format whose message the SDKs of all protocols read."""
+    """Return an error response whose message the SDKs of all protocols can read."""
     kind = _TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     error = {"type": kind, "message": why, "code": status}
     return web.json_response({"type": "error", "error": error}, status=status)
@@ -41,7 +41,7 @@ def refusal(status: int, why: str) -> web.Response:
 def refused_key(path: str, why: str) -> web.Response:
     """Return the error for a wrong key, with the status of the path's API.
 
-    Google's status is 400. A header keeps Claude Code from retrying ten times.
+    Google uses the status 400. A header keeps Claude Code from retrying ten times.
     """
     headers = {NOT_AGAIN: "false"}
     error: Any
@@ -67,9 +67,14 @@ def refused_key(path: str, why: str) -> web.Response:
 
 
 def is_unserved(request: web.Request, error: web.HTTPException) -> bool:
-    """Tell whether the path does not exist; Gemini's paths have a method after a colon."""
+    """Return True if the path does not exist.
+
+    Gemini's paths have a method after a colon, and `/v1/responses/compact` looks like the id of a
+    response, which only takes other methods than POST.
+    """
     method = _OF_GEMINI.match(request.path) is not None and ":" in request.path
-    return error.status == NOT_FOUND or (error.status == 405 and method)
+    is_call = method or request.method == "POST"
+    return error.status == NOT_FOUND or (error.status == 405 and is_call)
 
 
 def unserved(request: web.Request) -> web.Response:

@@ -53,17 +53,15 @@ EXPECT_BROKEN = (
     "google-genai-sdk/", "langchain-anthropic/", "litellm/", "ollama-js/", "ollama-python/",
     "pydantic-ai/",
 )  # fmt: skip
-"""How `User-Agent` begins of clients that have an exception for a connection that breaks in the
-middle of an answer, or repeat such a request less often than one that an error in the stream ended.
-`make clients` plays both with each of them."""
+"""The `User-Agent` prefixes of clients that handle a broken connection better than an error.
 
-ENDED_EARLY = "the response ended before its end"
-"""The core's words for a body that breaks off. A body that is complete and lacks only what ends an
-answer has the same code, and other words: SDKs would take it for a whole answer."""
-
+These clients have an exception for a connection that breaks in the middle of an answer, or retry
+after it less often than after an error event in the stream. `make clients` tests both with each of
+them.
+"""
 
 NOTHING_YET = (TextStart(0), TextDelta(0, ""))
-"""An answer that began without words. Some SDKs repeat a request whose answer did not begin."""
+"""An answer that began without text. Some SDKs retry a request whose answer did not begin."""
 
 
 class Line:
@@ -86,8 +84,10 @@ class Line:
 
     @property
     def can_break_off(self) -> bool:
-        """Whether the client tells a closed connection from the end of an answer, and expects it
-        of a vendor's that breaks."""
+        """Whether the client recognizes a broken connection, and expects one if a vendor's breaks.
+
+        The connection must also distinguish a break from the end of the answer.
+        """
         return False
 
     async def break_off(self, data: bytes) -> None:
@@ -99,8 +99,8 @@ class Line:
     ) -> None:
         """Wait until the client has read, or disconnect it if it stops reading.
 
-        `size` is the number of bytes that `read` writes; for a small number, there is no time
-        limit.
+        `size` is the number of bytes that `read` writes; for a small number, the time is not
+        limited.
         """
         unread = 0 if transport is None else transport.get_write_buffer_size()
         if unread > MOST_UNREAD_BYTES:
@@ -160,7 +160,7 @@ class StreamRelay(Line):
     @property
     def can_break_off(self) -> bool:
         agent = self._request.headers.get("User-Agent", "")
-        # before HTTP/1.1, closing ends an answer
+        # before HTTP/1.1, closing the connection ends an answer
         return agent.startswith(EXPECT_BROKEN) and self._request.version >= HttpVersion11
 
     async def break_off(self, data: bytes) -> None:
@@ -198,10 +198,10 @@ def _written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protoc
 
 
 def _is_refusal(event: Any, stream: EventStream) -> bool:
-    """Tell whether a call failed before its provider began to answer.
+    """Return True if a call failed before its provider began to answer.
 
-    SDKs read a later failure from the stream, and do not retry it. An unsupported call is refused
-    before it is sent, though a request about the model may have been answered.
+    SDKs read a later failure from the stream, and do not retry. An unsupported call counts as
+    refused even if the provider answered an earlier request about the model.
     """
     head = stream.call.attempt.response
     if type(event) is not Error or event.code == EMPTY or stream.message.content:
@@ -211,15 +211,15 @@ def _is_refusal(event: Any, stream: EventStream) -> bool:
 
 
 def _is_broken_off(event: Any, stream: EventStream) -> bool:
-    """Tell whether the connection to the provider broke during the answer.
+    """Return True if the connection to the provider broke during the answer.
 
-    SDKs have a separate exception for this.
+    SDKs have a separate exception for this. A body that is complete and lacks only the end of the
+    answer has the code `cut`: SDKs would take it for a whole answer.
     """
     head = stream.call.attempt.response
     if type(event) is not Error or event.error_kind is not StreamErrorKind.NETWORK:
         return False
-    is_broken = event.code == "connection" or event.error_message == ENDED_EARLY
-    return is_broken and head is not None and head.status < 400
+    return event.code == "connection" and head is not None and head.status < 400
 
 
 def hold_little(transport: asyncio.Transport | None) -> None:
@@ -249,7 +249,7 @@ async def relayed(
     is_writing = False
 
     async def beat() -> None:
-        if not (is_writing or encoder.ended):  # otherwise the client is slow
+        if not (is_writing or encoder.ended):  # otherwise the client reads slowly
             with suppress(ConnectionResetError):  # the handler is cancelled as well
                 await line.send(encoder.alive(stream.call.attempt))
 

@@ -1,8 +1,8 @@
 """Reload the configuration file when it changes, and on SIGHUP.
 
 Active requests continue with the old configuration. An invalid file is reported and changes
-nothing. A file that differs between two checks may be incomplete, because a program is writing it:
-a file without its last lines could lack limits.
+nothing. A file that differs between two checks is not loaded yet: a program may still be writing
+it, and without its last lines it could lack limits.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Reloader:
     """Watches a file: `use` is called with each new configuration, and may raise SwinkError.
 
     `source` is the text in use and the name of the file; another text is loaded at the next check.
-    `keep` is called with each text that is put to use, `tell` with a line for people. `failures`
-    counts invalid files. `is_current` tells whether the configuration in use is that of the file,
-    and `at` is the last time of that, in seconds since 1970.
+    `keep` is called with each text that is put to use, `tell` with messages for people. `failures`
+    counts invalid files. `is_current` is true if the configuration in use is that of the file, and
+    `at` is the last time this was so, a Unix time in seconds.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Reloader:
         loop = asyncio.get_running_loop()
         looking = asyncio.ensure_future(self._look_for_ever())
         hang_up = getattr(signal, "SIGHUP", None)  # Windows lacks it
-        with suppress(RuntimeError):  # not the main thread
+        with suppress(RuntimeError):  # not in the main thread
             if hang_up is not None:
                 loop.add_signal_handler(hang_up, self.read)
         try:
@@ -105,7 +105,7 @@ class Reloader:
             self.look()
 
     def _says(self, text: str) -> bool:
-        """Tell whether the file has this text."""
+        """Return True if the file has this text."""
         try:
             return self._source().text == text
         except SwinkError:

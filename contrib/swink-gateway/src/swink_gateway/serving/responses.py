@@ -5,8 +5,8 @@ the client is a request of the type `response.create`, and each frame of the gat
 request with `generate: false` warms up a cache, and is answered without a model. A client can
 continue from answers of the same connection; over HTTP, from answers with `store`. Events have the
 `stream_id` of their request; the requests of all streams are answered one after the other. Input
-that would steer an answer in progress (`response.steer`) is returned. Like OpenAI's, a connection
-is closed after an hour.
+that would steer an answer in progress (`response.steer`) is sent back to the client. As with
+OpenAI, a connection is closed after an hour.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = ["ResponsesRoutes"]
 log = logging.getLogger(__name__)
 
 DONE = 200
-"""The status in the access log of a turn that was answered."""
+"""The status in the access log for a WebSocket request that was answered."""
 
 UPGRADE = 426
 """The status after which a client switches from WebSockets to HTTP."""
@@ -168,7 +168,7 @@ class ResponsesRoutes:
             self._of_sockets.forget(connection)
             meter.close()
             if request.transport is None:
-                await socket.close()  # otherwise its heartbeat timer keeps a reference to it
+                await socket.close()  # its heartbeat timer would keep a reference to it
         return socket
 
     def _metered(self, request: web.Request) -> SocketMeter:
@@ -181,9 +181,11 @@ class ResponsesRoutes:
 
 
 class _SocketLine(Line):
-    """A WebSocket with one event per frame; `of` returns the line of a lane.
+    """A WebSocket on which each frame is one event of an answer.
 
-    `models` is the number of models in the fallback chain.
+    `of` returns a copy of it for one answer: it adds the `stream_id` of the request, if any, to
+    each event (a lane is the sequence of requests with the same `stream_id`). `models` is the
+    number of models in the fallback chain.
     """
 
     def __init__(self, socket: web.WebSocketResponse, request: web.Request, calls: Calls) -> None:
@@ -198,7 +200,7 @@ class _SocketLine(Line):
         hold_little(self._transport)
 
     def of(self, lane: str | None, models: int = 1) -> _SocketLine:
-        """Return the line of one answer in a lane; `None` is the lane of requests without one."""
+        """Return the line for an answer in a lane; `None` means requests without `stream_id`."""
         line = copy(self)
         line._models = models
         line._has_begun = False
@@ -209,7 +211,7 @@ class _SocketLine(Line):
     async def refuse(self, error: Error) -> bool:
         """Send the event `error` with a status, as OpenAI does before an answer has begun.
 
-        Codex retries a request after a failed response, and decides by the status.
+        Codex decides by the status whether to retry after a failed response.
         """
         if self._has_begun:
             return False
@@ -232,7 +234,7 @@ class _SocketLine(Line):
 
 @define
 class _Turn:
-    """A waiting request: the size and the memory of the frame in bytes, and the parsed body."""
+    """A queued request: the size and the memory of the frame in bytes, and the parsed body."""
 
     size: int
     memory: int = 0
@@ -280,7 +282,7 @@ class _Connection:
             self._waiting.put_nowait(turn)
 
     async def answer(self) -> None:
-        """Answer queued requests until the connection closes."""
+        """Answer queued requests until the connection is closed."""
         try:
             while True:
                 turn = await self._waiting.get()
@@ -299,7 +301,7 @@ class _Connection:
         turn.memory = self._calls.hold(turn.memory, 0)
 
     async def end(self) -> None:
-        """Wait for the queued requests, then report the end of the connection."""
+        """Wait for the queued requests, then send the event that ends the connection."""
         await self._waiting.join()
         why = f"the connection has been open for {SOCKET_SECONDS:g} s: open another"
         await self.refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
@@ -374,7 +376,7 @@ class _Connection:
 
 
 def _error_of(refusal: Refused) -> dict[str, Any]:
-    """Return the error of a refusal, with its own code if it has one."""
+    """Return the error of a refusal, with its code if it has one."""
     said = error_data(refusal.error)
     said["code"] = refusal.code or said["code"]
     return said
@@ -403,7 +405,7 @@ def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
 def _go_on(
     asked: Asked, size: int, most: int, kept: ConversationStore, owner: object
 ) -> tuple[int, int]:
-    """Prepend the earlier conversation to a request.
+    """Prepend the stored earlier conversation to a request.
 
     Return the total size, and the memory that the earlier part takes while it is sent, in bytes.
     Raises Refused for an unknown id, and for a conversation larger than `most`.
@@ -433,7 +435,7 @@ def _go_on(
 
 
 def _named(messages: Iterable[Message], before: Iterable[Message]) -> Iterator[Message]:
-    """Add the tools' names to results whose calls are in earlier messages."""
+    """Add tool names to results whose calls are in earlier messages."""
     answers = [message for message in before if isinstance(message, AssistantMessage)]
     called = {call.id: call.name for answer in answers for call in answer.tool_calls}
     for message in messages:

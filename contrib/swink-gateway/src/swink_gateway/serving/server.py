@@ -3,7 +3,7 @@
     async with Gateway(client) as gateway:
         print(gateway.url)
 
-One `swink_core.Client` answers everything; its plugins, gates and credentials are the gateway's.
+One `swink_core.Client` makes all calls, with its plugins, gates and credentials.
 """
 
 from __future__ import annotations
@@ -49,10 +49,13 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 
 PLAIN = "identity"
-"""The only supported Content-Encoding: no vendor's client compresses, and a MB may become a GB."""
+"""The only supported Content-Encoding.
+
+Vendors' clients do not compress, and 1 MB of compressed data may become 1 GB.
+"""
 
 GRACE_SECONDS = 5
-"""The seconds that active answers may take when the gateway stops."""
+"""How many seconds active answers may take when the gateway stops."""
 
 _GENERAL = frozenset({"Not Found", "Method Not Allowed"})
 """The reasons of the router's own errors; the errors of routes are more specific."""
@@ -120,8 +123,8 @@ class Gateway:
     def reconfigure(self, config: Config) -> None:
         """Use another configuration for further requests.
 
-        Raises SwinkError if no key would be required on an address that other machines can reach,
-        or if keys were required so far.
+        Raises SwinkError for a configuration without keys if other machines can reach the gateway's
+        address, or if the current configuration has keys.
         """
         owners: dict[bytes, str] = {
             digest: name for name, key in config.keys.items() for digest in key.key
@@ -155,7 +158,7 @@ class Gateway:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Counts of events since the start."""
+        """Counts of events since the start, by name."""
         return self._calls.counters
 
     @property
@@ -293,7 +296,7 @@ class Gateway:
             refused.headers.update({n: v for n, v in error.headers.items() if n == "Allow"})
             return refused
         except ConnectionError:
-            return refusal(503, "the client has left")  # aiohttp notices, and sends nothing
+            return refusal(503, "the client has left")  # aiohttp notices it, and sends nothing
         except Exception:
             log.exception("internal error in %r", request.path)
             return refusal(500, "the gateway failed to answer")

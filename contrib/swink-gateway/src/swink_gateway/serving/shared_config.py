@@ -4,9 +4,9 @@
     shared.write(other)             # in a worker that has begun to use another text
     shared.read()                   # in a worker that begins
 
-The text may contain secrets. It is in memory where the system offers anonymous files, and otherwise
-in a temporary file without a name; arguments, the environment and programs that providers start do
-not show it.
+The text may contain secrets. It is kept in an anonymous file in memory if the system supports that,
+otherwise in a temporary file without a name. It is never in arguments or in the environment, and
+child processes that providers start do not inherit it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SharedConfig:
             log.warning("restarted workers will use the old configuration: %s", error)
 
     def _slots(self) -> list[tuple[int, str]]:
-        """Return the slots with a complete text, each with its number."""
+        """Return the slots with a complete text, each with the sequence number of the write."""
         found: list[tuple[int, str]] = []
         for slot in range(2):
             head = os.pread(self._file.fileno(), _HEAD.size, slot * _SLOT)

@@ -20,7 +20,7 @@ from swink_gateway.serving.workers import Worker
 __all__ = ["DRAIN_SECONDS", "Shutdown", "serve_until_stopped"]
 
 DRAIN_SECONDS = 60.0
-"""The seconds that active answers may take after the first signal."""
+"""How many seconds active answers may take after the first signal."""
 
 TOGETHER_SECONDS = 0.5
 
@@ -39,7 +39,7 @@ class Shutdown:
     drain: float = DRAIN_SECONDS
     notice: float = 0.0
     say: Callable[[str], None] = lambda line: None
-    """Called with a line for people who wait."""
+    """Called with messages for people who wait."""
     _told: asyncio.Event = field(factory=asyncio.Event)
     _told_at: float = 0.0
 
@@ -53,7 +53,7 @@ class Shutdown:
             raise SystemExit(SIGNALLED + number)
 
     async def told(self) -> None:
-        """Wait for the start of the shutdown."""
+        """Wait until the shutdown starts."""
         await self._told.wait()
 
 

@@ -1,7 +1,7 @@
-"""Stored responses: `/v1/responses/{id}` and what is below it, for the owner of the key alone.
+"""Stored responses: the routes `/v1/responses/{id}`, open only to the owner of the key.
 
-https://developers.openai.com/api/reference/resources/responses. The answer for an id of another
-owner is the one for an id that does not exist.
+https://developers.openai.com/api/reference/resources/responses. For an id of another owner, the
+response is the same as for an id that does not exist.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NOT_FOUND = 404
 BAD_REQUEST = 400
 
 MOST_ITEMS = 100
-"""Input items of one page."""
+"""The most input items on a page."""
 
 USUAL_ITEMS = 20
 
 
 class StoredResponses:
-    """Answers for the responses in a store."""
+    """Handles requests for the responses in a store."""
 
     def __init__(self, kept: ConversationStore) -> None:
         self._kept = kept

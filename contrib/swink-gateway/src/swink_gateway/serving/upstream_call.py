@@ -1,7 +1,7 @@
 """A call for a client, and the log lines about its failures.
 
-Clients do not learn which of the gateway's accounts fails, or how: that is for the operator. A
-failure is logged as a warning, unless the client's request caused it.
+Clients are not told which of the gateway's accounts failed, or how, because that is for the
+operator. A failure is logged as a warning, unless the client's request caused it.
 """
 
 from __future__ import annotations
@@ -27,25 +27,28 @@ __all__ = ["UpstreamCall"]
 log = logging.getLogger(__name__)
 
 OF_REQUESTS = frozenset(kind for kind, row in KINDS.items() if row.scope in ("request", "caller"))
-"""Kinds of failures that a request causes; an unknown model does so if it is not in the file."""
+"""Kinds of failures that a request causes.
+
+An unknown model is among them if it is not in the configuration file.
+"""
 
 MOST_SAID = 500
-"""The number of logged characters of a provider's message: some providers send a page."""
+"""The most characters of a provider's message that are logged: some providers send a web page."""
 
 MOST_PLACES = 3
-"""The limit for listed routes of an account, because many routes may share it."""
+"""The most routes of an account that a message lists, because many routes may share it."""
 
 
 @define
 class Claims:
-    """Records the ids in an answer as those of the owner of a key."""
+    """Records the ids in an answer as belonging to the owner of a key."""
 
     ledger: Ledger
     owner: str
     _claiming: asyncio.Task[None] | None = None
 
     def hear(self, stream: EventStream) -> None:
-        """Record the ids of a complete answer before its client receives the end."""
+        """Record the ids of a complete answer, before its client receives the end."""
         info = stream.call.provider_info
         ids = ids_in_answer(stream.message, bool(info and info.continues))
         if ids:
@@ -95,7 +98,7 @@ class UpstreamCall:
     def _log(self, kind: Kind | None, why: str | None) -> None:
         call = self.stream.call
         who = [*self.routing.places(call.attempt.target.key)]
-        # the start of the cooldown was logged
+        # the start of the cooldown was already logged
         nobody_was_asked = call.attempts < call.attempt.number
         is_theirs = kind in OF_REQUESTS or (kind is Kind.MODEL_NOT_FOUND and not who)
         if len(who) > MOST_PLACES:

@@ -29,13 +29,13 @@ __all__ = ["TOGETHER_ENV", "Room", "Worker", "fork_workers", "listen"]
 log = logging.getLogger(__name__)
 
 TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable with the folder that prometheus_client and feeds of several processes share."""
+"""The variable with the folder that prometheus_client and the feed share between processes."""
 
 MOST_WAITING = 1024
-"""The backlog of connections, as far as the system allows it."""
+"""The backlog of connections; the system may limit it further."""
 
 AGAIN_SECONDS = 1.0
-"""The seconds before a worker that was never ready is replaced."""
+"""How many seconds pass before a worker that was never ready is replaced."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -46,23 +46,23 @@ def listen(host: str, port: int) -> socket.socket:
 
 @define
 class Room:
-    """Which workers have room for another answer: a byte each in memory that they share."""
+    """Shared memory with one byte per worker: whether it has room for another answer."""
 
     _flags: mmap.mmap
     slot: int
 
     def tell(self, has_room: bool) -> None:
-        """Tell the others whether this worker has room."""
+        """Record whether this worker has room."""
         self._flags[self.slot] = has_room
 
     def is_elsewhere(self) -> bool:
-        """Tell whether another worker has room."""
+        """Return True if another worker has room."""
         return any(flag for at, flag in enumerate(self._flags[:]) if at != self.slot)
 
 
 @define
 class Worker:
-    """The data that a worker has from its parent: `number` counts all workers, from 0."""
+    """The data that a worker gets from its parent; `number` counts all workers, from 0."""
 
     number: int
     _ready: int
@@ -72,7 +72,7 @@ class Worker:
 
     @property
     def is_orphan(self) -> bool:
-        """Whether the parent is dead. The system gives a new parent a moment later."""
+        """Whether the parent is dead. The system assigns a new parent a moment later."""
         return bool(select.select([self.alive], [], [], 0)[0])
 
     def ready(self) -> None:
@@ -105,7 +105,7 @@ class _Parent:
     sock: socket.socket
     ended: Callable[[int], None]
     workers: dict[int, int] = field(factory=dict)
-    """The descriptor through which each worker reports that it is ready, by process id."""
+    """The descriptor by which each worker reports that it is ready, by process id."""
     rooms: dict[int, Room] = field(factory=dict)
     flags: mmap.mmap = field(
         default=Factory(lambda self: mmap.mmap(-1, self.count), takes_self=True)
@@ -135,7 +135,7 @@ class _Parent:
         heard, ready = os.pipe()
         taken = {room.slot for room in self.rooms.values()}
         room = Room(self.flags, next(at for at in range(self.count) if at not in taken))
-        room.tell(True)  # soon: full workers leave connections to it for a second
+        room.tell(True)  # it soon will: until then, full workers wait a second for it
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
@@ -157,7 +157,7 @@ class _Parent:
         code = os.waitstatus_to_exitcode(status)
         self.rooms.pop(pid).tell(False)
         if self.stops:
-            told = -code in _ENDING  # before it handles signals
+            told = -code in _ENDING  # it stopped before it handled signals
             self.code = self.code or (0 if told else code if code >= 0 else 1)
         else:
             log.warning("worker %d exited with status %d; starting another one", pid, code)
@@ -168,7 +168,7 @@ class _Parent:
         self.ended(pid)
 
     def _is_ready(self, pid: int) -> bool:
-        """Wait until a worker is ready, or ended before that."""
+        """Wait until a worker is ready, and return False if it ended before."""
         if pid not in self.ready and os.read(self.workers[pid], 1):
             self.ready.add(pid)
         return pid in self.ready
@@ -186,4 +186,4 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 _PASSED_ON = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
 )
-"""`None` on Windows, where nothing is forked."""
+"""`None` on Windows, where processes are not forked."""

@@ -1,6 +1,6 @@
-"""Every kind of call to every kind of model, made without a network and judged.
+"""Make every kind of call to every kind of model, without a network, and judge the requests.
 
-    python -m swink_judge.matrix                  # all providers that are asked by HTTP requests
+    python -m swink_judge.matrix                  # all providers that use HTTP
     python -m swink_judge.matrix openai azure     # some
     python -m swink_judge.matrix --help
 

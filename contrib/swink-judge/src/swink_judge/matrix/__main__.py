@@ -1,4 +1,4 @@
-"""The matrix from the command line: `python -m swink_judge.matrix`; exit code 1 for faults."""
+"""The command `python -m swink_judge.matrix`. Its exit code is 1 if it finds faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from swink_judge.matrix.findings import FAULTS, Finding, Kind, Run, RunOptions, 
 
 
 def main() -> int:
-    """Make the calls and print what was found, a line for each rule and provider."""
+    """Make the calls and print the findings, one line for each rule and provider."""
     parser = argparse.ArgumentParser(prog="python -m swink_judge.matrix", description=__doc__)
     parser.add_argument("providers", nargs="*", help="providers; all that are installed")
     parser.add_argument("--share", type=int, default=1, help="one case in so many (default: 1)")

@@ -1,4 +1,4 @@
-"""Makes a call as an application does and reads what would leave, with no network."""
+"""Make a call as an application would, and capture the request instead of sending it."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "none",
     "AWS_SECRET_ACCESS_KEY": "none",
 }
-"""Environment variables that a provider needs and that no option can replace."""
+"""Environment variables that a provider needs and that options cannot replace."""
 
 
 _USER_CATALOG = "SWINK_MODELS"
-"""The variable that names a catalogue of the user's, which must not change the result."""
+"""The variable with the user's own catalogue, which must not affect the result."""
 
 _DATE = datetime(2026, 11, 1, tzinfo=UTC)
-"""The date of every call: which models have retired depends on it."""
+"""The date of every call, which determines which models have retired."""
 
 
 @define
 class Outcome:
     """The result of a call: its request, or the reason why it was not sent.
 
-    `asked` is `None` where nothing was sent, or nothing that there are rules for; `refusal` is
-    what the provider itself said instead (`unsupported`), `usage_error` what the client did, and
-    `fault` anything else.
+    `asked` is `None` if nothing was sent, or if the API has no rules. `refusal` is the provider's
+    own error before sending (`unsupported`), `usage_error` the client's error, and `fault` any
+    other error.
     """
 
     case: Case
@@ -79,17 +79,17 @@ class Outcome:
 
     @cached_property
     def strings(self) -> list[str]:
-        """All strings of the request's body, names included."""
+        """All strings of the request's body, including names."""
         return strings_of(self.asked.body) if self.asked is not None else []
 
     @cached_property
     def scalars(self) -> list[tuple[str, Any]]:
-        """Each scalar of the request's body with its path."""
+        """All scalars of the request's body, with their paths."""
         return scalars_of(self.asked.body) if self.asked is not None else []
 
     @cached_property
     def leaves(self) -> Counter[tuple[str, Any]]:
-        """The values of the request: the scalars of its body with paths and counts, and the URL."""
+        """The values of the request: the scalars of the body with paths and counts, and the URL."""
         found = Counter(self.scalars)
         found["url", self.request.url if self.request is not None else None] += 1
         return found
@@ -101,12 +101,12 @@ class Outcome:
 
 
 def address_of(case: Case) -> str:
-    """Return the base address that a call goes to."""
+    """Return the base URL of a call."""
     return f"http://{case.provider}.invalid/v1"
 
 
 class _FixedDate(LoopClock):
-    """The event loop's time, always on the same date."""
+    """A clock with the event loop's time, but a fixed date."""
 
     def now(self) -> datetime:
         return _DATE
@@ -130,17 +130,17 @@ class _BadRequest:
 
 
 class _Wall:
-    """Stands where the network is: keeps a request and refuses it.
+    """An HTTP client that captures a request and refuses it.
 
-    At this point the request is captured, so no answer is produced. Only an optional request before
-    it gets an answer.
+    No answer is needed, because the request is all that is examined. Only an optional request
+    before it gets an answer.
     """
 
     def __init__(self) -> None:
         self._request: HTTPRequest | None = None
 
     def take(self) -> HTTPRequest | None:
-        """Return the request since the last call of this method."""
+        """Return the request that was captured since the last call of this method."""
         request, self._request = self._request, None
         return request
 
@@ -158,12 +158,13 @@ class _Wall:
 
 
 class Asker:
-    """Run cases with a separate client, in an environment without the user's API keys.
+    """Runs cases with a separate client, in an environment without the user's API keys.
 
-    `async with Asker() as asker: await asker.outcome(case)`. `host` is where providers are found,
-    `options` go with every call, and `providers` are those that the client has for each. `known` is
-    what became of cases by then: of those it has no call is made, and what becomes of others is
-    added. `through` wraps the HTTP client that keeps the request, for requests that go before it.
+    `async with Asker() as asker: await asker.outcome(case)`. `host` finds the providers, `options`
+    apply to every call, and `providers` maps each provider to options of the client for it. `known`
+    contains earlier outcomes: calls with a known outcome are not made again, and new outcomes are
+    added. `through` wraps the HTTP client that captures the request, for providers that send a
+    request before it.
     """
 
     def __init__(
@@ -186,7 +187,7 @@ class Asker:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        logger = logging.getLogger("swink_core")  # every call fails on purpose
+        logger = logging.getLogger("swink_core")  # silenced, because every call fails on purpose
         self._stack.callback(logger.setLevel, logger.level)
         logger.setLevel(logging.CRITICAL + 1)
         self._stack.enter_context(patch.dict(os.environ, _ENVIRONMENT))
@@ -216,7 +217,7 @@ class Asker:
         self._said[provider, said.name] = said
 
     async def outcome(self, case: Case, **more: Any) -> Outcome:
-        """Make the call, or return its cached result; `more` are additional options."""
+        """Return the outcome of a call, perhaps from the cache; `more` are additional options."""
         if self._known is None or more:
             return await self._asked(case, **more)
         if (key := repr(case)) not in self._known:
@@ -244,7 +245,7 @@ class Asker:
                         failure = event
         except UsageError as error:
             outcome.usage_error = error
-        except Exception as error:  # a plugin that breaks is a finding like any other
+        except Exception as error:  # an exception in a plugin is a finding like any other
             outcome.fault = f"{type(error).__name__}: {error}"
         request = outcome.request = self._wall.take()
         if request is not None:
@@ -259,7 +260,7 @@ class Asker:
 
     @staticmethod
     def _elsewhere(case: Case, request: HTTPRequest) -> Asked | None:
-        """Read a request to an API without a reader, or a request without a body."""
+        """Describe a request to an API without a reader, or a request without a body."""
         try:
             body = msgspec.json.decode(request.body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError):

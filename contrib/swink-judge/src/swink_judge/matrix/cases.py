@@ -1,4 +1,4 @@
-"""The cases: which conversation goes to which model with which options."""
+"""The cases: pairs of conversations and options, for each model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Case", "cases_of", "combination"]
 
 @define(frozen=True)
 class Case:
-    """A call: to `provider/model`, of a conversation by its name, with options."""
+    """A call to `provider/model`: the name of a conversation, and options."""
 
     provider: str
     model: AskedModel
@@ -31,12 +31,12 @@ class Case:
 
     @property
     def combination(self) -> str:
-        """The case without its model."""
+        """A description of the case without its model."""
         return combination(self.conversation, self.options)
 
 
 def combination(conversation: str, given: dict[str, Any]) -> str:
-    """Say a conversation by its name, and the options beside it."""
+    """Describe a conversation by its name, and the options with it."""
     options = ", ".join(f"{name}={_short(value)}" for name, value in given.items())
     return f"[{conversation}] {options}".rstrip()
 
@@ -47,9 +47,9 @@ def _short(value: Any) -> str:
 
 
 def cases_of(provider: str, models: list[AskedModel], share: int = 1) -> Iterator[Case]:
-    """Yield the cases of a provider's models: one in `share` of every combination for each.
+    """Yield the cases of a provider's models: for each model, one in `share` combinations.
 
-    They are the same ones every time.
+    The selection is the same every time.
     """
     for model in models:
         begun = zlib.crc32(f"{provider}/{model.id}".encode())
@@ -60,7 +60,7 @@ def cases_of(provider: str, models: list[AskedModel], share: int = 1) -> Iterato
 
 @cache
 def _combinations() -> list[tuple[str, dict[str, Any], bytes]]:
-    """Return combinations of conversations and options with a unique description of each."""
+    """Return the combinations of conversations and options, each with a unique description."""
     made = [("plain", options) for options in (*alone(), *pairs())]
     made += [("tools", options) for options in beside_tools()]
     made += [("tool used", options) for options in ({"tool_choice": "required"}, {"seed": 0})]

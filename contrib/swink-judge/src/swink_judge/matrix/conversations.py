@@ -1,4 +1,4 @@
-"""The conversations of the matrix, with unique values to search requests for."""
+"""The conversations of the matrix, with unique values that are searched for in requests."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _asked(*blocks: Block) -> Context:
 def _used(
     *between: Any, ids: tuple[str, ...] = ("call_nonceA",), tools: tuple[Tool, ...] = (LOOK_UP,)
 ) -> Context:
-    """Make a conversation in which the tool was called and answered; `between` follows."""
+    """Return a conversation in which the tool was called and answered, followed by `between`."""
     results = [ToolResultMessage(id, LOOK_UP.name, f"nonce_result{n}") for n, id in enumerate(ids)]
     calls = [_call(id, word=f"nonce_argument{n}") for n, id in enumerate(ids)]
     messages: list[Message] = [UserMessage("nonce_question"), _calls(*calls), *results, *between]
@@ -78,7 +78,7 @@ def _used(
 
 
 def _named(name: str) -> Context:
-    """Make a conversation with a tool of that name, called once."""
+    """Return a conversation with a tool of this name, which is called once."""
     call, result = _call("call_nonceA", name), ToolResultMessage("call_nonceA", name, "nonce_found")
     messages: list[Message] = [UserMessage("nonce_question"), _calls(call), result]
     return Context(messages, tools=[replace(LOOK_UP, name=name)])
@@ -92,7 +92,7 @@ def _schema(schema: dict[str, Any], strict: bool | None = None) -> Context:
 
 
 def _own_thinking(text: str = "nonce_foreign") -> AssistantMessage:
-    """Make an answer of another provider, which reasoned and called a tool."""
+    """Return an answer of another provider, with reasoning and a tool call."""
     thought = ThinkingBlock(text, "c2lnbmF0dXJl")
     content: list[Block] = [thought, TextBlock("nonce_said"), _call("toolu_01AbCdEfGhIjKlMnOpQr")]
     return AssistantMessage(
@@ -121,10 +121,10 @@ _MARKS = {
     "cachePoint": {"type": "default"},
     "prompt_cache_breakpoint": {"mode": "explicit"},
 }
-"""Cache marks of a block, for different APIs."""
+"""A block's cache marks, for different APIs."""
 
 _BLANKS = [" " * (5 + n) + "\n" + "\t" * (3 + n) for n in range(5)]
-"""Blank texts, no two of them alike."""
+"""Blank texts, all different."""
 
 _MADE: dict[str, Callable[[], Context]] = {
     "plain": lambda: Context([UserMessage("nonce_question")]),
@@ -328,15 +328,15 @@ _MADE: dict[str, Callable[[], Context]] = {
 _PARTS: dict[str, dict[str, Any]] = {
     name: {"text": "nonce_extension"} for name in ("bedrock", "gemini")
 }
-"""A provider's own part of a message, where it is not as Chat Completions has it."""
+"""A provider's own form of a message part, if it differs from Chat Completions."""
 
 
 _OF_TWO_APIS = ("openai", "azure", "xai", "vertex")
-"""Providers whose parts are of one shape or another, as the model goes."""
+"""Providers whose message parts have one of two forms, depending on the model."""
 
 
 def _thought(provider: str) -> Context:
-    """Make a conversation in which the provider itself thought, and signed it."""
+    """Return a conversation with signed reasoning of the provider itself."""
     thought = ThinkingBlock("nonce_thought", "c2lnbmF0dXJl")
     content: list[Block] = [thought, TextBlock("nonce_said"), _call("call_nonceA")]
     answer = AssistantMessage(content, provider=provider, stop_reason=StopReason.TOOL_USE)
@@ -359,7 +359,7 @@ _OWN: dict[str, Callable[[str], Context]] = {
     "own thinking": _thought,
     "own part": _extended,
 }
-"""Conversations with what is a provider's own."""
+"""Conversations with content that only the provider understands."""
 
 _TOOLS = frozenset(name for name, make in _MADE.items() if make().tools) | {"own thinking"}
 
@@ -370,5 +370,5 @@ def conversation_names(tools: bool | None = None) -> list[str]:
 
 
 def conversation(name: str, provider: str = "") -> Said:
-    """Make a conversation anew, to be held with a provider."""
+    """Create a conversation to be continued with a provider."""
     return Said(name, _OWN[name](provider) if name in _OWN else _MADE[name]())

@@ -1,4 +1,4 @@
-"""Findings that are as they should be: what no rule of the judge says, but a source does."""
+"""Findings that are accepted: no rule covers them, but a source confirms that they are correct."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["Excuse", "excuses"]
 class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An accepted deviation: findings to ignore, with the reason and the source.
 
-    `provider` is names with `|` between them; `what` and `model` are searched in the finding's
-    words and in the model's id.
+    `provider` contains names, separated by `|`; `what` is searched in the finding's text, and
+    `model` in the model's id.
     """
 
     kind: str
@@ -26,7 +26,7 @@ class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str = ""
 
     def covers(self, kind: str, provider: str, what: str, model: str) -> bool:
-        """Tell whether it is about such a finding."""
+        """Return True if this exception applies to such a finding."""
         return (
             kind == self.kind
             and provider in self.provider.split("|")
@@ -37,6 +37,6 @@ class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def excuses() -> tuple[Excuse, ...]:
-    """Return the list that comes with this package."""
+    """Return the exceptions in this package."""
     file = files(__package__) / "exceptions.jsonl"
     return tuple(msgspec.json.Decoder(Excuse).decode_lines(file.read_bytes()))

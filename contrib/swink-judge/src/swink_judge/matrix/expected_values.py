@@ -1,4 +1,4 @@
-"""A conversation of the matrix, and the values in it that a request must hold."""
+"""The values of a conversation that a request must contain."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from swink_core import (
 __all__ = ["Said", "Value", "encoded"]
 
 _MARK = "nonce"
-"""A word in each value that was made for a single conversation."""
+"""A word in each value that is used in a single conversation only."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def encoded(data: bytes) -> str:
-    """Return bytes as media blocks carry them."""
+    """Return bytes in the encoding of media blocks."""
     return base64.b64encode(data).decode()
 
 
@@ -42,7 +42,7 @@ def encoded(data: bytes) -> str:
 class Value:
     """A value of a conversation, with its path as `Notice.paths` writes it.
 
-    Any of `forms` in the request stands for it.
+    The request contains the value if it contains one of `forms`.
     """
 
     path: str
@@ -51,7 +51,7 @@ class Value:
 
 @define(slots=False)
 class Said:
-    """A conversation by its name; `also` must be in the request besides its values."""
+    """A conversation with its name; `also` must be in the request besides its values."""
 
     name: str
     context: Context = field(repr=False)
@@ -59,13 +59,13 @@ class Said:
 
     @cached_property
     def values(self) -> list[Value]:
-        """The values that must be in the request or be reported with their paths."""
+        """The values that must be in the request, or be reported with their paths."""
         found = [*_values(self.context), *(Value("", (text,)) for text in self.also)]
         return list(dict.fromkeys(found))
 
 
 def _values(context: Context) -> Iterator[Value]:
-    """Yield what of a conversation must go out: all that was made for it alone."""
+    """Yield the values of a conversation that must be sent: all that are used only in it."""
     if isinstance(context.system_prompt, list):
         for place, block in enumerate(context.system_prompt):
             yield from _of_block(f"system_prompt[{place}]", block)
@@ -117,7 +117,7 @@ def _stem(name: str) -> str:
 
 
 def _name(name: str) -> tuple[str, ...]:
-    """Return a tool's name, and how one begins that stands for it where an API refuses it."""
+    """Return a tool's name, and the beginning of the replacement if an API refuses the name."""
     return name, _NOT_IN_NAMES.sub("_", name).lstrip("0123456789")[:40]
 
 

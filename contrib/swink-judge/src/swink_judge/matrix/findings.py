@@ -32,12 +32,12 @@ class Kind(StrEnum):
 
 
 FAULTS = (Kind.REFUSED, Kind.WITHOUT_EFFECT, Kind.LOST, Kind.FAULT, Kind.NEEDLESS)
-"""Findings that need a fix."""
+"""Kinds of findings that need a fix."""
 
 
 @define(frozen=True)
 class Finding:
-    """One thing about one case: `what` is a rule's id, a value, a message."""
+    """A finding about one case; `what` is a rule's id, a value or a message."""
 
     kind: Kind
     what: str
@@ -47,7 +47,7 @@ class Finding:
 
 @define
 class RunOptions:
-    """Which cases: of which providers (none: all), one in `share`, and of which models."""
+    """The selection of cases: providers (empty: all), one in `share`, and models."""
 
     providers: Sequence[str] = ()
     share: int = 1
@@ -68,9 +68,9 @@ class Examined:
 
 @define
 class Run:
-    """How many cases there were, and what was found; a finding's first cases are kept.
+    """The number of cases, and the findings; the first cases of each finding are kept.
 
-    `unjudged` counts the requests to APIs that have no rules, by provider and API.
+    `unjudged` counts the requests to APIs without rules, by provider and API.
     """
 
     cases: int = 0
@@ -81,7 +81,7 @@ class Run:
     excused: set[Excuse] = field(factory=set)
 
     def add(self, finding: Finding) -> None:
-        """Count a finding, unless the list of exceptions has it."""
+        """Count a finding, unless it is an accepted exception."""
         case = finding.outcome.case
         about = (finding.kind.name.lower(), case.provider, finding.what, case.model.id)
         if excuse := next((each for each in excuses() if each.covers(*about)), None):
@@ -94,7 +94,7 @@ class Run:
             kept.append(finding)
 
     def count(self, judge: Judge, outcome: Outcome, plain: Outcome) -> None:
-        """Count a case and what is found of it; `plain` is what became of it without options."""
+        """Count a case and its findings; `plain` is the outcome of the case without options."""
         self.cases += 1
         if (asked := outcome.asked) is not None:
             self.sent += 1
@@ -106,7 +106,7 @@ class Run:
             self.add(Finding(Kind.LOST, value, outcome))
 
     def rows(self, kinds: Iterable[Kind]) -> Iterator[tuple[Kind, str, str, int, Finding]]:
-        """Yield kind, what, provider, count and an example, the most frequent first."""
+        """Yield kind, what, provider, count and an example, the most frequent findings first."""
         wanted = set(kinds)
         for key, count in sorted(self.counts.items(), key=lambda item: -item[1]):
             if key[0] in wanted:
@@ -116,8 +116,9 @@ class Run:
 async def examined(
     judge: Judge, given: RunOptions, run: Run | None = None
 ) -> AsyncIterator[Examined]:
-    """Make the calls and yield the result of each. `run` counts the findings; without it, nothing
-    is examined.
+    """Make the calls and yield the result of each.
+
+    `run` counts the findings; without it, the results are not examined.
     """
     async with Asker() as asker:
         for info in asker.providers(given.providers):
@@ -155,20 +156,20 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
         yield Finding(Kind.NOTICE, f"{notice.code}: {of_any(outcome, notice.detail)}", outcome)
     if (asked := outcome.asked) is not None:
         for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
-            if rule.is_retirement:  # calls go to an address of the matrix's own
+            if rule.is_retirement:  # calls use an address of the matrix
                 continue
             kind = Kind.REFUSED if rule.refuses else Kind.WITHOUT_EFFECT
             yield Finding(kind, rule.id, outcome, rule)
 
 
 def of_any(outcome: Outcome, words: str | None) -> str:
-    """Replace the model's name in a message, so that messages of all models compare equal."""
+    """Replace the model's name in a message, so that messages of different models are equal."""
     case = outcome.case
     return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
 
 
 def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
-    """Find out whether a request that no rule refuses was left out or changed.
+    """Return a finding if a value was left out or changed although no rule refuses it.
 
     A change is not needless if `rules=False` fails too, because the API has no field for the value.
     """

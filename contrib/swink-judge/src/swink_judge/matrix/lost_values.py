@@ -20,13 +20,13 @@ __all__ = ["invented_values", "is_told", "lost_values"]
 _SENT_AS_GIVEN = frozenset(name for name in TUNING if OPTIONS[name].types <= {int, float, str}) | {
     "stop"
 }
-"""Options whose very value is in the request."""
+"""Options whose exact value is in the request."""
 
 _NAME_LENGTH = 64
-"""Characters of a session's or a user's name above which another may stand for it."""
+"""The length of a session's or a user's name above which it may be replaced."""
 
 _OF_TOOLS = ("tool_choice", "parallel_tool_calls")
-"""Options without a meaning if the call has no tools."""
+"""Options that have no meaning if the call has no tools."""
 
 _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
     "thinking": (ThinkingLevel.OFF, 0),
@@ -37,15 +37,15 @@ _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
     "user": ("",),
     "stop": ([""],),
 }
-"""Values that ask for nothing more than a request without them may already say."""
+"""Values that may leave the request as it would be without them."""
 
 
 def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
-    """Name what is missing; `plain` is the call of the same conversation without options.
+    """Return the missing values; `plain` is the call of the same conversation without options.
 
-    A value is in the request, or a notice names its path: other notices excuse nothing. A tool
-    call's id may be replaced, in the call and in its result alike, and so may names that are not
-    words to the model.
+    A value must be in the request, or a notice must name its path: other notices do not count. A
+    tool call's id may be replaced, in the call and in its result alike, and so may names that the
+    model does not read.
     """
     if outcome.asked is None:
         return []
@@ -77,13 +77,13 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
 
 
 def is_told(outcome: Outcome, path: str) -> bool:
-    """Tell whether a notice names a value, or something that it is a part of."""
+    """Return True if a notice names a value, or something that contains it."""
     paths = [told for notice in outcome.notices for told in notice.paths]
     return any(f"{path}.".startswith((f"{told}.", f"{told}[")) for told in paths)
 
 
 def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Iterator[str]:
-    """Name the options in a request that the call did not set.
+    """Yield the names of options in a request that the call did not set.
 
     `plain` is the request without options. `most` is the model's maximum output, which does not
     count as an invented limit.
@@ -104,13 +104,13 @@ def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Itera
 
 
 _MOST_OBJECTS = 100
-"""Places of a text where JSON is looked for."""
+"""The most places of a text at which JSON is looked for."""
 
 _IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
 
 
 def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
-    """Name the media types of images that go out as another type."""
+    """Return the media types of images that are sent with another type."""
     if not (sent := set(_IMAGE_TYPE.findall(texts))):
         return []
     own = set(_IMAGE_TYPE.findall("\n".join(strings_of(dump(outcome.said.context)))))
@@ -118,7 +118,7 @@ def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
 
 
 def _spoilt_arguments(outcome: Outcome) -> Iterator[str]:
-    """Name the arguments of calls that are in the request, and not as JSON."""
+    """Yield the arguments of calls that are in the request, but not as JSON."""
     assert outcome.asked is not None
     answers = (m for m in outcome.said.context.messages if isinstance(m, AssistantMessage))
     given = [call.arguments for answer in answers for call in answer.tool_calls if call.arguments]
@@ -127,7 +127,7 @@ def _spoilt_arguments(outcome: Outcome) -> Iterator[str]:
 
 
 def _written(data: Any) -> Iterator[dict[str, Any]]:
-    """Yield each object of JSON data, and those that a text of it is the JSON of."""
+    """Yield each object in JSON data, and those in strings that contain JSON."""
     if isinstance(data, dict):
         yield data
         for value in data.values():
@@ -136,7 +136,8 @@ def _written(data: Any) -> Iterator[dict[str, Any]]:
         for value in data:
             yield from _written(value)
     elif isinstance(data, str):
-        for found in islice(re.finditer(r"\{", data), _MOST_OBJECTS):  # a prompt may hold some
+        # A prompt may contain objects.
+        for found in islice(re.finditer(r"\{", data), _MOST_OBJECTS):
             with suppress(ValueError):
                 yield json.JSONDecoder().raw_decode(data, found.start())[0]
 
@@ -146,7 +147,8 @@ def _all_sent(value: Any, sent: list[Any]) -> bool:
         return all(_all_sent(item, sent) for item in value)
     if isinstance(value, str):
         return any(isinstance(leaf, str) and value in leaf for leaf in sent)
-    if isinstance(value, int) and str(value) in sent:  # as protobuf's JSON has 64-bit integers
+    # Protobuf's JSON writes 64-bit integers as strings.
+    if isinstance(value, int) and str(value) in sent:
         return True
     return any(leaf == value for leaf in sent if not isinstance(leaf, bool | str))
 
@@ -169,7 +171,7 @@ def _unpaired(outcome: Outcome) -> str | None:
 
 
 def _between_results(steps: Sequence[tuple[str, str]]) -> str | None:
-    """Name a result that something else stands before, after another one of the same calls."""
+    """Return a result that does not directly follow the other results of the same answer."""
     waiting: set[str] = set()
     begun = broken = False
     for step, id in steps:
@@ -187,7 +189,7 @@ def _between_results(steps: Sequence[tuple[str, str]]) -> str | None:
 
 
 def _alone(outcome: Outcome) -> str | None:
-    """Name a call's id that stands once: in the call without its result, or the other way round."""
+    """Return the ids of calls without a result, and of results without a call, as one text."""
     messages = outcome.said.context.messages
     given = {m.tool_call_id for m in messages if isinstance(m, ToolResultMessage)}
     answers = [m for m in messages if isinstance(m, AssistantMessage)]

@@ -26,10 +26,13 @@ _DATES = {
     "bedrock-converse": "-20261015-v1:0",
     "gemini-generate-content": "-preview-10-2026",
 }
-"""How a dated id ends, by wire format."""
+"""The endings of dated ids, by wire format."""
 
 _FINE_TUNED = "ft:{}:acme::b7x9"
-"""How OpenAI names a fine-tuned model (https://platform.openai.com/docs/guides/fine-tuning)."""
+"""The form of OpenAI's ids of fine-tuned models.
+
+Source: https://platform.openai.com/docs/guides/fine-tuning.
+"""
 
 _OPENAI = "openai"
 
@@ -38,7 +41,7 @@ _OPENAI = "openai"
 class AskedModel:
     """A model's id and where it comes from: `listed`, `dated`, `fine-tuned`, `alias`, `successor`.
 
-    `base` is the listed id that it was made from.
+    `base` is the listed id from which it was derived.
     """
 
     id: str
@@ -47,9 +50,10 @@ class AskedModel:
 
 
 def models_of(catalog: Catalog, provider: str, judge: Judge) -> list[AskedModel]:
-    """Return the models to ask a provider for, each id once.
+    """Return the models to test with a provider, each id once.
 
-    A provider without listed models uses those of a provider with the same rules, or `any`.
+    For a provider without listed models, they are those of a provider with the same rules, or
+    `any`.
     """
     listed = [info.id for info in catalog.models(provider)] or _borrowed(catalog, provider, judge)
     info = catalog.provider(provider)
@@ -75,7 +79,7 @@ def _all(listed: list[str], date: str | None, tuned: bool) -> Iterator[AskedMode
 
 
 def _shares(judge: Judge, provider: str, other: str) -> bool:
-    """Tell whether most rules of another provider are also this one's."""
+    """Return True if most rules of another provider also apply to this one."""
     names = [{*rule.provider.split("|")} for rule in judge.rules if other in rule.provider]
     return sum({provider, other} <= each for each in names) > len(names) / 2
 
@@ -93,7 +97,7 @@ def _borrowed(catalog: Catalog, provider: str, judge: Judge) -> list[str]:
 
 
 def _newest(listed: Iterable[str]) -> list[str]:
-    """Return the newest of each family, and each undated one that has no version."""
+    """Return the newest model of each family, and each undated model that has no version."""
     families: dict[str, tuple[tuple[int, int], str]] = {}
     for id in listed:
         match = _VERSION.search(id)

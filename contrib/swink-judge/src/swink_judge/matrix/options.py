@@ -1,4 +1,4 @@
-"""Options at ordinary, falsy and extreme values, alone and where they get in each other's way."""
+"""Option values to test: ordinary, falsy and extreme ones, alone and in conflicting pairs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _TRIED: dict[str, tuple[Any, ...]] = {
     "tool_choice": ("auto", "none", "required"),
     "parallel_tool_calls": (True, False),
 }  # fmt: skip
-"""Values that an API may take in different ways, by option; of others see `values`."""
+"""Values that APIs may treat differently, by option; for other options see `values`."""
 
 _THINKING = ("off", "low", "high", "extra_high", 2000)
 
@@ -114,9 +114,9 @@ _BESIDE_TOOLS: tuple[dict[str, Any], ...] = (
 
 
 def values(name: str) -> tuple[Any, ...]:
-    """Return the values that are tried of an option, an ordinary one first.
+    """Return the values of an option to test, an ordinary one first.
 
-    For most options they are the example of the table of options, the falsy value and the bounds.
+    For most options they are the example in the table of options, the falsy value and the bounds.
     """
     if (tried := _TRIED.get(name)) is not None:
         return tried
@@ -128,7 +128,7 @@ def values(name: str) -> tuple[Any, ...]:
 
 
 def _meta(annotation: Any) -> Iterator[Meta]:
-    """Yield the bounds in an annotation."""
+    """Yield the constraints in an annotation."""
     for part in get_args(annotation):
         if isinstance(part, Meta):
             yield part
@@ -136,12 +136,12 @@ def _meta(annotation: Any) -> Iterator[Meta]:
 
 
 def numbers() -> Iterator[str]:
-    """Yield the names of the options that tune an answer by a number."""
+    """Yield the names of the sampling and output options whose values are numbers."""
     yield from (name for name in TUNING if OPTIONS[name].types <= {int, float})
 
 
 def alone() -> Iterator[dict[str, Any]]:
-    """Yield no option, and each alone."""
+    """Yield an empty set of options, and each option alone."""
     yield {}
     for name, option in OPTIONS.items():
         if option.kind in ("tuning", "answer") or name in _TRIED:
@@ -150,7 +150,7 @@ def alone() -> Iterator[dict[str, Any]]:
 
 
 def pairs() -> Iterator[dict[str, Any]]:
-    """Yield options that an API may refuse together."""
+    """Yield pairs of options that an API may refuse together."""
     yield {"temperature": 0.2, "top_p": 0.9}
     yield {"temperature": 0, "top_k": 1, "top_p": 0.5, "seed": 0}
     yield {"session_id": "nonce-session", "user": "nonce-user", "cache": "auto"}
@@ -162,7 +162,7 @@ def pairs() -> Iterator[dict[str, Any]]:
 
 
 def beside_tools() -> Iterator[dict[str, Any]]:
-    """Yield options that matter where there are tools."""
+    """Yield options that only matter if the call has tools."""
     yield from _BESIDE_TOOLS
     for level in _THINKING:
         for more in _BESIDE_TOOLS:

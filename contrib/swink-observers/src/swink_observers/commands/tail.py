@@ -1,4 +1,4 @@
-"""`swink tail`: what happens to calls, a line each."""
+"""`swink tail`: follow the calls of a program, one line per event."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = ["command"]
     "--gateway", is_flag=False, flag_value=DEFAULT_GATEWAY, metavar="[URL]",
     help=f"Follow the calls of a gateway, by default {DEFAULT_GATEWAY}.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print all there is, as JSON objects.")
+@click.option("--json", "as_json", is_flag=True, help="Print complete records, as JSON objects.")
 def command(url: str, last: int, gateway: str | None, as_json: bool) -> int:
-    """Follow the calls of a program, a line for what happens to each.
+    """Follow the calls of a program: print a line for each event.
 
-    URL is that of a feed, by default http://127.0.0.1:8765/events: what a program serves that was
-    started with SWINK_FEED=8765. A gateway whose clients show keys tells those of operators, of
-    which SWINK_GATEWAY_KEY holds one. Ctrl-C ends this, and not the program.
+    URL is the address of a feed, by default http://127.0.0.1:8765/events, which a program started
+    with SWINK_FEED=8765 serves. A gateway that requires client keys accepts those of operators: set
+    one in SWINK_GATEWAY_KEY. Ctrl-C ends this command, not the program.
     """
     return asyncio.run(_tail(Place.of(url, gateway), last, as_json))
 
@@ -58,14 +58,14 @@ async def _tail(place: Place, last: int, as_json: bool) -> int:
 
 
 def _fitted(line: str) -> str:
-    """Break a line between words, where a terminal would break in the middle of one."""
+    """Break a line between words, before the terminal breaks it inside a word."""
     if not is_terminal(sys.stdout):
         return line
     return fill(line, shutil.get_terminal_size().columns, subsequent_indent="  ")
 
 
 def _line(name: str, data: dict[str, Any]) -> str | None:
-    """Return a line for people; `None` for what they need not see."""
+    """Return a line for people; `None` for a record that is not printed."""
     match name:
         case "begin":
             what = "begins"
@@ -81,7 +81,7 @@ def _line(name: str, data: dict[str, Any]) -> str | None:
             what = _end(data)
         case "gap":
             lost = data["lost"]
-            return f"... {'some' if lost is None else lost} records are lost"
+            return f"... {'some' if lost is None else lost} records were lost"
         case _:
             return None
     when = datetime.fromisoformat(data["time"]).astimezone().strftime("%H:%M:%S")

@@ -1,4 +1,4 @@
-"""`swink top`: the calls of a program, as a table that keeps itself up to date."""
+"""`swink top`: a table of the calls of a program, updated continuously."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from swink_observers.rows import Calls
 __all__ = ["command"]
 
 LAST = 100
-"""Records to begin with, for the calls that have ended."""
+"""How many earlier records to request, for calls that have ended."""
 
 SPENDING_SECONDS = 2.0
-"""Between two looks at what is spent."""
+"""How many seconds pass between two requests for the spending."""
 
 
 @click.command("top")
@@ -37,7 +37,7 @@ SPENDING_SECONDS = 2.0
     "--gateway", is_flag=False, flag_value=DEFAULT_GATEWAY, metavar="[URL]",
     help=f"Follow the calls of a gateway, by default {DEFAULT_GATEWAY}.",
 )  # fmt: skip
-@click.option("--once", is_flag=True, help="Print the table once; so does a pipe.")
+@click.option("--once", is_flag=True, help="Print the table once; the default in a pipe.")
 def command(url: str, gateway: str | None, once: bool) -> int:
     """Show the calls of a program: their age, first token, tokens per second, retries and cost.
 
@@ -74,7 +74,7 @@ async def _top(place: Place, once: bool) -> int:
                         name, data = await anext(records)
                 finally:
                     keeping.cancel()
-        except asyncio.CancelledError:  # Ctrl-C: keep the last frame
+        except asyncio.CancelledError:  # Ctrl-C: keep the last table on the screen
             print_lines(lines_of(calls, calls.spent, width))
             raise
     print_lines(lines_of(calls, await spending(place), width))

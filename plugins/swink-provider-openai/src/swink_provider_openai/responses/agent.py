@@ -1,7 +1,7 @@
-"""Perplexity's Agent API: the Responses API, but that a field which it does not know is refused.
+"""Perplexity's Agent API: the Responses API, but it refuses fields that it does not know.
 
 Requests therefore contain only the fields that it supports. `response_format` requests a schema, as
-in Chat Completions. Results of its server-side tools are part of the answer but are not sent back,
+in Chat Completions. Results of server-side tools are part of the answer but are not sent back,
 because the input has no such items. The type of an output item is final when the item is done: a
 search starts as a call of an undeclared function and ends as its results.
 
@@ -28,13 +28,13 @@ ITEMS: dict[str, tuple[str, ...]] = {
     "function_call": ("call_id", "name", "arguments"),
     "function_call_output": ("call_id", "output"),
 }
-"""Types of input items, and the fields of each."""
+"""The types of input items, with the fields of each."""
 
 NO_FIELDS = frozenset({"annotations", "detail", "logprobs"})
-"""Fields of OpenAI's parts that this API does not have."""
+"""Fields of OpenAI's message parts that this API does not have."""
 
 FOUND = ("_results", "mcp_list_tools", "mcp_call", "reasoning", "tool_search_output")
-"""How the types of items end that are its own: what its tools found, and what it thought."""
+"""Endings of the types of items that cannot be sent back: tool results and reasoning."""
 
 
 class AgentAPI(ResponsesAPI):
@@ -48,7 +48,7 @@ class AgentAPI(ResponsesAPI):
     def _conversation(self, context: Context, options: StreamOptions) -> dict[str, Any]:
         native = super()._conversation(context, options)
         items: list[dict[str, Any]] = []
-        media: list[Any] = []  # of results, which say it in words; the user shows it after them
+        media: list[Any] = []  # media in results, which are sent after them as a user message
         for item in native["input"]:
             if (known := _known(item)) is None:
                 continue
@@ -64,14 +64,14 @@ class AgentAPI(ResponsesAPI):
         return {**native, "input": items}
 
     def parser(self, model: Model) -> Any:
-        """Make a parser for one response."""
+        """Create a parser for one response."""
         return _AgentParser()
 
     def _defaults(
         self, model: Model, options: StreamOptions, fields: Mapping[str, Any]
     ) -> dict[str, Any]:
         defaults = super()._defaults(model, options, fields)
-        return {"store": defaults["store"]}  # of reasoning nothing comes but words on the way
+        return {"store": defaults["store"]}  # reasoning arrives only as text in the stream
 
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
         found = super()._parameters(model, options)
@@ -96,8 +96,9 @@ class _AgentParser(ResponsesParser):
 
 
 def _known(item: dict[str, Any]) -> dict[str, Any] | None:
-    """Return an item with the supported fields, the caller's items unchanged, and `None` for
-    results of server-side tools.
+    """Return an item with only the supported fields.
+
+    Items created by the caller are unchanged; for results of server-side tools, return `None`.
     """
     kind = item.get("type") or ("message" if "role" in item else "")
     if kind not in ITEMS:
@@ -114,12 +115,12 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(part: dict[str, Any]) -> str:
-    """Return the text or the refusal of an answer part."""
+    """Return the text or the refusal in a part of an answer."""
     return "".join(str(part[name]) for name in ("refusal", "text") if name in part)
 
 
 def _said_and_shown(output: str | list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """Return the words of a tool's result, and its other parts."""
+    """Return the text in a tool's result, and its other parts."""
     if isinstance(output, str):
         return output, []
     shown = [_part(part) for part in output if part.keys() != {"type", "text"}]

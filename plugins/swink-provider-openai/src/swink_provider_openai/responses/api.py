@@ -2,9 +2,8 @@
 
 Rules remove or reject options that only Chat Completions supports (`stop`, `seed`, audio).
 
-Source: OpenAI's API reference, "Create a model response". Nothing is kept by the service unless
-the caller asks for it (`store`), so that reasoning must come encrypted to go back with the next
-request.
+Source: OpenAI's API reference, "Create a model response". The service stores nothing unless the
+caller sets `store`; therefore encrypted reasoning is requested, which the next request sends back.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ FEATURES = frozenset({
 ENCRYPTED = "reasoning.encrypted_content"
 
 PREVIOUS = "previous_response_id"
-"""The setting and the field that name the response to go on from."""
+"""The setting and the field with the id of the response to continue from."""
 
 
 class ResponsesAPI:
@@ -70,7 +69,7 @@ class ResponsesAPI:
         }
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body of a response's creation; what is in `extra` gives way to the options.
+        """Return the body of the request; options take precedence over fields of `extra`.
 
         Tools of the call and of `extra` are both sent, because server-side tools have no other
         field, and the request enables reasoning summaries.
@@ -96,8 +95,8 @@ class ResponsesAPI:
     def _defaults(
         self, model: Model, options: StreamOptions, fields: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the defaults of fields that the call does not set."""
-        # background answers are stored, to be polled
+        """Return default values for fields that the call does not set."""
+        # background responses are stored, to be polled
         defaults: dict[str, Any] = {"store": is_background(options)}
         if not model.lacks("thinking") and rule_of(model).takes.get("thinking", True):
             defaults["include"] = [ENCRYPTED]
@@ -106,7 +105,7 @@ class ResponsesAPI:
         return defaults
 
     def parser(self, model: Model) -> Any:
-        """Make a parser for one response."""
+        """Create a parser for one response."""
         return with_terms(ResponsesParser(), REGIONAL if self.regional else {})
 
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
@@ -122,7 +121,7 @@ class ResponsesAPI:
         return {name: value for name, value in found.items() if value is not None}
 
     def _text(self, options: StreamOptions) -> dict[str, Any] | None:
-        """Return the form of the answer."""
+        """Return the field for the format of the answer."""
         named = options.extra.get("text", {})
         named = named.get("format") if isinstance(named, Mapping) else None
         wanted = response_format(options.response_format, self._dialect, named)

@@ -1,8 +1,9 @@
-"""Responses made in the background: followed or polled, resumed after a cut, cancelled.
+"""Background responses: streamed or polled, resumed after an interruption, cancelled.
 
-Source: OpenAI's guide "Background mode". The service keeps such a response and goes on with it
-whoever listens. Its events are numbered, and a stream of it can begin after any of them, so a cut
-costs nothing. Only whole events are handed on, because the rest of one comes again.
+Source: OpenAI's guide "Background mode". The service stores such a response and continues it even
+without a connection. Its events are numbered, and a stream can begin after any event, so an
+interruption loses nothing. Only whole events are passed on, because an incomplete one is sent
+again.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ __all__ = ["followed", "is_background", "polled", "resumed"]
 UNFINISHED = ("queued", "in_progress")
 
 FAILURES = 5
-"""Requests in a row that bring nothing new, after which the response is given up."""
+"""After this many requests in a row without a new event, the response counts as failed."""
 
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 10.0
-"""Seconds between two requests."""
+"""The most seconds between two requests."""
 
 Cancel = Callable[[str], HTTPRequest]
-"""Makes the request that cancels the response of an id."""
+"""A function that returns the request to cancel the response with an id."""
 
 Resume = Callable[[str, int | None], HTTPRequest]
-"""Makes the request for the response of an id, after the event of a number."""
+"""A function that returns the request for the response with an id, after a numbered event."""
 
 
 class _Named(msgspec.Struct):
@@ -45,15 +46,15 @@ class _Event(msgspec.Struct):
 
 
 def is_background(options: StreamOptions) -> bool:
-    """Tell whether a response is to be made in the background."""
+    """Return True if the call requests a background response."""
     asked = options.settings.get("background", options.extra.get("background"))
     return bool(asked)
 
 
 def resumed(url: str, id: str, settings: Mapping[str, Any], streamed: bool) -> str:
-    """Return the address of a response that the service has begun, below that of all.
+    """Return the URL of a response that the service has begun, from the URL of all responses.
 
-    Source: "Get a model response". `starting_after` is the number of the last event that is known.
+    Source: "Get a model response". `starting_after` is the number of the last event received.
     """
     after = settings.get("starting_after")
     asked = {"stream": "true"} if streamed else {}
@@ -62,7 +63,7 @@ def resumed(url: str, id: str, settings: Mapping[str, Any], streamed: bool) -> s
 
 
 def cancelled(url: str, id: str) -> str:
-    """Return the address that cancels a response. Source: "Cancel a response"."""
+    """Return the URL for cancelling a response. Source: "Cancel a response"."""
     return _below(url, [id, "cancel"])
 
 
@@ -75,10 +76,11 @@ def _below(url: str, names: list[str], query: str = "") -> str:
 async def followed(
     x: Exchange, resume: Resume, cancel: Cancel | None, id: str | None, after: int | None
 ) -> AsyncIterator[bytes]:
-    """Yield the events of a response, and resume it where its stream is cut.
+    """Yield the events of a response, and resume it when its stream is interrupted.
 
-    `id` names a response that has begun, and `after` the last event that is known. `cancel` ends a
-    response that is abandoned; `None` lets it go on. Raises ProviderFailure.
+    `id` is the id of a response that has begun, and `after` the number of the last event received.
+    `cancel` returns the request to end an abandoned response; with `None`, the response continues.
+    Raises ProviderFailure.
     """
     request: HTTPRequest | None = None
     failures = 0
@@ -119,7 +121,7 @@ async def followed(
 
 
 async def polled(x: Exchange, resume: Resume, cancel: Cancel | None) -> AsyncIterator[bytes]:
-    """Yield a finished response, and before that a sign of life for each poll.
+    """Yield a finished response, and empty bytes for each poll before that.
 
     Raises ProviderFailure.
     """
@@ -149,7 +151,7 @@ def _wait(number: int) -> float:
 
 
 def _passes(failure: Failure) -> bool:
-    """Tell whether a failure is one of the connection or of the moment."""
+    """Return True if a failure concerns the connection or is temporary."""
     status = failure.status
     return status is None or status == 429 or status >= 500
 
@@ -164,7 +166,7 @@ def _frames(decoder: SSEDecoder, data: bytes) -> list[bytes]:
 
 
 def _event(frame: bytes) -> _Event:
-    """Read the number of an event and the id in it. The parser reports a damaged event."""
+    """Return the number and the id in an event. The parser reports damaged events."""
     try:
         return msgspec.json.decode(frame, type=_Event)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Conversations in the terms of the Responses API.
+"""Convert conversations for the Responses API.
 
 Source: OpenAI's API reference, "Create a model response", `input` and `tools`; guide "Reasoning
 models", keeping reasoning items in context.
@@ -7,11 +7,11 @@ The type of an extension in a user message or a tool result decides whether it b
 part or an input item. Callers answer client-side tools such as `computer_call` this way (see
 `hosted`).
 
-Output of the service returns unchanged: reasoning and hosted tools as whole items, messages and
-calls with their ids and other fields. The API has no field for a failed tool call (its text starts
-with `Error: `), for reasoning that the service neither stored nor encrypted, and for reasoning
-without a following item, which OpenAI rejects. If reasoning is omitted, the other items return
-without their ids, because the service would look up the missing reasoning by id.
+Output of the service is sent back unchanged: reasoning and hosted tools as whole items, messages
+and calls with their ids and other fields. The API has no field for a failed tool call (its text
+starts with `Error: `), for reasoning that the service neither stored nor encrypted, and for
+reasoning without a following item, which OpenAI rejects. If reasoning is omitted, the other items
+are sent without their ids, because the service would look up the missing reasoning by id.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 
 
 class ResponsesConverter(OpenAIConverter):
-    """Writes the items of the Responses API, one conversation's.
+    """Converts one conversation to items of the Responses API.
 
-    `stored`: the service keeps its answers; `previous` is the id of the one that it goes on with,
-    and `continued` tells that it goes on with something.
+    `stored` means that the service stores its answers; `previous` is the id of the answer from
+    which it continues, and `continued` says whether it continues from any.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class ResponsesConverter(OpenAIConverter):
         self._continued = continued
         self._custom: set[str] = set()
         self._asked: set[str] = set()
-        self._paths_of_items: dict[int, str] = {}  # of blocks, by the id() of their items
+        self._paths_of_items: dict[int, str] = {}  # paths of blocks, by the id() of their items
 
     def conversation(self, context: Context) -> dict[str, Any]:
-        """Return `input`, `instructions` where there are any, and so `tools`.
+        """Return `input` and, if present, `instructions` and `tools`.
 
         Items up to the previous response, which the service has stored, are omitted.
         """
@@ -119,13 +119,13 @@ class ResponsesConverter(OpenAIConverter):
         return native
 
     def _note_asked(self, block: ExtensionBlock) -> None:
-        """Keep the ids by which results may answer an item of the service's own."""
+        """Record the ids by which tool results may answer an item of the service."""
         if block.provider == self.provider and isinstance(block.data, Mapping):
             ids = (block.data.get("call_id"), block.data.get("id"))
             self._asked.update(id for id in ids if isinstance(id, str))
 
     def tool(self, tool: Tool) -> dict[str, Any]:
-        """Convert a tool on offer. Left unsaid, `strict` would be true."""
+        """Convert a tool definition. If `strict` is missing, the API sets it to true."""
         native: dict[str, Any] = {"type": "function", "name": tool.name}
         if tool.description:
             native["description"] = tool.description
@@ -133,24 +133,24 @@ class ResponsesConverter(OpenAIConverter):
         return with_metadata(native, tool, self.provider)
 
     def has_place(self, message: ToolResultMessage) -> bool:
-        """Let results stand that answer an extension, or a call that the service keeps."""
+        """Return True for a result that answers an extension, or a call that the service stores."""
         return self._continued or message.tool_call_id in self._asked
 
     def system(self, message: SystemMessage) -> list[Any]:
-        """Convert an instruction inside the conversation, and items that stand in it."""
+        """Convert a system message inside the conversation, and input items in it."""
         content = self.system_text(message)
         if isinstance(content, str):
             return [{"role": "developer", "content": content}]
         return _with_items("developer", content)
 
     def user(self, message: UserMessage) -> list[Any]:
-        """Convert what the user says, and items that stand among it."""
+        """Convert a user message, and input items in it."""
         if isinstance(message.content, str):
             return [{"role": "user", "content": message.content}]
         return _with_items("user", self.blocks(message, self.part))
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """Convert what the model said, item by item."""
+        """Convert an assistant message to items."""
         thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
         keep_ids = all(self._goes_back(block) for block in thoughts if _item(block))
         native: list[dict[str, Any]] = []
@@ -186,7 +186,7 @@ class ResponsesConverter(OpenAIConverter):
         return item
 
     def _left_out(self, item: dict[str, Any]) -> None:
-        """Report an item of an answer that does not go back."""
+        """Report an item of an answer that is not sent back."""
         path = self._paths_of_items.get(id(item), "messages")
         if item.get("type") == "reasoning":
             report_change(path, "reasoning without a following item was not sent", NOT_KEPT.code)
@@ -200,7 +200,7 @@ class ResponsesConverter(OpenAIConverter):
         )
 
     def tool_call(self, call: ToolCallBlock, keep_id: bool) -> dict[str, Any]:
-        """Convert a call with what else stood in its item."""
+        """Convert a call, with the other fields of the item."""
         item = dict(_item(call))
         if not keep_id:
             item.pop("id", None)
@@ -211,11 +211,11 @@ class ResponsesConverter(OpenAIConverter):
         return {"type": "function_call", **named, "arguments": arguments_text(call), **item}
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Convert results, media and all."""
+        """Convert tool results, including media."""
         return [item for message in messages for item in self.tool_result(message)]
 
     def tool_result(self, message: ToolResultMessage) -> list[dict[str, Any]]:
-        """Convert one result, which may be items that the caller wrote."""
+        """Convert one tool result, whose content may be input items from the caller."""
         content = message.content
         own = [] if isinstance(content, str) else [b for b in content if is_item(b)]
         if own:
@@ -237,7 +237,7 @@ class ResponsesConverter(OpenAIConverter):
         return [{"type": f"{kind}_output", "call_id": tool_id, "output": output}]
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a block of what goes in, with the marks that its metadata holds.
+        """Convert a block of a user message or a tool result, with cache marks from its metadata.
 
         Raises MediaError for a bad file.
         """
@@ -279,7 +279,7 @@ class ResponsesConverter(OpenAIConverter):
 
 
 def _with_items(role: str, parts: list[dict[str, Any]]) -> list[Any]:
-    """Return messages of a role with these parts, and the items among them."""
+    """Return messages of a role with these parts, and the input items among them as items."""
     native: list[Any] = []
     for part in parts:
         if part.get("type") not in PARTS:
@@ -297,10 +297,10 @@ def _item(block: Block) -> dict[str, Any]:
 
 
 def _add_text(native: list[dict[str, Any]], block: TextBlock, keep_id: bool) -> None:
-    """Add text as a message, or to the message of the same id that comes before it."""
+    """Add text as a message, or to the preceding message with the same id."""
     metadata = block.metadata or {}
     item = dict(_item(block))
-    if not (keep_id and item.get("id")):  # only the service's own messages have parts
+    if not (keep_id and item.get("id")):  # only the service's own messages consist of parts
         phase = {"phase": item["phase"]} if "phase" in item else {}
         native.append({"role": "assistant", "content": block.text, **phase})
         return

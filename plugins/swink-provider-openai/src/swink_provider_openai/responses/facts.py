@@ -23,7 +23,7 @@ INCOMPLETE: dict[str, StopReason] = {
     "max_tokens": StopReason.LENGTH,
     "content_filter": StopReason.CONTENT_FILTER,
 }
-"""`incomplete_details.reason`."""
+"""Stop reasons, by `incomplete_details.reason`."""
 
 
 def note_facts(response: Response, out: EventWriter) -> None:
@@ -32,8 +32,10 @@ def note_facts(response: Response, out: EventWriter) -> None:
 
 
 def kept_long(response: Response) -> dict[str, int]:
-    """Count what of the prompt was written to the cache for twelve hours, where an answer says for
-    how long (the guide "Prompt caching")."""
+    """Return the prompt tokens that were written to the cache for twelve hours.
+
+    Only if the answer states the duration (the guide "Prompt caching").
+    """
     said, details = response.prompt_cache_options, (response.usage or {}).get(DETAILS)
     if not isinstance(said, dict) or not isinstance(details, dict) or "ttl" not in said:
         return {}

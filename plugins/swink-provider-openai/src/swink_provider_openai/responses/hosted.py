@@ -1,9 +1,9 @@
-"""Tools that the service defines and the caller runs: what asks for them, and the answers.
+"""Tools that the service defines and the caller runs: the calls, and their answers.
 
-Each such item of the output comes as an extension, and the answer that holds one is not over: it
-stops for tool use. The caller answers with an item of the API's own, as an extension in what the
-user says or in a result whose `tool_call_id` is that of the call. Source: OpenAI's guides
-"Computer use", "Shell", "Apply patch", "Tool search" and "MCP and connectors".
+A call of such a tool is an extension, and the answer that contains it stops for tool use. The
+caller answers with an input item of the API, as an extension in a user message, or in a tool result
+whose `tool_call_id` is that of the call. Source: OpenAI's guides "Computer use", "Shell", "Apply
+patch", "Tool search" and "MCP and connectors".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FEES = {"web_search_call": "searches", "file_search_call": "file_searches"}
 
 
 class Asked:
-    """Client-side tool calls of an output that the output does not answer.
+    """The tool calls of an output that the caller must answer.
 
     The service can run some of these tools itself; then the result follows in the output. `billed`
     counts the calls with a fee.
@@ -50,7 +50,7 @@ class Asked:
         return bool(self._waiting)
 
     def note(self, item: Mapping[str, Any]) -> None:
-        """Take an item of the output into account."""
+        """Record an item of the output."""
         if (id := _asking(item)) is not None:
             self._waiting.add(id)
         self._waiting -= _answered(item)
@@ -60,20 +60,20 @@ class Asked:
 
 
 def _opens_page(action: Any) -> bool:
-    """Tell whether a web search only reads a page, which is free.
+    """Return True if a web search only reads a page, which is free.
 
-    Other items have actions too: that of a generated image is a text.
+    Other items have a field `action` too: for a generated image, it is a string.
     """
     return isinstance(action, Mapping) and action.get("type", "search") != "search"
 
 
 def is_item(block: Block) -> TypeGuard[ExtensionBlock]:
-    """Tell whether a block is an item of the input, not a part of a message."""
+    """Return True if a block is an item of the input, not a part of a message."""
     return isinstance(block, ExtensionBlock) and block.data.get("type") not in PARTS
 
 
 def answer_to(tool_call_id: str, block: ExtensionBlock) -> dict[str, Any]:
-    """Return the field by which an item says what it answers."""
+    """Return the field with the id of the call that an item answers."""
     return {_FIELDS.get(str(block.data.get("type")), "call_id"): tool_call_id}
 
 
@@ -107,7 +107,7 @@ def _asking(item: Mapping[str, Any]) -> str | None:
 
 
 def _answered(item: Mapping[str, Any]) -> set[Any]:
-    """Return the id that an item answers; the documentation names two fields for local shells."""
+    """Return the id that an item answers; for local shells, the documentation names two fields."""
     if item.get("type") not in _FIELDS:
         return set()
     return {item.get("call_id"), item.get("id"), item.get("approval_request_id")}

@@ -1,4 +1,4 @@
-"""Items of the output on their way, and what of them has been passed on."""
+"""Output items in progress, and the part of them that has been written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Item", "PartialText", "word"]
 
 
 class PartialText:
-    """A text that comes in pieces and then whole."""
+    """A text that arrives in pieces and then as a whole."""
 
     __slots__ = ("_length", "_pieces")
 
@@ -28,9 +28,9 @@ class PartialText:
     def rest_of(self, whole: str) -> str | None:
         """Return the rest of a complete text after its deltas, and mark it as received.
 
-        `None`: the whole is another text than the pieces. An empty one says nothing.
+        `None` means that the complete text differs from the pieces. An empty text is ignored.
         """
-        if len(whole) < self._length:  # which costs nothing, however often it is repeated
+        if len(whole) < self._length:  # cheap, even if the whole text is repeated often
             return None if whole else ""
         said = "".join(self._pieces)
         if not whole.startswith(said):
@@ -40,7 +40,7 @@ class PartialText:
 
 
 class Item:
-    """An item of the output on its way; `number` is its own, even where indices repeat."""
+    """An output item in progress. `number` is unique, even if indexes are repeated."""
 
     __slots__ = ("contradicted", "data", "done", "number", "opened", "parts")
 

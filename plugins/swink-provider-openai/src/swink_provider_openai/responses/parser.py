@@ -1,4 +1,4 @@
-"""Events of the Responses API to what they say.
+"""Parse the events of the Responses API.
 
 All content belongs to an output item, identified by `output_index` because some servers give one
 item several ids. `content_index` identifies the parts of a message.
@@ -7,7 +7,7 @@ item several ids. `content_index` identifies the parts of a message.
   the item of `output_item.done`, and in the response of the last event. Deltas become events
   immediately; from complete texts, only the part missing from the deltas does. If both contradict
   each other, the deltas are kept, because they were already delivered, and a notice reports it.
-* Fields that must return with the next request become metadata under `item`: the whole item of
+* Fields that the next request must send back become metadata under `item`: the whole item of
   reasoning, and the other fields of messages and calls. They are written when the item is done, and
   never reopen a block that has ended.
 * Items of other types (hosted tools, compaction) become an extension when they are done. A
@@ -27,6 +27,7 @@ import msgspec
 from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, MalformedFrame, text_field
 from swink_provider_openai.errors import read_error
+from swink_provider_openai.finish import announce_refusal
 from swink_provider_openai.responses import calls
 from swink_provider_openai.responses.facts import cut_short, kept_long, note_facts
 from swink_provider_openai.responses.hosted import Asked
@@ -46,15 +47,15 @@ DONE = b"[DONE]"
 MESSAGE_REST, ANSWERED = ("id", "phase"), ("completed", "incomplete")
 
 PARAGRAPH = "\n\n"
-"""Between the parts of one item's reasoning."""
+"""The separator between the parts of one item's reasoning."""
 
 
 class ResponsesParser:
-    """Reads one response."""
+    """Parses one response."""
 
     def __init__(self) -> None:
         self._items: dict[int, Item] = {}
-        self._named: dict[Any, Item] = {}  # by their ids, for events that have no index
+        self._named: dict[Any, Item] = {}  # items by id, for events without an index
         self._begun_items = 0
         self._latest = -1
         self._current: Any = None  # the key of the block that is being written
@@ -85,7 +86,7 @@ class ResponsesParser:
         }
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what an event says."""
+        """Report the content of an event to `out`."""
         try:
             event = _decode(frame)
         except msgspec.DecodeError:
@@ -99,7 +100,7 @@ class ResponsesParser:
             self._error(event, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Tell `out` what a response that is not streamed says."""
+        """Report the content of an answer that was not streamed to `out`."""
         response = _decode_response(body)
         if response.status is None and not response.error:
             raise MalformedFrame("the answer has no status")
@@ -118,12 +119,20 @@ class ResponsesParser:
         self._say_rest(self._item(event), event.content_index or 0, event.text, out)
 
     def _refusal_delta(self, event: Event, out: EventWriter) -> None:
-        self._refused = True
+        self._refuse(self._item(event), event.content_index or 0, out)
         self._text_delta(event, out)
 
     def _refusal_done(self, event: Event, out: EventWriter) -> None:
+        item, number = self._item(event), event.content_index or 0
+        self._refuse(item, number, out)
+        self._say_rest(item, number, event.refusal, out)
+
+    def _refuse(self, item: Item, number: Any, out: EventWriter) -> None:
         self._refused = True
-        self._say_rest(self._item(event), event.content_index or 0, event.refusal, out)
+        if not item.part(number):
+            announce_refusal(out)
+            self._current = key = (item.number, number)
+            out.text("", key, {"item": {"refused": True}})
 
     def _part_done(self, event: Event, out: EventWriter) -> None:
         item = self._item(event)
@@ -143,7 +152,8 @@ class ResponsesParser:
     def _say_part(self, item: Item, number: Any, part: dict[str, Any], out: EventWriter) -> None:
         """Write a complete message part: the new text and the metadata."""
         refused = part.get("type") == "refusal"
-        self._refused |= refused
+        if refused:
+            self._refuse(item, number, out)
         self._say_rest(item, number, part.get("refusal" if refused else "text"), out)
         key = (item.number, number)
         if self._current != key or not item.part(number):
@@ -192,7 +202,7 @@ class ResponsesParser:
         out.thinking(text, key)
 
     def _reasoning_over(self, item: Item, out: EventWriter) -> None:
-        """Keep the whole item, with its place where others have come in between."""
+        """Store the whole item as metadata, with its position if other items came in between."""
         key = (item.number, "reasoning")
         metadata: dict[str, Any] = {"item": item.data}
         if self._current != key and any(item.parts.values()):
@@ -217,7 +227,7 @@ class ResponsesParser:
     # -- items -------------------------------------------------------------------------------
 
     def _item(self, event: Event) -> Item:
-        """Return the item that an event is about: the latest where it does not say."""
+        """Return the item of an event; the latest one if the event does not name it."""
         index = event.output_index
         place = self._latest if index is None else int(index)
         return self._items.get(place) or self._begin_item(place, {})
@@ -249,7 +259,7 @@ class ResponsesParser:
             self._finish(item, out)
 
     def _take_whole(self, place: int, data: dict[str, Any], out: EventWriter) -> None:
-        """Finish an item that the last event has, unless its own events did."""
+        """Finish an item that is in the last event, unless its own events have."""
         item = self._named.get(word(data.get("id"))) or self._items.get(place)
         item = item or self._begin_item(place, data)
         if not item.done and item.kind in ("", data.get("type")):
@@ -257,7 +267,7 @@ class ResponsesParser:
             self._finish(item, out)
 
     def _finish(self, item: Item, out: EventWriter) -> None:
-        """Write what an item says in the end that its events have not said."""
+        """Write the parts of a finished item that its events did not contain."""
         data = item.data
         match item.kind:
             case "message":
@@ -316,7 +326,7 @@ class ResponsesParser:
         self._fail({"error": error}, out, event.status)
 
     def _fail(self, data: dict[str, Any], out: EventWriter, status: Any = None) -> None:
-        """End with the service's own error, which over a WebSocket has a status."""
+        """End with the service's own error, which has a status if it came over a WebSocket."""
         failure = Failure("streaming")
         if isinstance(status, int) and 400 <= status < 600:
             failure.status = status

@@ -1,12 +1,12 @@
-"""WebSockets for Responses, and when to give them up.
+"""WebSockets for Responses, and when to stop using them.
 
-A WebSocket carries the same JSON events as the stream over HTTP. Its messages are passed on as
-server-sent events, so that whatever reads a call's bytes (decoder, recordings) knows one form,
-and an attempt whose upgrade was refused goes on over HTTP with the decoder that it has.
+A WebSocket carries the same JSON events as the stream over HTTP. Its messages are converted to
+server-sent events, so that all code that reads a call's bytes (decoder, recordings) handles only
+one format, and an attempt whose upgrade was refused can continue over HTTP with the same decoder.
 
-One socket serves one answer. After a service rejected a socket, or dropped two answers in a row,
-the provider uses HTTP for its lifetime, which is that of its client. Source: OpenAI's guide
-"WebSocket mode"; xAI's "WebSocket Mode".
+One socket is used for one answer. After a service has rejected a socket, or dropped two answers in
+a row, the provider uses HTTP until the client is closed. Source: OpenAI's guide "WebSocket mode";
+xAI's "WebSocket Mode".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from swink_provider_openai.responses.wire import TERMINAL
 __all__ = ["Sockets", "first_message"]
 
 DROPS = 2
-"""Answers cut in a row after which WebSockets are given up."""
+"""After this many interrupted answers in a row, WebSockets are no longer used."""
 
 NOT_SENT = frozenset({"stream", "stream_options", "background"})
 """Fields that apply only to HTTP."""
@@ -39,7 +39,7 @@ _MARKS = tuple(f'"{name}"'.encode() for name in TERMINAL)
 
 
 def first_message(url: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the address of the WebSocket at `url`, and what asks it for an answer."""
+    """Return the URL of the WebSocket for `url`, and the message that requests an answer."""
     asked = {name: value for name, value in body.items() if name not in NOT_SENT}
     return f"ws{url.removeprefix('http')}", {"type": "response.create", **asked}
 
@@ -54,9 +54,9 @@ class Sockets:
     async def open(
         self, dial: Callable[[], Awaitable[HTTPResponse]], call: Call
     ) -> HTTPResponse | None:
-        """Return an answer over a WebSocket; `None` where HTTP is to be used.
+        """Return an answer over a WebSocket; `None` if HTTP must be used.
 
-        Raises ProviderFailure where HTTP would fail as well.
+        Raises ProviderFailure if HTTP would fail as well.
         """
         if self.given_up is None:
             try:
@@ -77,14 +77,14 @@ class Sockets:
         return None
 
     def dropped(self) -> None:
-        """Note that a socket closed before its answer was complete."""
+        """Record that a socket was closed before its answer was complete."""
         self.drops += 1
         if self.drops >= DROPS:
             self.given_up = f"dropped {self.drops} WebSockets"
 
 
 class _SocketResponse:
-    """The messages of one answer, as server-sent events."""
+    """The messages of one answer, converted to server-sent events."""
 
     def __init__(self, socket: HTTPResponse, sockets: Sockets) -> None:
         self.status = socket.status
@@ -109,7 +109,7 @@ class _SocketResponse:
             self._sockets.drops = 0
         line = message.replace(b"\r", b" ").replace(
             b"\n", b" "
-        )  # between tokens; both mean nothing
+        )  # white space between tokens, where it has no meaning
         return b"data: " + line + b"\n\n"
 
     def close(self) -> None:

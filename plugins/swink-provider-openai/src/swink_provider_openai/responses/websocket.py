@@ -1,4 +1,4 @@
-"""A WebSocket as a response (RFC 6455): the request's body is its first message."""
+"""A WebSocket in the form of a response (RFC 6455): the request's body is its first message."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["SWITCHED", "open_websocket"]
 
 SWITCHED = 101
-"""The status of a response that is a WebSocket (RFC 9110 section 15.2.2)."""
+"""The status of a switch to a WebSocket (RFC 9110 section 15.2.2)."""
 
 
 async def open_websocket(
     client: AiohttpClient, request: HTTPRequest, connect_timeout: float | None
 ) -> HTTPResponse:
-    """Open a WebSocket on a client's connections and send its first message.
+    """Open a WebSocket with a client's session and send the first message.
 
     Redirects are not followed. `connect_timeout` is in seconds, `None` for none. Raises
     ProviderFailure.
@@ -66,7 +66,7 @@ async def open_websocket(
 
 
 def _trace(answers: list[aiohttp.ClientResponse]) -> aiohttp.TraceConfig:
-    """Keep the answer to the upgrade, and take a redirect for a refusal."""
+    """Return a trace that stores the response to the upgrade; a redirect counts as a refusal."""
     import aiohttp
 
     async def keep(_: aiohttp.ClientSession, __: object, params: Any) -> None:
@@ -86,7 +86,7 @@ def _trace(answers: list[aiohttp.ClientResponse]) -> aiohttp.TraceConfig:
 
 @define
 class _Refusal:
-    """A refused upgrade, whose body aiohttp throws away."""
+    """A refused upgrade, whose body aiohttp discards."""
 
     status: int
     headers: Mapping[str, str]
@@ -102,14 +102,16 @@ class _Refusal:
 
 
 _ORDINARY = (None, 0, 1000, 1005)
-"""Codes of a close that is an end and no more (RFC 6455 section 7.4.1)."""
+"""Close codes without any further meaning (RFC 6455 section 7.4.1)."""
 
 _SAYING = (1003, 1007, 1008, 1009, 1013)
-"""Codes that say what is wrong with the request or the service, which the provider knows to read;
-others are the connection's."""
+"""Close codes for errors of the request or the service, which the provider classifies.
+
+All other codes are errors of the connection.
+"""
 
 MOST_AT_ONCE = 256
-"""Empty messages between two chances for the event loop to do something else."""
+"""The most empty messages that are read before the event loop can run other tasks."""
 
 
 class _WebSocket:

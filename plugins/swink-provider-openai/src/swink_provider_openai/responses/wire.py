@@ -1,9 +1,9 @@
-"""The events of the Responses API, as far as swink reads them.
+"""The events of the Responses API, with the fields that swink reads.
 
 Source: OpenAI's API reference, "Streaming events" of Responses, and recorded streams of OpenAI,
-Azure, xAI and OpenRouter. One structure serves all events: they share a few fields, and which of
-them matter is decided by `type`. Every field may be absent or null. Items are passed on whole
-and stay plain JSON data.
+Azure, xAI and OpenRouter. One struct covers all events: they share a few fields, whose meaning
+depends on `type`. Every field may be absent or null. Items stay plain JSON data, because they are
+sent back whole.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from msgspec import Raw, Struct
 __all__ = ["TERMINAL", "Event", "Response"]
 
 TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
-"""The types of events after which nothing of an answer comes."""
+"""The types of events after which no more content follows."""
 
 
 class Event(Struct, gc=False):
-    """One event. `delta` is a piece of text but for kinds of events that swink does not read."""
+    """One event. `delta` is a piece of text, except in types of events that swink does not read."""
 
     type: str | None = None
     delta: Any = None
@@ -40,7 +40,7 @@ class Event(Struct, gc=False):
 
 
 class Response(Struct, gc=False):
-    """The response as it stands: in the first and the last events of a stream, or by itself."""
+    """The response so far, in the first and last events of a stream, or a whole response."""
 
     id: str | int | None = None
     model: str | None = None

@@ -42,13 +42,13 @@ from swink_cli.troubles import TROUBLES
 __all__ = ["ask_several"]
 
 REDRAW = 1 / 10
-"""Seconds between two redraws."""
+"""How many seconds pass between two redraws."""
 
 TICKER = 400
-"""Number of recent text pieces to keep for the preview line: more than fit on one line."""
+"""How many recent pieces of text are kept for the preview line: more than fit on one line."""
 
 ROOMY = 60
-"""Terminal width below which the table omits the cost."""
+"""The terminal width below which the table omits the cost."""
 
 
 class _Kept(HeldText):

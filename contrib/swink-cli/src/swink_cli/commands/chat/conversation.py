@@ -32,9 +32,9 @@ class Conversation:
             self.context.messages.append(message)
 
     def take_back(self) -> bool:
-        """Remove the last answer, so that its question can be sent again.
+        """Remove the last answer, so that the question can be sent again.
 
-        Returns whether there is a question. Tool results count as a question.
+        Returns True if there is a question. Tool results count as a question.
         """
         messages = self.context.messages
         end = len(messages)
@@ -45,7 +45,7 @@ class Conversation:
         return end > 0
 
     def undo(self) -> bool:
-        """Remove the last user message and everything after it; return whether there was one."""
+        """Remove the last user message and everything after it; return True if there was one."""
         messages = self.context.messages
         last = max(
             (n for n, m in enumerate(messages) if isinstance(m, swink.UserMessage)), default=-1

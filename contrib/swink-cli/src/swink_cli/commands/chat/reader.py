@@ -106,7 +106,7 @@ def _prompt(first: bool, bracket: bool = False) -> str:
     if not first:
         return ". "
     colour, end = styled(">", fg="cyan", bold=True).split(">")
-    if bracket and colour:  # readline wants to know what takes no room on the screen
+    if bracket and colour:  # readline must know which characters take no space on the screen
         return f"\001{colour}\002>\001{end}\002 "
     return f"{colour}>{end} "
 
@@ -126,6 +126,6 @@ def _line_editing(complete: Completer) -> Any:
     readline.set_completer_delims(" ")
     bind = "bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete"
     readline.parse_and_bind(bind)
-    # Python turns this off; with it, lines that are pasted are one turn
+    # Python turns this off; with it, pasted lines are a single turn.
     readline.parse_and_bind("set enable-bracketed-paste on")
     return readline

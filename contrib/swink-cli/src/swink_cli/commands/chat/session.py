@@ -48,7 +48,7 @@ class Chat:
         self._talk = Talk(call, history, memory, tools)
         self._talk.plain = plain
         self._leaving = self._interactive = False
-        self._codes: set[int] = set()  # of answers
+        self._codes: set[int] = set()  # exit codes of the answers
 
     def run(self, file: str | None = None) -> int:
         """Run until the user exits, and return an exit code.
@@ -82,7 +82,7 @@ class Chat:
                     self._take(text)
             except EOFError:
                 if reader.interactive:
-                    say("")  # the shell's prompt goes below, not behind ours
+                    say("")  # the shell's prompt appears on the next line
                 return
             except KeyboardInterrupt:
                 if not reader.interactive:

@@ -21,16 +21,16 @@ from swink_cli.terminal import ECHO, printable, table
 __all__ = ["Layout", "choose_layout", "show_live", "show_table"]
 
 REDRAW = 1 / 12
-"""Seconds between two redraws."""
+"""How many seconds pass between two redraws."""
 WIDTHS = (38, 26)
-"""Minimum width of a panel, preferred and absolute."""
+"""The preferred and the absolute minimum width of a panel."""
 LEAST_HEIGHT, MOST_HEIGHT = 4, 12
 WIRE_FORMAT, NUMERIC = 1, (2, 3, 4, 6)
-"""Width of the table."""
+"""Columns of the table: the one of the wire format, and those with numbers."""
 LEAST_WIRE_FORMAT = 9
-"""Width of the wire format's name in a narrow table."""
+"""The minimum width of the wire format's name in a narrow table."""
 ROOMY = 100
-"""Screen width from which the table has wide spacing."""
+"""The screen width from which the table has wide spacing."""
 
 _STYLES = {"text": "", "thinking": "dim italic", "tool": "cyan"}
 
@@ -49,7 +49,7 @@ def choose_layout(count: int, width: int, height: int) -> Layout:
         rows = ceil(count / columns)
         each = min(MOST_HEIGHT, (height - 1) // rows)
         if each >= LEAST_HEIGHT:
-            columns = ceil(count / rows)  # no column that only the first rows would have
+            columns = ceil(count / rows)  # avoids a column that only the first rows would have
             return Layout(columns, each)
     return Layout(1, 1)
 
@@ -105,7 +105,7 @@ def _colour(one: Performance) -> str:
 def _tail(one: Performance, console: Console, width: int, height: int) -> Text:
     """Return the last lines of the text, wrapped to this width."""
     text = Text()
-    for style, piece in one.pieces[-4 * width * height :]:  # a piece has a character at least
+    for style, piece in one.pieces[-4 * width * height :]:  # each piece has at least one character
         text.append(printable(piece), _STYLES[style])
     if one.problem:
         text.append(("\n" if one.pieces else "") + printable(one.problem), "red")
@@ -139,7 +139,7 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], console: 
     for number, heading in enumerate(headings):
         justify: JustifyMethod = "right" if number in NUMERIC else "left"
         heading = heading.replace(" ", "\n")
-        # where it is narrow, the longest words give way: those of the wire format
+        # on a narrow screen, the longest words are shortened: those of the wire format
         grid.add_column(
             heading,
             justify=justify,

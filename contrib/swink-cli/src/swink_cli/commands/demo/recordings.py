@@ -30,9 +30,9 @@ __all__ = ["HEADINGS", "DemoClock", "Performance", "perform", "plan", "remarks",
 PROMPT = "Why do all providers stream the same events here?"
 LIMITS = swink.Timeouts(first_event=60, idle=60)
 NO_WIRE = "none"
-"""The wire format of a provider without a service, which has nothing to record."""
+"""Shown as the wire format of a provider without a service, which has nothing to record."""
 AGREEABLE = 12.0
-"""Maximum length of a recording, in seconds, if a shorter one exists."""
+"""The maximum length of a recording in seconds, if a shorter one exists."""
 
 _STYLES = {swink.TextDelta: "text", swink.ThinkingDelta: "thinking", swink.ToolCallDelta: "tool"}
 
@@ -121,8 +121,8 @@ def _plan_one(
     found = sorted(map(Recording.load, bundled_recordings(package)), key=_dullness)
     shown = [one for one in found if one.provider == name]
     if not shown:
-        # providers of one package may differ in nothing but their address; each of these shows
-        # another recording of their wire format
+        # Providers of one package may differ only in their address; each of them plays a different
+        # recording.
         shown = [one for one in found if one.wire_format == wire_format]
         turn = borrowers[package] % max(1, sum(map(_answered, shown)))
         shown = shown[turn:] + shown[:turn]
@@ -145,8 +145,9 @@ def _plan_one(
 
 
 def _dullness(recording: Recording) -> tuple[bool, bool, int, int]:
-    """Sort key for recordings: answers before failures, short ones first, then those with most
-    content.
+    """Return the sort key of a recording.
+
+    Answers come before failures, then short recordings first, then those with most content.
     """
     message = recording.message
     kinds = {block.type for block in message.content} if message else set()
@@ -163,7 +164,8 @@ async def perform(client: swink.Client, shown: Sequence[Performance], speed: flo
 
     All streams have ended when this returns, whatever happened.
     """
-    import_module("aiohttp")  # or the first token of every stream would wait for it
+    # Otherwise, the first token of every stream would wait for this import.
+    import_module("aiohttp")
     try:
         async with ReplayServer(speed=speed) as server:
             ready = [(one, _open(client, one, server)) for one in shown if not one.over]

@@ -36,15 +36,15 @@ from swink_core.providers import Catalog
 __all__ = ["configuration", "models_file", "unread"]
 
 USER_FILE_ENV = "SWINK_MODELS"
-"""Names the user's models file, which has the format of a package's models.toml."""
+"""The environment variable with the user's models file, which has the format of models.toml."""
 
 NAME = re.compile(r"\bSWINK_[A-Z0-9_]+")
 
 OF_A_SERVICE = re.compile(r"SWINK_\w*?(SERVICE_HOST|SERVICE_PORT\w*|PORT(_\d+_\w+)?)")
-"""Variables that Kubernetes sets in every pod for a service whose name begins with swink."""
+"""Matches the variables that Kubernetes sets in every pod for a service with the name swink…."""
 
 ALMOST = 0.9
-"""Minimum similarity of a misspelt variable to a known one, from 0 to 1."""
+"""The minimum similarity, from 0 to 1, at which a variable counts as misspelt."""
 
 
 def configuration(host: Host) -> list[Finding]:
@@ -73,7 +73,7 @@ def models_file(host: Host) -> list[Finding]:
     except SwinkError as error:
         return [Finding.of(USER_FILE_ENV, error)]
     where = f"{USER_FILE_ENV}, {os.environ.get(USER_FILE_ENV)}"
-    known = Host(environ={}).provider_names()  # those that may not load now, too
+    known = Host(environ={}).provider_names()  # includes those that cannot be loaded at the moment
     rows = {f'the provider "{name}"': name for name in users.providers}
     rows |= {f'the model "{model_id}"': name for name, model_id in users.models}
     found = [

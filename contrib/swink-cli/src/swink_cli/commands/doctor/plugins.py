@@ -57,14 +57,14 @@ TAKEN = {
 """Capabilities that a provider class may declare."""
 
 ABLE = ("audio", "documents", "images", "json", "structured_output", "thinking", "tools")
-"""Capabilities that the row of a model may declare."""
+"""Capabilities that the catalogue entry of a model may declare."""
 
 RULED = (*TAKEN["features"], *TAKEN["knobs"], *SHAPES)
 """Options that a rule may allow for models."""
 
 
 LIKENESS = 0.8
-"""Minimum similarity of a misspelt name to a known one, from 0 to 1."""
+"""The minimum similarity, from 0 to 1, at which a name counts as misspelt."""
 
 
 class Finding(NamedTuple):
@@ -281,9 +281,10 @@ def _provider(where: str, host: Host, name: str) -> Iterator[Finding]:
 def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
     try:
         loaded = load()
-        if isinstance(loaded, type | FunctionType):  # whose result counts; None: not configured
+        # The result of calling it is used; None: not configured.
+        if isinstance(loaded, type | FunctionType):
             loaded = loaded()
-    except SwinkError as error:  # of what it was set to
+    except SwinkError as error:  # its configuration is invalid
         yield Finding.of(where, error)
         return
     except (Exception, SystemExit) as error:

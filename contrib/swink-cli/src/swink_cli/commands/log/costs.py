@@ -14,9 +14,11 @@ __all__ = ["Sum", "costs_cells", "summed", "sums"]
 
 
 class Sum(msgspec.Struct):
-    """The usage of some calls; `cost` is in US dollars, over the calls with a known cost;
-    `estimated` is the part for which the provider reported no usage; `unpriced` counts the calls
-    without a known cost. `day` is local; it or `model` is empty if the sum covers all of them.
+    """The usage of some calls.
+
+    `cost` is in US dollars, over the calls with a known cost; `estimated` is the part for which the
+    provider reported no usage; `unpriced` counts the calls without a known cost. `day` is in local
+    time; `day` or `model` is empty if the sum covers all of them.
     """
 
     day: str = ""

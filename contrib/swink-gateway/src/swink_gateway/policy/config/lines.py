@@ -1,7 +1,8 @@
-"""The lines of values in a TOML file.
+"""Find the line numbers of values in a TOML file.
 
-Python's parser reports no line numbers. They are found by parsing prefixes of the file: a value
-begins on the last line of the shortest prefix that contains it, after open brackets are closed.
+Python's parser does not report line numbers. They are found by parsing prefixes of the file: a
+value begins on the last line of the shortest prefix that contains it, after open brackets are
+closed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reader of the TOML configuration: returns a `Config`, or faults with line, key and expectation.
+"""Read the TOML configuration: return a `Config`, or errors with line, key and expected value.
 
-`${NAME}` in a string is replaced by an environment variable; `$${` stands for a literal `${`. No
-message shows a value from the environment, because it may be a secret.
+`${NAME}` in a string is replaced by an environment variable; `$${` stands for a literal `${`. Error
+messages never show a value from the environment, because it may be a secret.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 
 
 _KEYS = re.compile(r"""\((?:(?:'[^']*'|"[^"]*"),? ?)+\)""")
-"""A path in a message of cattrs."""
+"""Matches a path in an error message of cattrs."""
 
 
 def _as_written(path: re.Match[str]) -> str:
@@ -59,7 +59,7 @@ class Source:
 
     @classmethod
     def of(cls, file: File) -> Source:
-        """Read a file. Raises ConfigError if it is unreadable or too large."""
+        """Read a file. Raises ConfigError if it cannot be read or is too large."""
         try:
             with file.open("rb") as opened:
                 data = opened.read(MOST_BYTES + 1)
@@ -74,7 +74,7 @@ class Source:
         """Parse the text. Raises ConfigError."""
         config, faults = self.read(environ)
         self.refuse(faults)
-        assert config is not None  # otherwise `refuse` has raised
+        assert config is not None  # otherwise, `refuse` has raised
         return config
 
     def read(self, environ: Mapping[str, str]) -> tuple[Config | None, list[Fault]]:
@@ -128,7 +128,7 @@ class Source:
             ) from error
 
     def variables_of_keys(self) -> set[str]:
-        """Return the names of the environment variables that hold clients' keys.
+        """Return the names of the environment variables that contain clients' keys.
 
         The text must be valid.
         """
@@ -175,7 +175,7 @@ def _filled(data: Any, path: Path, environ: Mapping[str, str], faults: list[Faul
 
 
 def _faults(error: BaseException, path: Path) -> Iterator[Fault]:
-    """Yield the faults in an error of cattrs, with the paths from its notes."""
+    """Yield a fault for each error that cattrs reports, with the path from its notes."""
     if isinstance(error, ForbiddenExtraKeysError):
         known = [one.name for one in fields(error.cl)] if has(error.cl) else []
         for name in sorted(error.extra_fields):

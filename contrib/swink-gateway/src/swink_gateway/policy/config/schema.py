@@ -17,13 +17,13 @@ __all__ = [
 ]  # fmt: skip
 
 Amount = NewType("Amount", float)
-"""A number above 0."""
+"""A number greater than 0."""
 
 Dollars = NewType("Dollars", float)
-"""A number of at least 0."""
+"""A number greater than or equal to 0."""
 
 Count = NewType("Count", int)
-"""A whole number above 0."""
+"""A whole number greater than 0."""
 
 Options = NewType("Options", dict[str, Any])
 """Options of a call, named as in `StreamOptions`."""
@@ -35,10 +35,10 @@ Tag = NewType("Tag", str)
 """A tag or team in the ledger: at most 64 letters, digits and `-_.:/@`."""
 
 Pattern = NewType("Pattern", str)
-"""A regular expression of Python's."""
+"""A Python regular expression."""
 
 Settings = NewType("Settings", dict[str, Any])
-"""Values by name, as a plugin takes them."""
+"""Settings of a plugin, by name."""
 
 OptionName = NewType("OptionName", str)
 """The name of an option that a client may set, or `tools`."""
@@ -53,8 +53,8 @@ class Upstream:
     """A model of a tier.
 
     `model` is `provider/model`, or a bare name that exactly one provider lists. `weight` is the
-    share of requests that go to this model first. `options` override those of the route, and may
-    include `api_key` and `base_url`.
+    share of requests for which this model is tried first. `options` override those of the route,
+    and may include `api_key` and `base_url`.
     """
 
     model: str
@@ -66,9 +66,9 @@ class Upstream:
 class Transforms:
     """Changes to a request before it is forwarded.
 
-    `system_prompt` precedes the client's own instructions. `defaults` are options for requests that
-    do not set them. `leave_out` lists options of the client to drop; `tools` drops all its tools.
-    `max_tokens` is the limit for answers, and the value for requests that set none.
+    `system_prompt` is inserted before the client's own instructions. `defaults` are options for
+    requests that do not set them. `leave_out` lists options of the client to drop; `tools` drops
+    all its tools. `max_tokens` is the limit for answers, and the value for requests that set none.
     """
 
     system_prompt: str | None = None
@@ -81,8 +81,8 @@ class Transforms:
 class Route:
     """A name that clients may request, and the models behind it.
 
-    `tiers` are tried in order until one succeeds. A tier is one model or a list. Within a list,
-    `weight` chooses the model to try first; the others follow. `options` apply to all models and
+    `tiers` are tried in order until one succeeds. A tier is one model or a list. Within a list, the
+    model to try first is drawn by `weight`; the others follow. `options` apply to all models and
     override the client's. `time_limits` are in seconds; `false` disables one. `guards` are the
     names of the guards of the route.
     """
@@ -128,16 +128,17 @@ class Key:
     """A client's key and its limits. A limit that is left out does not apply.
 
     `key` is `"sha256:…"`, the SHA-256 digest of the key in hexadecimal, or `"${NAME}"`, the
-    environment variable that holds it; a list has several keys with the same limits. `models` are
-    patterns of the names that the key may request. An `operator` may read the metrics, the feed of
-    calls and the spending of all keys. Token limits count prompts and answers. Days and months are
-    in UTC. A key with a budget cannot use models without a price: see `prices`. The ledger records
-    the key's `team` and `tags`, and the tags in the `x-swink-tags` header of a request.
+    environment variable that holds it; a list contains several keys with the same limits. `models`
+    are patterns of the names that the key may request. An `operator` may read the metrics, the feed
+    of calls and the spending of all keys. Token limits count prompts and answers. Days and months
+    are in UTC. A key with a budget cannot use models without a price: see `prices`. The ledger
+    records the key's `team` and `tags`, and the tags in the `x-swink-tags` header of a request.
 
     All keys share the operator's accounts at the vendors. `vendor_ids` are patterns of ids (of
     files, vector stores, containers and conversations) that the key may use, in addition to the ids
-    in its own answers. `allowed_fields` are request fields unknown to the gateway that a key with
-    limited models or a budget may still set. `guards` are the names of the guards of the key.
+    in its own answers. A key with limited models or a budget may set request fields that the
+    gateway does not know only if they are listed in `allowed_fields`. `guards` are the names of the
+    guards of the key.
     """
 
     key: tuple[Digest, ...] = field(repr=False)
@@ -180,12 +181,12 @@ class Price:
 
 @define(frozen=True, kw_only=True)
 class RequestGuard:
-    """A check of requests before they go out to a vendor, for the keys and routes that name it.
+    """A check of requests before they are sent to a vendor, for the keys and routes that name it.
 
-    `redact` are regular expressions; each match is replaced with `replacement`. `block` are
-    words, in any case, that refuse a request. `max_prompt_tokens` is the longest prompt, estimated.
-    `plugin` names an installed plugin of the group `swink.guards`, and `settings` are for it. A
-    request that a guard cannot check is refused.
+    `redact` are regular expressions; each match is replaced with `replacement`. A request that
+    contains one of the words in `block`, in upper or lower case, is refused. `max_prompt_tokens` is
+    the longest prompt in estimated tokens. `plugin` names an installed plugin of the group
+    `swink.guards`, and `settings` are passed to it. A request that a guard cannot check is refused.
     """
 
     redact: tuple[Pattern, ...] = ()
@@ -204,9 +205,9 @@ class Config:
     models each. `rules` choose a route by the properties of a request. `keys` are clients' keys by
     the names of their owners. `prices`, by patterns of `provider/model`, override the catalog's;
     the first pattern that matches applies. `guards` check requests before they are sent to a
-    vendor. `store` holds limits and the ledger. For a streamed
-    answer, the gateway sends the HTTP status after the provider's first output or failure, or after
-    `head_wait` seconds; after that, it sends keep-alives until output arrives.
+    vendor. `store` is where limits and the ledger are kept. For a streamed answer, the gateway
+    sends the HTTP status after the provider's first output or failure, or after `head_wait`
+    seconds; after that, it sends keep-alives until output arrives.
     """
 
     head_wait: Amount = Amount(10.0)

@@ -1,4 +1,4 @@
-"""Strict conversion of configuration values with cattrs, with messages for the file's author."""
+"""Convert configuration values strictly with cattrs, with messages for the file's author."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from swink_gateway.policy.config.schema import (
 __all__ = ["TAG", "converter", "digest_of", "unknown"]
 
 TAG = re.compile(r"[\w.:/@-]{1,64}")
-"""The characters of a tag. It has no comma, because commas separate tags in a list."""
+"""Matches a tag. It has no comma, because commas separate tags in a list."""
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 BESIDE = {"timeouts": "time_limits", "timeout": "time_limits"}
-"""Options that a route sets in a separate field, with the name of the field."""
+"""Options that a route sets in a separate field, with the name of that field."""
 
 SECRET = frozenset({"api_key", "base_url", "headers"})
 """Options whose values are secret: messages never show them."""
@@ -62,7 +62,7 @@ def converter() -> Converter:
     """Return the converter of configurations."""
     made = Converter(forbid_extra_keys=True)
 
-    def lists(kind: Any) -> Any:  # a single value is a list of one
+    def lists(kind: Any) -> Any:  # a single value becomes a list of one
         of: Any = get_args(kind)[0]
         listed: Any = list[of]
         one, many = made.get_structure_hook(of), made.get_structure_hook(listed)
@@ -99,7 +99,7 @@ def converter() -> Converter:
     }
     for kind, hook in hooks.items():
         made.register_structure_hook(kind, hook)
-    upstream: Any = tables(Upstream)  # must follow the hooks of its fields
+    upstream: Any = tables(Upstream)  # needs the hooks of the types of its fields
 
     def model(data: Any, _: Any) -> Any:
         return upstream({"model": data} if isinstance(data, str) else data, Upstream)
@@ -126,7 +126,7 @@ _WORDS = {
 
 
 def _in_words(types: re.Match[str]) -> str:
-    """Replace names of Python types by TOML's terms."""
+    """Replace names of Python types with TOML's terms."""
     named = [name for name in types[0].strip("`").split(" | ") if name != "None"]
     if "float" in named and "int" in named:
         named.remove("int")
@@ -200,7 +200,7 @@ def _one_of(known: Iterable[str], data: Any, _: Any) -> Any:
 
 
 def _options(data: Any, _: Any) -> Any:
-    """Convert options one by one, so that a fault names its option."""
+    """Convert options one by one, so that an error names its option."""
 
     def read(name: str, value: Any) -> Any:
         if name in BESIDE:
@@ -227,7 +227,7 @@ def _time_limits(data: Any, _: Any) -> Any:
 
 
 def _field(kind: Any, name: str, value: Any) -> Any:
-    """Convert a value of one of the core's classes, which validates it."""
+    """Convert a value to a class of the core, which validates it."""
     known = fields_dict(kind)
     if name not in known:
         raise ValueError(unknown(name, known))
@@ -238,7 +238,7 @@ def _field(kind: Any, name: str, value: Any) -> Any:
 
 
 def _each(data: Mapping[str, Any], read: Callable[[str, Any], Any], kind: Any) -> dict[str, Any]:
-    """Convert the values of a table; collect faults in cattrs's format."""
+    """Convert the values of a table; collect errors in cattrs's format."""
     values, errors = {}, []
     for name, value in data.items():
         try:

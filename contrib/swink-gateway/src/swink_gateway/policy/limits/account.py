@@ -1,4 +1,4 @@
-"""The account of one key, and the circuit of one model: their state and their rules."""
+"""The account of one key and the circuit breaker of one model: their state and their rules."""
 
 from __future__ import annotations
 
@@ -23,14 +23,18 @@ __all__ = ["Account", "Breaker"]
 
 
 class Account(Struct):
-    """The usage of a key: requests and tokens by second, dollars by period, answers by process."""
+    """The usage of a key.
+
+    It consists of requests and tokens by second, dollars by period, and concurrent answers by
+    process.
+    """
 
     seconds: dict[int, tuple[float, float]] = field(default_factory=dict)
     dollars: dict[str, float] = field(default_factory=dict)
     streams: dict[str, int] = field(default_factory=dict)
 
     def spending(self, key: str, now: float, is_alive: Callable[[str], bool]) -> Spending:
-        """Return the current spending, and drop the seconds and processes that no longer count."""
+        """Return the current spending; remove old seconds, and processes that have ended."""
         first, last = int(now) - WINDOW_SECONDS, int(now) + MOST_AHEAD_SECONDS
         self.seconds = {at: taken for at, taken in self.seconds.items() if first <= at <= last}
         self.streams = {name: count for name, count in self.streams.items() if is_alive(name)}
@@ -54,7 +58,10 @@ class Account(Struct):
         is_alive: Callable[[str], bool],
         begins: bool = True,
     ) -> Refusal | None:
-        """Reserve an attempt, unless a limit is reached; `begins`: it is the first of its call."""
+        """Reserve an attempt, or return a refusal if a limit is reached.
+
+        `begins` is true for the first attempt of a call.
+        """
         taken = self.spending(ticket.key, ticket.at, is_alive)
         if refused := refusal(allowance if begins else allowance.budget, taken):
             return refused
@@ -67,12 +74,12 @@ class Account(Struct):
     def settle(
         self, ticket: Ticket, tokens: int, dollars: float, process: str, ends: bool = True
     ) -> None:
-        """Replace a reservation by a charge; the call has ended with it if it `ends`."""
+        """Replace a reservation by a charge. With `ends`, the call has ended."""
         self.charge(ticket.at, 0, tokens - ticket.tokens, dollars - ticket.dollars)
         self.streams[process] = self.streams.get(process, int(ends)) - ends
 
     def charge(self, at: float, requests: int, tokens: int, dollars: float) -> None:
-        """Add a charge to the sum of a second; `spending` drops seconds that no longer count."""
+        """Add a charge to the sum of a second; `spending` later removes old seconds."""
         before = self.seconds.get(int(at), (0, 0))
         self.seconds[int(at)] = before[0] + requests, before[1] + tokens
         for period in periods(at) if dollars else ():
@@ -80,10 +87,11 @@ class Account(Struct):
 
 
 class Breaker(Struct):
-    """The consecutive failed calls of a model, and the end of its cooldown (0.0: none).
+    """The failed calls in a row of a model, and the end of the cooldown (0.0: none).
 
-    After it, single attempts are admitted at intervals of `probe` seconds (0.0: all are). `longest`
-    is the longer of both waits, which a clock that is set back does not lengthen.
+    After the cooldown, single attempts are admitted at intervals of `probe` seconds (0.0: all are).
+    `longest` is the longer of both waits; the remaining wait never exceeds it, even if the clock is
+    set back.
     """
 
     failures: int = 0
@@ -94,7 +102,7 @@ class Breaker(Struct):
     longest: float = float("inf")
 
     def enter(self, now: float) -> Circuit:
-        """Return the circuit for an attempt that begins now."""
+        """Return the state of the circuit for an attempt that begins now."""
         self.until = min(self.until, now + self.longest)
         left = self.until - now
         if self.until and self.probe and left <= 0:

@@ -1,7 +1,7 @@
-"""Compare the budgets of a store with the rows of the ledger, and list rows that were not settled.
+"""Compare the budgets in a store with the ledger, and list attempts without a final charge.
 
-They agree for each key, day and month, except for rows that a process had not written when it was
-killed, and rows in the ledger of another machine.
+Budgets and rows agree for each key, day and month, with two exceptions: rows that a process had not
+written when it was killed, and rows in the ledger of another machine.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from swink_gateway.policy.limits.rows import LEAST, RESERVED, Entry, Query
 __all__ = ["Difference", "Findings", "audited"]
 
 LOOKS = 3
-"""How often a difference must be found: attempts that begin or end meanwhile cause some."""
+"""How often a difference must be found to be reported.
+
+Attempts that begin or end during a comparison cause differences.
+"""
 
 LOOK_SECONDS = 1.0
 
 LONGEST_ATTEMPT_SECONDS = 86400
-"""Seconds after which an attempt has ended, even if a process has the same id now."""
+"""After this time an attempt has ended, even if a process with the same id is running."""
 
 
 @define(frozen=True)
 class Difference:
-    """A period in which the budget of a key and the rows of the ledger differ, in US dollars."""
+    """A period in which a key's budget and the rows of the ledger differ, in US dollars."""
 
     key: str
     period: str
@@ -38,14 +41,14 @@ class Difference:
 
 @define(frozen=True)
 class Findings:
-    """The `unsettled` rows, charged with their reservations, and the differences."""
+    """The `unsettled` rows, which count with their reservations, and the differences."""
 
     unsettled: Sequence[Entry]
     differences: Sequence[Difference]
 
 
 async def audited(ledger: Ledger, keys: Sequence[str], now: float) -> Findings:
-    """Audit the budgets of keys in the day and the month of `now`, in seconds of the epoch."""
+    """Audit the budgets of keys in the day and the month of `now`, a Unix time in seconds."""
     seen: dict[tuple[str, str], Difference] = {}
     for look in range(LOOKS):
         if look:

@@ -1,9 +1,10 @@
-"""The keys that a process looks at in Redis, instead of all that it knows.
+"""Selects the keys whose state a process reads from Redis, to avoid reading all of them.
 
-Each admission and each charge lists its key with the time. Every second a process reads that list,
-from where it stopped, and looks at these keys: those first that another process was refused because
-of leases, then those used longest ago. It looks at the other keys in turn, a few at a time: their
-leases follow the number of processes, and the end of a minute or a day.
+Each admission and each charge adds the key and the time to a list in Redis. Every second, a process
+reads the new part of that list and then the state of these keys. First come keys that another
+process refused because of leases (see `leases`), then those whose state it read longest ago. It
+also reads a few other keys in turn: their leases depend on the number of processes and on the end
+of a minute or a day.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from collections.abc import Collection, Iterable
 __all__ = ["MOST_CHANGED", "OTHERS", "Changes"]
 
 MOST_CHANGED = 100
-"""Changed keys of one look; the rest of them wait for the next one."""
+"""The most changed keys that are read at once; the rest are read the next time."""
 
 OTHERS = 20
-"""Other keys of one look."""
+"""The number of other keys that are read at once."""
 
 
 class Changes:
-    """The changed keys at which a process has not looked; `since` is when it last read the list."""
+    """The changed keys that a process has not read yet; `since` is when it last read the list."""
 
     def __init__(self) -> None:
         self.since = 0.0
@@ -29,13 +30,13 @@ class Changes:
         self._others: list[str] = []
 
     def add(self, now: float, changed: Iterable[str], wanted: Iterable[str]) -> None:
-        """Add the keys that were listed until `now`, by the clock of the server."""
+        """Add the keys that were listed until `now`, a time of the server's clock."""
         self.since = now
         self._changed.update(dict.fromkeys(changed))
         self._wanted.update(dict.fromkeys(wanted))
 
     def due(self, known: Collection[str]) -> list[str]:
-        """Take the keys to look at now, out of those that the process knows."""
+        """Return the keys to read now, out of those that the process knows, and remove them."""
         found = {key: None for key in self._wanted if key in known}
         self._wanted.clear()
         for key in [*self._changed]:

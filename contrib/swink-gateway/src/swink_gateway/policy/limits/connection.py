@@ -1,4 +1,4 @@
-"""A connection to a Redis server: its address, its scripts, and whether it can be reached."""
+"""A connection to a Redis server, with its scripts, and a record of whether it is reachable."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["ANSWER_SECONDS", "LOST", "Connection"]
 log = logging.getLogger(__name__)
 
 LOST = "swink_gateway_store_lost_total"
-"""Counts how often the server could not be reached."""
+"""The name of the counter of lost connections to the server."""
 
 ANSWER_SECONDS = 1.0
-"""After which a server that does not answer is lost."""
+"""After this time in seconds without a reply, the server counts as lost."""
 
 MOST_CONNECTIONS = 16
 
@@ -28,12 +28,12 @@ _ADDRESS = re.compile(r"unix://.+|rediss?://[^/?\s]*(/[0-9]*)?(\?\S*)?")
 
 
 class Connection:
-    """A pool of connections to the Redis server at `url`, on which scripts run.
+    """A pool of connections to the Redis server at `url`, which runs scripts there.
 
-    `clock` replaces the server's clock in tests. `counters` count under `LOST` how often the server
-    was lost, and `on_loss` is called each time, with the error. `redis` is the client, and
-    `failures` are the exceptions of a server that cannot be reached. Raises StoreError without the
-    extra, and for an invalid address.
+    `clock` replaces the server's clock in tests. The counter `LOST` in `counters` counts how often
+    the server was lost, and `on_loss` is called each time with the error. `redis` is the client,
+    and `failures` are the exceptions of an unreachable server. Raises StoreError if the extra is
+    not installed, and for an invalid address.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class Connection:
                 resolution="pip install 'swink-gateway[redis]'",
             ) from error
         try:
-            if not _ADDRESS.fullmatch(url):  # redis would read another address from it
+            if not _ADDRESS.fullmatch(url):  # redis would connect to another address for such a URL
                 raise ValueError(url)
             pool = redis.BlockingConnectionPool.from_url(
                 url, max_connections=MOST_CONNECTIONS, timeout=ANSWER_SECONDS,
                 socket_timeout=ANSWER_SECONDS, socket_connect_timeout=ANSWER_SECONDS,
                 retry=Retry(NoBackoff(), 0),
             )  # fmt: skip
-            pool.connection_class(**pool.connection_kwargs)  # checks the parameters of the address
+            pool.connection_class(**pool.connection_kwargs)  # checks the parameters of the URL
         except (ValueError, TypeError):  # its message may contain a part of the password
             raise StoreError(
                 "limits cannot be shared: the store's url is not the address of a Redis server",
@@ -79,7 +79,7 @@ class Connection:
         self._scripts = {text: self.redis.register_script(text) for text in scripts}
 
     async def ask(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
-        """Return the reply of a script; `None` while the server is lost."""
+        """Run a script and return its reply; `None` while the server is lost."""
         if self.is_lost:
             return None
         losses = self._losses
@@ -87,16 +87,16 @@ class Connection:
             reply = await self.run(script, keys, *arguments)
         except self.failures as error:
             self.lose(error)
-        return reply if losses == self._losses else None  # a late reply does not count
+        return reply if losses == self._losses else None  # ignore replies after a loss
 
     async def run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
-        """Return the reply of a script. Raises one of `failures`."""
+        """Run a script and return its reply. Raises one of `failures`."""
         now = "" if self._now is None else self._now().timestamp()
         reply = await self._scripts[script](keys=keys, args=[now, *arguments])
         return reply if reply is not None else []
 
     def lose(self, error: Exception) -> None:
-        """Record that the server cannot be reached, until `is_lost` is cleared."""
+        """Mark the server as unreachable, until `is_lost` is cleared."""
         if self.is_lost:
             return
         self.is_lost = True
@@ -105,11 +105,11 @@ class Connection:
         self._on_loss(error)
 
     async def check_eviction(self) -> None:
-        """Warn of a server that may delete budgets when its memory is full."""
+        """Log a warning if the server may delete budgets when its memory is full."""
         try:
             found = await self.redis.config_get("maxmemory*")
         except self.failures:
-            return  # it is lost, which is logged elsewhere, or hides its settings
+            return  # it is lost (logged elsewhere), or hides its settings
         policy, most = found.get("maxmemory-policy", "noeviction"), found.get("maxmemory", "0")
         if policy != "noeviction" and int(most):
             log.warning(

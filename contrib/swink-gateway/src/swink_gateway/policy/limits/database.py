@@ -1,4 +1,4 @@
-"""The database of a ledger in SQL: the operations that SQLite and Postgres share."""
+"""The interface of databases: the operations that SQLite and Postgres share."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Protocol
 __all__ = ["Database", "Execute"]
 
 Execute = Callable[[str, Sequence[Any]], Iterable[Sequence[Any]]]
-"""Runs a statement with `?` for parameters, and returns its rows."""
+"""A function that runs a statement with `?` for parameters, and returns the rows."""
 
 
 class Database(Protocol):
-    """A connection to a database, which one thread uses.
+    """A connection to a database, used by one thread.
 
-    `name` names this process in the database, and `errors` are the exceptions of a database that
-    cannot be used now. `put` is the statement that replaces a value, with the name of a table for
-    `{}`, and a key and a value as parameters.
+    `name` identifies this process in the database, and `errors` are the exceptions of a database
+    that cannot be used at the moment. `put` is the statement that replaces a value: `{}` in it
+    stands for the table, and its parameters are a key and a value.
     """
 
     name: str
@@ -25,19 +25,20 @@ class Database(Protocol):
     put: str
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Iterable[Sequence[Any]]:
-        """Run a statement with `?` for parameters, and return its rows. Raises one of `errors`."""
+        """Run a statement with `?` for parameters, and return the rows. Raises one of `errors`."""
 
     def transaction(self, lock: str) -> AbstractContextManager[None]:
-        """Begin a transaction, which no other one with the same `lock` overlaps.
+        """Return a context in which statements form a transaction.
 
-        It is committed at the end, and rolled back by an exception. Raises one of `errors`.
+        It is committed at the end, and rolled back by an exception. Transactions with the same
+        `lock` do not overlap. Raises one of `errors`.
         """
 
     def reading(self) -> AbstractContextManager[Execute]:
-        """Open another connection for reading, for any thread. Raises StoreUnavailable."""
+        """Open another connection for reading, usable in any thread. Raises StoreUnavailable."""
 
     def is_running(self, process: str) -> bool:
-        """Tell whether a process that used the database still runs, by its name."""
+        """Return True if the process with this name, which used the database, still runs."""
 
     def close(self) -> None:
         """Close the connection."""

@@ -1,7 +1,8 @@
-"""The debts of a process to the shared ledger, in a file, so that a sudden end loses none.
+"""Charges that a process could not send to the shared store yet ("debts"), kept in a file.
 
-Processes of one machine share a folder: any of them pays the debts of one that died. Each debt has
-an id, so that it counts once, even if several processes pay it.
+The file keeps them safe if the process ends suddenly. Processes of one machine share a folder: any
+of them sends the debts of one that died. Each debt has an id, so that it is counted once even if
+several processes send it.
 """
 
 from __future__ import annotations
@@ -18,15 +19,22 @@ from msgspec import json
 __all__ = ["Debt", "Debts", "is_running"]
 
 Debt = tuple[str, str, int, int, int, float]
-"""An id, a key, the second of it, requests, tokens and dollars."""
+"""A debt: its id, the key, the second of the attempt, requests, tokens and dollars."""
 
 _SYNCHRONIZE, _WAIT_TIMEOUT, _ACCESS_DENIED = 0x100000, 0x102, 5
-"""https://learn.microsoft.com/windows/win32/procthread/process-security-and-access-rights, what
-`WaitForSingleObject` returns of a process that has not ended, and `ERROR_ACCESS_DENIED`."""
+"""Constants of Windows.
+
+See https://learn.microsoft.com/windows/win32/procthread/process-security-and-access-rights. They
+are the access right to wait for a process, the result of `WaitForSingleObject` for a running
+process, and the error code `ERROR_ACCESS_DENIED`.
+"""
 
 
 class Debts:
-    """Debts of this process, and of those of the same `folder` that died; `None`: in memory."""
+    """The debts of this process, and of dead processes with the same `folder`.
+
+    With `folder` `None`, they are kept in memory.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -42,9 +50,9 @@ class Debts:
                 file.write(json.encode(debt) + b"\n")
 
     async def pay(self, pays: Callable[[Debt], Awaitable[object]]) -> None:
-        """Call `pays` with each debt, and keep those for which it raises."""
+        """Call `pays` with each debt, and keep the debts for which it raises."""
         for file in self._of_the_dead():
-            with suppress(FileNotFoundError):  # another one was first
+            with suppress(FileNotFoundError):  # another process was faster
                 for line in file.read_bytes().splitlines(keepends=True):
                     if line.endswith(b"\n"):
                         await pays(json.decode(line, type=Debt))
@@ -62,8 +70,8 @@ class Debts:
 
 
 def is_running(process: str) -> bool:
-    """Tell whether a process of this machine still runs, by its id."""
-    if sys.platform == "win32":  # where os.kill ends a process, or sends it a Ctrl-C
+    """Return True if the process of this machine with this id still runs."""
+    if sys.platform == "win32":  # there, os.kill ends a process or sends it a Ctrl-C
         import ctypes
 
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)

@@ -1,9 +1,9 @@
-"""The part of each limit that a process holds, and takes from while Redis is lost.
+"""The part of each limit that is reserved for one process ("lease"), for use while Redis is lost.
 
-Half of the rest of each limit is leased to the processes, in equal parts. Redis counts a lease as
-taken for all other processes. While Redis is lost, each process admits attempts within its lease;
-after a minute, within its part of the limits of a minute. So the processes together exceed no
-limit. Meanwhile their charges are debts, which they pay when Redis is back.
+Half of the remaining amount of each limit is leased to the processes, in equal parts. Redis treats
+a lease as used by all other processes. While Redis is lost, each process admits attempts within its
+lease, and after a minute within its equal part of the limits per minute. Therefore the processes
+together exceed no limit. The charges of that time are debts, which are sent when Redis is back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from swink_gateway.policy.limits.memory import SELF, MemoryLedger
 __all__ = ["NOTHING", "Leases", "Numbers", "least"]
 
 Numbers = tuple[float, ...]
-"""Of one account: requests, tokens, streams, dollars of the day, dollars of the month."""
+"""The amounts of one account.
+
+They are requests, tokens, concurrent answers, dollars of the day, and dollars of the month.
+"""
 
 NOTHING: Numbers = (0.0,) * 5
 
@@ -37,8 +40,8 @@ AGAIN_SECONDS = 5.0
 class Leases:
     """The leases of this process, by key.
 
-    `members` is the number of processes that share the limits. `local` counts attempts while
-    the server is lost, and `debts` the charges of these attempts, in `folder` if there is one.
+    `members` is the number of processes that share the limits. `local` counts attempts while the
+    server is lost, and `debts` contains the charges of these attempts, in `folder` if given.
     """
 
     def __init__(self, clock: Clock | None, folder: Path | None) -> None:
@@ -54,32 +57,35 @@ class Leases:
         return self._held.get(key, NOTHING)
 
     def bound(self, key: str, room: Iterable[float], begins: bool) -> None:
-        """Reduce a lease to the rest after an admission; `begins`: a call began with it."""
+        """Reduce a lease to the amounts that an admission has left.
+
+        `begins` says whether a call began with the admission.
+        """
         left = [max(0.0, number) for number in room]
         self._held[key] = least(self.of(key), left)
         self._rooms[key] = least(self._rooms.get(key, left), left)
         self.streams[key] += begins
 
     def forget_rooms(self) -> None:
-        """Forget the bounds of earlier admissions, before new leases are requested."""
+        """Forget the amounts left by earlier admissions, before new leases are requested."""
         self._rooms.clear()
 
     def grant(self, key: str, lease: Iterable[float]) -> None:
-        """Hold a lease, within the bounds of the admissions since its request."""
+        """Set a lease, limited to the amounts left by admissions since it was requested."""
         self._held[key] = least(self._rooms.get(key, _NO_BOUND), lease)
 
     def lose_server(self) -> None:
-        """Begin to admit without the server."""
+        """Start to admit attempts without the server."""
         self.local.accounts.clear()
 
     def regain_server(self) -> None:
-        """Hold nothing until the server grants it."""
+        """Give up all leases until the server grants new ones."""
         self._held.clear()
 
     async def admit(
         self, key: str, allowance: Allowance, tokens: int, dollars: float, begins: bool
     ) -> Ticket | Refusal:
-        """Admit an attempt without the server, within the lease, and record its debt."""
+        """Admit an attempt within the lease while the server is lost, and record a debt."""
         share = allowance.share(self.members)
         if key not in self.local.accounts:
             self.local.accounts[key] = self._supposed(key, share)
@@ -91,12 +97,12 @@ class Leases:
         return ticket
 
     async def settle(self, ticket: Ticket, tokens: int, dollars: float | None, ends: bool) -> None:
-        """Settle an attempt without the server, if its key was admitted without it."""
+        """Settle an attempt while the server is lost, if it was admitted in the same way."""
         if ticket.key in self.local.accounts:
             await self.local.settle(ticket, tokens, dollars, ends=ends)
 
     def _supposed(self, key: str, share: Allowance) -> Account:
-        """Return an account in which only the lease of a key is left."""
+        """Return an account in which everything but the lease of the key is used up."""
         requests, tokens, streams, today, this_month = self.of(key)
         now, own = self.local.now(), self.streams[key]
         day, month = periods(now)
@@ -111,5 +117,5 @@ class Leases:
 
 
 def least(one: Iterable[float], other: Iterable[float]) -> Numbers:
-    """Return the smaller of each two numbers."""
+    """Return the smaller number of each pair."""
     return tuple(map(min, one, other))

@@ -1,14 +1,15 @@
 """The interface of a ledger, and the rule by which it admits attempts.
 
-An attempt is admitted while charges and reservations together are below each limit. It is reserved
-before it begins, and settled when it has ended: with one row of the ledger, which is written with
-the reservation and settled in place. So a budget is exceeded by at most
+An attempt is admitted while charges and reservations together are below each limit. An amount is
+reserved before it begins, and replaced by the charge when it has ended ("settled"). Each attempt
+has one row in the ledger, which is written with the reservation and updated with the charge.
+Therefore the spending can exceed a budget by at most
 
     the largest reservation of an attempt
-    + what the attempts that were under way then are charged beyond their reservations
-    + in Redis, while it cannot be reached, one reservation for each process
+    + the amounts by which the charges of attempts running at that time exceed their reservations
+    + with Redis, while it cannot be reached, one reservation for each process
 
-A process that dies leaves its attempts charged with their reservations.
+If a process dies, its running attempts are charged with their reservations.
 """
 
 from __future__ import annotations
@@ -45,39 +46,45 @@ __all__ = [
 ]
 
 MOST_IDS = 100_000
-"""The most ids of vendors' that are recorded, the oldest forgotten first."""
+"""The most ids of vendors' data that are recorded; the oldest are forgotten first."""
 
 MOST_REMEMBERED = 1000
-"""Models whose failures are remembered; the oldest are forgotten, because clients name them."""
+"""The most models whose failures are recorded; the oldest are forgotten first.
+
+The number is limited because clients choose the names of models.
+"""
 
 WINDOW_SECONDS = 60
-"""The window in which requests and tokens count, second by second."""
+"""The seconds for which requests and tokens count in the limits per minute."""
 
 MOST_AHEAD_SECONDS = 5
-"""How far ahead of the clock a second may be and still count, for clocks that were wrong."""
+"""How many seconds a time may be in the future and still count.
+
+The limit matters after a clock was wrong.
+"""
 
 BUSY_SECONDS = 1.0
-"""The `Retry-After` for too many concurrent answers, because they end all the time."""
+"""The `Retry-After` for too many concurrent answers; short, because answers end all the time."""
 
 
 SETTLED = "settled"
-"""The outcome of a settled attempt without a known one."""
+"""The outcome of a settled attempt if no other outcome is known."""
 
 
 class StoreError(UsageError, title="Limits cannot be kept"):
-    """An invalid place for limits."""
+    """The configured place for limits is invalid."""
 
 
 class StoreUnavailable(SwinkError, title="Limits cannot be read or written"):
-    """A store that cannot be read or written now, such as a file on a full disk."""
+    """The store cannot be read or written at the moment, for example because a disk is full."""
 
 
 @define(frozen=True)
 class Allowance:
-    """The limits of all clients of one key together; `None` means unlimited.
+    """The limits of one key, for all its clients together; `None` means unlimited.
 
-    `requests` and `tokens` are per minute, `streams` are concurrent answers, and dollars are per
-    day and month of UTC.
+    `requests` and `tokens` are per minute, `streams` is the number of concurrent answers, and
+    dollars are per day and month in UTC.
     """
 
     requests: float | None = None
@@ -88,11 +95,11 @@ class Allowance:
 
     @property
     def budget(self) -> Allowance:
-        """The limits for a further attempt of an admitted call: dollars alone."""
+        """The limits for the later attempts of an admitted call: only those in dollars."""
         return evolve(self, requests=None, tokens=None, streams=None)
 
     def share(self, members: int) -> Allowance:
-        """Return the equal part of one process when so many share the limits."""
+        """Return the equal part of each limit for one of `members` processes."""
 
         def part(limit: float | None) -> float | None:
             return None if limit is None else limit / members
@@ -110,7 +117,7 @@ class Allowance:
 class Spending:
     """The usage of a key in the last minute, today and this month, and its concurrent answers.
 
-    `at` is the time of this state, in seconds of the epoch, and `frees_at` the time at which the
+    `at` is the time of this state, a Unix time in seconds, and `frees_at` the time at which the
     first second of the minute no longer counts.
     """
 
@@ -126,9 +133,9 @@ class Spending:
 
 @define(frozen=True)
 class Refusal:
-    """The reason for which a call is not admitted: `what` is the limit in words.
+    """The reason why a call is not admitted: `what` describes the limit.
 
-    `retry_after` is in seconds; `spent`: the limit is a budget and not a rate.
+    `retry_after` is in seconds; `spent` is true if the limit is a budget and not a rate.
     """
 
     what: str
@@ -138,7 +145,7 @@ class Refusal:
 
 @define(frozen=True)
 class Ticket:
-    """An admitted attempt: its time, its reservation, and its row of the ledger."""
+    """An admitted attempt: its time, its reservation, and its row in the ledger."""
 
     key: str
     at: float
@@ -148,7 +155,7 @@ class Ticket:
 
 
 def begun(ticket: Ticket, process: str, cost: float | None) -> Ticket:
-    """Fill the row of a ticket with its reservation; `cost` is `None` for an unknown price."""
+    """Fill a ticket's row with the reservation; `cost` is `None` for an unknown price."""
     entry = ticket.entry
     entry.id = new_id(ticket.at)
     entry.at = ticket.at
@@ -163,7 +170,7 @@ def begun(ticket: Ticket, process: str, cost: float | None) -> Ticket:
 
 
 def settled(ticket: Ticket, tokens: int, dollars: float | None) -> Entry:
-    """Return the row of a ticket with its charge."""
+    """Return a ticket's row with the charge."""
     entry = ticket.entry
     entry.tokens = tokens
     entry.cost = dollars
@@ -174,10 +181,10 @@ def settled(ticket: Ticket, tokens: int, dollars: float | None) -> Entry:
 
 @define(frozen=True)
 class Circuit:
-    """A model that failed consecutively; `kind` and `message` are those of the last failure.
+    """A model whose calls failed in a row; `kind` and `message` are those of the last failure.
 
-    `rest` is the cooldown that is left, in seconds; 0.0: attempts are admitted. `is_stated`: the
-    provider stated the time.
+    `rest` is the remaining cooldown in seconds; with 0.0, attempts are admitted. `is_stated` says
+    whether the provider stated the time.
     """
 
     failures: int
@@ -189,11 +196,12 @@ class Circuit:
 
 @define(frozen=True, kw_only=True)
 class FailedAttempt:
-    """A failed attempt on a target, and the cooldown of the target after too many of them.
+    """A failed attempt on a target, and the cooldown that begins if too many calls have failed.
 
-    `is_first`: it is the first failed attempt of its call. Calls are counted, so only a first one
-    adds to the number. From `threshold` calls on, the target has a cooldown of `rest` seconds.
-    After that, one attempt is admitted every `probe` seconds until one succeeds; 0.0: all are.
+    Calls are counted, not attempts: only the first failed attempt of a call (`is_first`) increases
+    the number. From `threshold` failed calls on, the target has a cooldown of `rest` seconds. After
+    that, one attempt is admitted every `probe` seconds until one succeeds (0.0: all attempts are
+    admitted).
     """
 
     kind: str
@@ -205,7 +213,7 @@ class FailedAttempt:
 
 
 class Ledger(Protocol):
-    """Limits, budgets and circuits, which all processes of a gateway share."""
+    """Limits, budgets and circuit breakers, shared by all processes of a gateway."""
 
     async def admit(
         self,
@@ -217,11 +225,11 @@ class Ledger(Protocol):
         *,
         begins: bool = True,
     ) -> Ticket | Refusal:
-        """Reserve tokens and dollars for an attempt, unless a limit is reached.
+        """Reserve tokens and dollars for an attempt, or return a refusal if a limit is reached.
 
-        `dollars` is `None` for a model without a price. `entry` describes the attempt. `begins`: a
-        call begins with this attempt. A later one counts neither as a request nor as an answer
-        under way, and is refused by budgets alone.
+        `dollars` is `None` for a model without a price. `entry` describes the attempt. `begins` is
+        true for the first attempt of a call. Later attempts count neither as requests nor as
+        concurrent answers, and only budgets can refuse them.
         """
 
     async def settle(
@@ -229,23 +237,23 @@ class Ledger(Protocol):
     ) -> None:
         """Replace a reservation by a charge, once for each ticket, and write its row.
 
-        `ends`: the call ends with this attempt.
+        `ends` says whether the call ends with this attempt.
         """
 
     async def report(self, query: Query) -> list[Total]:
-        """Sum the rows of the ledger."""
+        """Return sums over the rows of the ledger."""
 
     async def entries(self, query: Query) -> list[Entry]:
-        """List rows of the ledger, the oldest first."""
+        """Return rows of the ledger, the oldest first."""
 
     async def running(self, processes: Collection[str]) -> set[str]:
-        """Return the processes among these that still run, as `Entry.process` names them."""
+        """Return the subset of processes that still run, by the names in `Entry.process`."""
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         """Return the spending of each of the keys."""
 
     async def circuit(self, target: str) -> Circuit | None:
-        """Return the circuit of a target for an attempt that begins now.
+        """Return the circuit breaker of a target for an attempt that begins now.
 
         `None`: the target has not failed since it last answered.
         """
@@ -257,10 +265,10 @@ class Ledger(Protocol):
         """Forget the failures of a target."""
 
     async def claim(self, owner: str, ids: Collection[str]) -> None:
-        """Record the owner of ids of a vendor; an id that has an owner keeps it."""
+        """Record the owner of ids of a vendor's data; an id that has an owner keeps it."""
 
     async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
-        """Return the ids among these that an owner has claimed."""
+        """Return the subset of ids that an owner has claimed."""
 
     async def aclose(self) -> None:
         """Close all files and connections."""
@@ -273,7 +281,7 @@ def periods(at: float) -> tuple[str, str]:
 
 
 def refusal(allowance: Allowance, taken: Spending) -> Refusal | None:
-    """Return the refusal of a further attempt; `None` if it is admitted."""
+    """Return the refusal of a further attempt; `None` if it can be admitted."""
     for limit, so_far, what, wait, spent in _limits(allowance, taken):
         if limit is not None and so_far >= limit:
             return Refusal(counted(limit, what), max(1.0, wait), spent)
@@ -281,7 +289,7 @@ def refusal(allowance: Allowance, taken: Spending) -> Refusal | None:
 
 
 def counted(limit: float, what: str) -> str:
-    """Format a limit with separators, and with the decimals of the configuration."""
+    """Format a limit with thousands separators and as many decimals as in the configuration."""
     of = what.replace("s a", " a", 1) if limit == 1 else what
     return f"{Decimal(f'{limit:.12g}'):,f} {of}"
 
@@ -290,7 +298,10 @@ _Row = tuple[float | None, float, str, float, bool]
 
 
 def _limits(allowance: Allowance, taken: Spending) -> Iterable[_Row]:
-    """Yield each limit with the usage, the unit, the seconds until it falls, and `spent`."""
+    """Yield a tuple for each limit.
+
+    It contains the limit, the usage, the unit, the seconds until the usage falls, and `spent`.
+    """
     now = datetime.fromtimestamp(taken.at, UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     first = (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)

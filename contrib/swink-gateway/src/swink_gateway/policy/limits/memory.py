@@ -28,9 +28,9 @@ SELF = "self"
 
 
 class MemoryLedger:
-    """Keeps everything in memory, but for the rows, which `rows` writes.
+    """A ledger in memory; only the rows are written elsewhere, by `rows`.
 
-    `rows` is `None` for a ledger without rows.
+    With `rows` `None`, the ledger has no rows.
     """
 
     def __init__(self, clock: Clock | None = None, rows: RowWriter | None = None) -> None:
@@ -41,7 +41,7 @@ class MemoryLedger:
         self._owners: OrderedDict[str, str] = OrderedDict()
 
     def now(self) -> float:
-        """Return the seconds of the epoch."""
+        """Return the Unix time in seconds."""
         return self._clock.now().timestamp()
 
     async def admit(

@@ -1,4 +1,4 @@
-"""The ledger of several machines in a Postgres server."""
+"""The ledger of several machines, in a Postgres server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["PostgresDatabase", "PostgresLedger", "is_address"]
 SCHEMES = ("postgresql://", "postgres://")
 
 ANSWER_SECONDS = 5
-"""After which a server that does not answer cannot be used."""
+"""The seconds after which a server without a reply counts as unavailable."""
 
 _PATIENCE = {
     "connect_timeout": ANSWER_SECONDS,
@@ -28,10 +28,10 @@ _PATIENCE = {
     "keepalives_count": ANSWER_SECONDS,
     "tcp_user_timeout": ANSWER_SECONDS * 1000,
 }
-"""https://www.postgresql.org/docs/current/libpq-connect.html, parameter key words."""
+"""Connection parameters: https://www.postgresql.org/docs/current/libpq-connect.html."""
 
 _LOCK = 0
-"""The key of the lock that is held while the tables are made."""
+"""The key of the lock that is held while the tables are created."""
 
 _TABLES = (
     SCHEMA.replace("id TEXT", 'id TEXT COLLATE "C"', 1),  # so that ids are sorted by bytes
@@ -45,16 +45,16 @@ _APPLICATION = "swink-gateway-"
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text is the address of a Postgres server."""
+    """Return True if a text is the address of a Postgres server."""
     return text.startswith(SCHEMES)
 
 
 class PostgresDatabase:
     """A database of the Postgres server at an address such as `postgresql://user@host/database`.
 
-    It is connected, and its tables are made, at the first use and after each error. A process runs
-    as long as the server has a connection with its name. Raises StoreError without the extra, and
-    for an invalid address.
+    It connects, and creates its tables, on first use and after each error. A process counts as
+    running as long as the server has a connection with its name. Raises StoreError if the extra is
+    not installed, and for an invalid address.
     """
 
     put = (
@@ -103,7 +103,7 @@ class PostgresDatabase:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            self._disconnect()  # which rolls back, whatever the state of the connection
+            self._disconnect()  # rolls back, whatever the state of the connection
             raise
         finally:
             self._is_in_transaction = False
@@ -128,7 +128,7 @@ class PostgresDatabase:
         self._disconnect()
 
     def _first(self, statement: str, values: Sequence[Any] | None) -> Iterable[Sequence[Any]]:
-        """Run a statement outside a transaction, a second time if the connection was broken."""
+        """Run a statement outside a transaction; retry it once if the connection was broken."""
         if self._connection is not None:
             try:
                 return self._run(statement, values)
@@ -141,7 +141,7 @@ class PostgresDatabase:
         return self._run(statement, values)
 
     def _run(self, statement: str, values: Sequence[Any] | None) -> Iterable[Sequence[Any]]:
-        # several statements at once, which have no values, cannot be prepared
+        # Several statements at once, without parameters, cannot be prepared.
         prepare = None if values is not None else False
         return _rows(self._connection.execute(statement, values, prepare=prepare))
 
@@ -165,7 +165,7 @@ class PostgresDatabase:
 
 
 class PostgresLedger(SQLLedger):
-    """Keeps everything in the Postgres server at `url`. Raises StoreError as `PostgresDatabase`."""
+    """A ledger in the Postgres server at `url`. Raises StoreError like `PostgresDatabase`."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         super().__init__(PostgresDatabase(url), clock)

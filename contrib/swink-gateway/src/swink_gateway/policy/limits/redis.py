@@ -1,8 +1,8 @@
 """The ledger of several machines: limits in a Redis server.
 
-Each request is one script, which Redis runs in one step. Every second a process reports its leases
-of each limit and gets new ones: see `leases`. Processes that remember a budget write it again after
-Redis has lost it: see `remembered`. `writer` writes the rows of the ledger to another place.
+Each request is one script, which Redis runs atomically. Every second, a process reports its leases
+of each limit and gets new ones: see `leases`. If Redis has lost a budget, processes that remember
+it write it again: see `remembered`. `writer` writes the rows of the ledger to another place.
 """
 
 from __future__ import annotations
@@ -50,35 +50,41 @@ PREFIX = "swink:gateway:"
 MEMBERS = PREFIX + "members"
 
 BUDGETS = PREFIX + "budgets"
-"""The index of budgets: the last day on which each key was charged, and a mark."""
+"""The hash with the last day on which each key was charged, and a mark that Redis has its data."""
 
 CHANGED = PREFIX + "changed"
 """The keys whose accounts have changed in the last minute, with the times."""
 
 WANTED = PREFIX + "wanted"
-"""The keys that were refused in the last minute because of what other processes hold."""
+"""The keys that were refused in the last minute because of other processes' leases."""
 
 SIGN_SECONDS = 1.0
-"""The interval at which a process reads the spending of keys, and looks for a lost server."""
+"""How many seconds pass between two exchanges with the server.
+
+A process then reads the spending of keys, and tries to reach a lost server.
+"""
 
 ID_SECONDS = 90 * 86400
-"""For which an id of a vendor's is recorded: longer than vendors keep answers."""
+"""How many seconds an id of a vendor's data is recorded: longer than vendors keep answers."""
 
 AT_A_TIME = 250
-"""Keys in one look, which Redis runs in one step."""
+"""The number of keys read by one script, which blocks Redis while it runs."""
 
 MOST_LOOKS = 6
-"""For how many half seconds a call waits for leases that other processes do not need."""
+"""How many half seconds a call waits for leases of other processes.
+
+They may give up leases that they do not need.
+"""
 
 
 class RedisLedger:
-    """Keeps everything in the Redis server at an address such as `redis://localhost:6379`.
+    """A ledger in the Redis server at an address such as `redis://localhost:6379`.
 
-    Its keys begin with `swink:gateway:` and hold no credential. Debts of the time without the
-    server are kept in `folder`, if there is one, for the other processes of the machine. `counters`
-    count by name how often the server was lost, and how often it had lost its data. `rows` writes
-    the rows of the ledger; `None`: there are none. Raises UsageError without the extra, and for an
-    invalid address.
+    Its keys begin with `swink:gateway:` and contain no credentials. Charges from the time without
+    the server are kept in `folder`, if given, so that other processes of the machine can send them.
+    `counters` counts by name how often the server was lost, and how often it had lost its data.
+    `rows` writes the rows of the ledger; `None` disables them. Raises UsageError if the extra is
+    not installed, and for an invalid address.
     """
 
     def __init__(
@@ -167,7 +173,7 @@ class RedisLedger:
         known = self._budgets.of(ticket.key)
         if await self._ask(scripts.CHARGE, keys, *charged, *known) is None:
             await self._leases.settle(ticket, tokens, dollars, ends)
-            if not was_lost:  # it may have run: a refund could be paid twice
+            if not was_lost:  # the script may have run, and would refund twice
                 more = max(0, more[0]), max(0.0, more[1])
             self._leases.debts.add(ticket.key, ticket.at, 0, *more)
 
@@ -227,7 +233,7 @@ class RedisLedger:
             else:
                 pairs = zip(names, owners, strict=True)
                 return {id for id, found in pairs if found == owner.encode()}
-        return await self._leases.local.owned(owner, names)  # the claims of this process
+        return await self._leases.local.owned(owner, names)  # claims made by this process
 
     async def aclose(self) -> None:
         if self._watching is not None:
@@ -239,7 +245,7 @@ class RedisLedger:
             await self._rows.aclose()
 
     async def _ask(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
-        """Return the reply of a script; `None` while the server is lost."""
+        """Run a script and return its reply; `None` while the server is lost."""
         if self._watching is None:
             self._watching = asyncio.ensure_future(self._watch())
         return await self._server.ask(script, keys, *arguments)
@@ -257,12 +263,12 @@ class RedisLedger:
                     await self._come_back()
                     await self._look([*self._seen])
                 else:
-                    await self._mark()  # before a look, which would forget as the server has
+                    await self._mark()  # before reading replaces known budgets
                     await self._leases.debts.pay(self._pay)
             await self._look_at_changes()
 
     async def _look_at_changes(self) -> None:
-        """Look at the keys that any process has used, and at some of the others."""
+        """Read the keys that any process has used, and some of the others."""
         since = self._changes.since
         reply = await self._ask(scripts.CHANGES, [CHANGED, WANTED], since)
         if reply is not None:
@@ -279,7 +285,7 @@ class RedisLedger:
         leases = self._leases
         names = [name for key in keys for name in (*_account(key), _leases(key))]
         async with self._looking:
-            for _ in range(2):  # others may wait for a lease that has shrunk
+            for _ in range(2):  # other processes may wait for a lease that has shrunk
                 before = [leases.of(key) for key in keys]
                 leases.forget_rooms()
                 reported: list[Any] = [self._name]
@@ -298,7 +304,7 @@ class RedisLedger:
                     return
 
     async def _mark(self) -> None:
-        """Leave a mark in the index of budgets, and write them again if the mark has vanished."""
+        """Set a mark in the hash of budgets; if the mark had vanished, write the budgets again."""
         had_marked = int(self._has_marked)
         is_new = await self._server.run(scripts.MARK, [BUDGETS], self._name, had_marked)
         if is_new and self._has_marked:
@@ -317,7 +323,7 @@ class RedisLedger:
         )  # fmt: skip
 
     async def _come_back(self) -> None:
-        """Pay the debts and write the budgets again; then use the server again."""
+        """Send the debts and write the budgets again; then use the server again."""
         await self._server.redis.ping()
         await self._write_again()
         await self._leases.debts.pay(self._pay)
@@ -326,7 +332,7 @@ class RedisLedger:
         log.warning("Redis at %s is back: this process shares all limits again", self._server.where)
 
     async def _write_again(self) -> None:
-        """Write budgets that the server has lost again, and count this process's open answers."""
+        """Write budgets that the server has lost again, and this process's concurrent answers."""
         for key in self._budgets.keys:
             now = int(self._leases.local.now())
             await self._pay(("", key, now, 0, 0, 0.0), written_again=True)

@@ -1,7 +1,7 @@
-"""The budgets that a process remembers, so that it can write again those that Redis has lost.
+"""The budgets that a process remembers, so that it can write them again if Redis loses them.
 
-A budget has an id, which is lost with it. A key whose budget is lost and that no process remembers
-is refused.
+A budget has an id, which is lost together with it. If the budget of a key is lost and no process
+remembers it, the key is refused.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ __all__ = ["DATA_LOST", "Budget", "RememberedBudgets"]
 log = logging.getLogger(__name__)
 
 DATA_LOST = "swink_gateway_store_data_lost_total"
-"""Counts how often the server had lost what it kept."""
+"""The name of the counter of losses of the server's data."""
 
 Budget = tuple[str, float, float, float]
-"""The id of a budget, when it was seen, and its dollars of the day and the month then."""
+"""A budget: its id, when it was read, and the dollars of that day and that month."""
 
 _UNKNOWN: Budget = ("", 0.0, 0.0, 0.0)
 
 
 class RememberedBudgets:
-    """The budgets of keys as the Redis server `where` last had them.
+    """The last known budgets of keys in the Redis server `where`.
 
-    `counters` count lost budgets under `DATA_LOST`.
+    The counter `DATA_LOST` in `counters` counts lost budgets.
     """
 
     def __init__(self, where: str, counters: Counter[str]) -> None:
@@ -42,11 +42,11 @@ class RememberedBudgets:
         return [*self._budgets]
 
     def of(self, key: str) -> Budget:
-        """Return the budget of a key; one with an empty id is not remembered."""
+        """Return the budget of a key; an empty id means that it is not remembered."""
         return self._budgets.get(key, _UNKNOWN)
 
     def update(self, key: str, taken: Spending, id: str, reserved: float = 0.0) -> None:
-        """Remember a budget as Redis has it, and what was reserved since.
+        """Remember a budget that was read from Redis, and the amount reserved since then.
 
         `id` is empty if Redis has lost the budget.
         """
@@ -66,7 +66,7 @@ class RememberedBudgets:
             "again",
             self._where,
         )  # fmt: skip
-        self._missing.update(self._budgets)  # so that each of them is not logged again
+        self._missing.update(self._budgets)  # so that they are not logged one by one
 
     def _log_loss(self, key: str, is_restored: bool) -> None:
         if key in self._missing:

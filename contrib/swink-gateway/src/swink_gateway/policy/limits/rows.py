@@ -1,6 +1,6 @@
-"""The rows of the ledger: one for each attempt, written with its reservation and settled in place.
+"""The rows of the ledger: one per attempt, first with the reservation, then with the charge.
 
-Rows are never deleted, so that last month's spending can be read.
+Rows are never deleted, so that earlier months' spending can be read.
 """
 
 from __future__ import annotations
@@ -34,30 +34,31 @@ __all__ = [
 ]
 
 RESERVED = "reserved"
-"""The outcome of an attempt that is under way, or whose process died before it was settled."""
+"""The outcome of a running attempt, or of one whose process died before it was settled."""
 
 NOT_SENT = "not sent"
 """The outcome of a reservation for which no attempt began. Its row is deleted."""
 
 DIMENSIONS = ("key", "team", "tag", "model", "account", "outcome", "day", "month")
-"""By what spending can be summed. Days and months are those of UTC."""
+"""The dimensions by which spending can be grouped. Days and months are in UTC."""
 
 LEAST = 1e-9
-"""US dollars below which a difference of sums is the rounding of numbers."""
+"""US dollars below which a difference of sums counts as a rounding error."""
 
 MOST_ENTRIES = 100_000
-"""Rows that one query lists."""
+"""The most rows that a query may list."""
 
 
 class Entry(Struct):
-    """A row: an attempt of a call, or the reservation for one.
+    """A row of the ledger: an attempt of a call, or the reservation for one.
 
-    `at` is when it was reserved, in seconds of the epoch. `call` is the call's id, as in the access
-    log, `request_id` the provider's. `account` is the place in the file of the options that were
-    used, such as `routes.best.tiers[0][1]`, or the provider's name. The five kinds of tokens are as
-    reported, `None` where they were not; `tokens` and `cost` (US dollars) are what the key is
-    charged, and `cost` is `None` for a model without a price; `reserved` is the reservation.
-    `latency` and `first_token` are seconds since the attempt began.
+    `at` is the Unix time of the reservation in seconds. `call` is the call's id, as in the access
+    log, `request_id` is the provider's. `account` is the path, in the configuration file, of the
+    options that were used, such as `routes.best.tiers[0][1]`, or else the provider's name. The five
+    token counts are those that the provider reported, `None` if it did not; `tokens` and `cost` (US
+    dollars) are what the key is charged, and `cost` is `None` for a model without a price;
+    `reserved` is the amount reserved. `latency` and `first_token` are seconds since the attempt
+    began.
     """
 
     id: str = ""
@@ -97,7 +98,7 @@ CREATE TABLE IF NOT EXISTS attempts (
   process TEXT NOT NULL
 )
 """
-"""The ids of rows begin with the time, so that rows of a period stand together."""
+"""The ids of rows begin with the time, so that rows of a period are stored together."""
 
 WRITE = (
     f"INSERT INTO attempts ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
@@ -110,13 +111,13 @@ TAG_SEPARATOR = ","
 
 
 def new_id(at: float | None = None) -> str:
-    """Return an id for a row; later rows have greater ones. `at` is in seconds (`None`: now)."""
+    """Return an id for a row; later ids are greater. `at` is a Unix time (`None`: now)."""
     nanoseconds = time_ns() if at is None else int(at * 1e9)
     return f"{nanoseconds:016x}{token_hex(4)}"
 
 
 def write(execute: Execute, entries: Iterable[Entry]) -> None:
-    """Write rows, or the new state of rows that are there, within a transaction."""
+    """Insert or update rows, within a transaction."""
     for entry in entries:
         if entry.outcome == NOT_SENT:
             execute(DELETE, (entry.id,))
@@ -129,10 +130,10 @@ def write(execute: Execute, entries: Iterable[Entry]) -> None:
 
 @define(frozen=True, kw_only=True)
 class Query:
-    """Which rows to sum, and by what.
+    """The selection and grouping of rows for a report.
 
-    `since` and `until` are seconds of the epoch, `until` excluded; `None` for any time. `where`
-    maps dimensions, but for days and months, to the values that are wanted.
+    `since` and `until` are Unix times in seconds, `until` excluded; `None` means no limit. `where`
+    maps dimensions, other than days and months, to the values to include.
     """
 
     by: tuple[str, ...] = ()
@@ -142,10 +143,10 @@ class Query:
 
 
 class Total(Struct, kw_only=True):
-    """The sum of the rows that agree in `by`, which maps dimensions to values.
+    """The sum of the rows with the same values in `by`, which maps dimensions to values.
 
     `estimated` is the part of `cost` that is an estimate, and `unsettled` the number of attempts
-    that are under way, or that were when their process died.
+    that are running, or were running when their process died.
     """
 
     by: dict[str, str]
@@ -175,11 +176,11 @@ _COLUMN_OF = {
     "day": f"CAST(floor(at / {_SECONDS_A_DAY}) AS INTEGER)",
     "month": f"CAST(floor(at / {_SECONDS_A_DAY}) AS INTEGER)",
 }
-"""Expressions to group by, for dimensions that are not columns."""
+"""The SQL expressions to group by, for dimensions that are not columns."""
 
 
 def report_in(execute: Execute, query: Query) -> list[Total]:
-    """Sum the rows of a query, sorted by the values of the dimensions."""
+    """Return the sums for a query, sorted by the values of the dimensions."""
     columns = [_COLUMN_OF.get(name, name) for name in query.by]
     condition, values = _condition(query)
     grouping = ", ".join(map(str, range(1, len(columns) + 1)))
@@ -189,7 +190,7 @@ def report_in(execute: Execute, query: Query) -> list[Total]:
     found: dict[tuple[str, ...], Total] = {}
     wanted = query.where.get("tag")
     for row in execute(statement, values):
-        if row[len(columns)] == 0:  # the sum of nothing
+        if row[len(columns)] == 0:  # the group is empty
             continue
         for named in _values(query.by, row, wanted):
             total = found.setdefault(named, Total(by=dict(zip(query.by, named, strict=True))))
@@ -199,7 +200,7 @@ def report_in(execute: Execute, query: Query) -> list[Total]:
 
 
 def entries_in(execute: Execute, query: Query) -> list[Entry]:
-    """List the rows of a query, the oldest first. Raises UsageError for too many of them."""
+    """Return the rows for a query, the oldest first. Raises UsageError for too many of them."""
     condition, values = _condition(query)
     statement = f"SELECT {', '.join(COLUMNS)} FROM attempts{condition} ORDER BY id"
     found = [Entry(*row) for row in execute(f"{statement} LIMIT {MOST_ENTRIES + 1}", values)]
@@ -241,7 +242,7 @@ def _escaped(text: str) -> str:
 def _values(
     by: Sequence[str], row: Sequence[Any], tags: frozenset[str] | None
 ) -> list[tuple[str, ...]]:
-    """Return the values of the dimensions of a group, once for each tag."""
+    """Return the values of a group's dimensions, once for each tag."""
     found: list[tuple[str, ...]] = [()]
     for name, value in zip(by, row, strict=False):
         if name == "tag":

@@ -1,7 +1,7 @@
-"""Lua scripts for Redis, each of which runs in one step: the rules of `account`.
+"""Lua scripts that Redis runs atomically; they implement the rules of `account`.
 
-The first argument is the time, for tests; empty, it is that of the server's clock, which all
-processes share.
+The first argument of a script is the time, for tests; if it is empty, the clock of the server is
+used, which all processes share. In the descriptions below, "me" is the id of the calling process.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = [
 ]
 
 ALIVE_SECONDS = 15
-"""Seconds after its last sign for which a process still counts."""
+"""How many seconds after its last report a process still counts as running."""
 
 GRACE_SECONDS = 5
-"""Seconds after a loss of all data in which no key is taken for a new one."""
+"""How many seconds after a loss of all data an unknown key is not treated as new."""
 
 CHANGED_SECONDS = 60
-"""For which a change of an account is listed for processes to read."""
+"""How many seconds a change of an account stays in the list that processes read."""
 
 MONTH_SECONDS = 32 * 86400
 
 FAILING_SECONDS = 3600
-"""For which failures are remembered, but never for less than the target rests."""
+"""How many seconds failures are remembered; at least as long as the cooldown of the target."""
 
 _NOW = """
 local time = redis.call('TIME')
@@ -98,7 +98,8 @@ local function told(row)
 end
 """
 
-# Numbers of one account stand in the order of `taken`. What others hold is as good as taken.
+# Lists with the five numbers of an account are in the order of `taken`. Other processes' leases
+# count as used.
 _HELD = """
 local function held(members, leases, me)
   local sums, allowance, kept = {0, 0, 0, 0, 0}, nil, redis.call('HGETALL', leases)
@@ -120,11 +121,11 @@ local function exact(numbers)
 end
 """
 
-# A budget has an id, which vanishes with it. `known` is a process's memory of a budget: the id, the
-# time at which it was seen, and the dollars of that day and month. If Redis has another id, or
-# none, it has lost the budget since then. The budget is restored: the greatest amount that any
-# process remembers is added to the charges after the loss. If a budget is missing which the index
-# has for this month, its key is refused until a process that remembers it asks.
+# A budget has an id, which is lost together with it. `known` is a process's memory of a budget: the
+# id, the time at which it was read, and the dollars of that day and month. If Redis has another id,
+# or none, it has lost the budget since then. The budget is restored: the greatest amount that any
+# process remembers is added to the charges after the loss. If a budget of this month is in the
+# index but missing, its key is refused until a process that remembers it calls a script.
 _BUDGET = f"""
 local function restore(dollars, period, amount)
   local so_far = tonumber(redis.call('HGET', dollars, 'restored:' .. period) or '0')
@@ -203,9 +204,12 @@ end
 return rows
 """
 )  # fmt: skip
-"""Give a sign (now, me, and for each account its name, what I know of its budget, and five numbers
-that I hold), and return how many there are, and for each account what it has taken, what I may hold
-of it from now on, and the id of its budget (empty: it is lost)."""
+"""Report the leases of a process, and return new ones.
+
+Arguments: now, me, and for each account its name, what the process remembers of the budget, and the
+five numbers of the lease. Result: the number of processes, and for each account the amounts used,
+the new lease, and the id of the budget (empty: the budget is lost).
+"""
 
 ADMIT = (
     _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + _BUDGET + _ADD + """
@@ -252,12 +256,14 @@ end
 return {admitted, redis.call('ZCARD', KEYS[1]), told(row), exact(room), id}
 """
 )  # fmt: skip
-"""Reserve an attempt (now, me, tokens, dollars, five limits, whether a call begins, the key's name,
-and what I know of its budget), or do not.
+"""Reserve an attempt, or refuse it.
 
-Return 1 if it was admitted, 0 if a limit is reached, -1 if it is by what others hold, -2 if the
-budget is lost; how many there are, what the account had taken (with -1, others hold, too), what I
-may hold at most, and the id of the budget."""
+Arguments: now, me, tokens, dollars, the five limits, whether a call begins, the key's name, and
+what the process remembers of the budget. Result: 1 if it was admitted, 0 if a limit is reached, -1
+if a limit is reached because of other processes' leases, -2 if the budget is lost; the number of
+processes; the amounts used by the account before (with -1, including the leases of others); the
+largest lease that this process may have now; and the id of the budget.
+"""
 
 CHARGE = (
     _NOW + _PERIODS + _BUDGET + _ADD + """
@@ -270,8 +276,12 @@ if not KEYS[6] or redis.call('SET', KEYS[6], 1, 'NX', 'EX', 86400) then
 end
 """
 )  # fmt: skip
-"""Add to an account (now, me, how to count streams of mine, and how many, at, requests, tokens,
-dollars, the key's name, and what I know of its budget); what a debt's key names, once."""
+"""Add a charge to an account.
+
+Arguments: now, me, the command that changes the number of this process's concurrent answers and its
+operand, the time, requests, tokens, dollars, the key's name, and what the process remembers of the
+budget. If the key of a debt is given, the charge is added only once for it.
+"""
 
 CHANGES = (
     _NOW + f"""
@@ -283,8 +293,11 @@ end
 return found
 """
 )  # fmt: skip
-"""Return the time, and the keys whose accounts have changed and whose leases others wait for, since
-a time (now, since)."""
+"""Return the keys that have changed.
+
+Arguments: now, since. Result: the current time, the keys whose accounts have changed since that
+time, and the keys for whose leases other processes wait.
+"""
 
 MARK = (
     _NOW + """
@@ -293,7 +306,10 @@ if ARGV[3] == '1' then redis.call('HSET', KEYS[1], 'lost', string.format('%.6f',
 return 1
 """
 )  # fmt: skip
-"""Leave a mark in the index of budgets (now, me, whether there was one); return 1 if it is new."""
+"""Set a mark in the index of budgets, and return 1 if it was not set before.
+
+Arguments: now, me, whether this process had set a mark before.
+"""
 
 ENTER = (
     _NOW + """
@@ -309,7 +325,10 @@ local rest = string.format('%.6f', math.max(0, left))
 return {tonumber(kept[1]), rest, kept[3] or '', kept[4] or '', kept[5] or '0'}
 """
 )  # fmt: skip
-"""Return the circuit of a target (now); half open, the attempts after this one wait."""
+"""Return the circuit breaker of a target.
+
+Argument: now. If it is half open, later attempts must wait for the outcome of this one.
+"""
 
 FAIL = (
     _NOW + f"""
@@ -323,7 +342,10 @@ end
 redis.call('EXPIRE', KEYS[1], life)
 """
 )  # fmt: skip
-"""Record a failed attempt (now, calls to count, threshold, rest, kind, message, probe)."""
+"""Record a failed attempt.
+
+Arguments: now, the number of calls to count, threshold, rest, kind, message, probe.
+"""
 
 ALL = (CHANGES, LOOK, ADMIT, CHARGE, MARK, ENTER, FAIL)
-"""Every script."""
+"""All scripts."""

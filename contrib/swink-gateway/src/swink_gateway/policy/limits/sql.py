@@ -1,4 +1,4 @@
-"""The ledger in a SQL database: its budgets and its rows change in one transaction."""
+"""The ledger in an SQL database: budgets and rows change in the same transaction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Kept = TypeVar("Kept", Account, Breaker)
 
 
 class SQLLedger:
-    """Keeps everything in a database, which it closes."""
+    """A ledger in a database, which it closes."""
 
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
         self._clock = clock or LoopClock()
@@ -159,7 +159,7 @@ class SQLLedger:
     async def _change(
         self, table: str, name: str, kind: type[Kept], change: Callable[[Kept], T]
     ) -> T:
-        """Change the value of a name, while no other process does."""
+        """Change the value of a name; no other process changes it at the same time."""
 
         def changed() -> T:
             with self._database.transaction(f"{table} {name}"):

@@ -1,4 +1,4 @@
-"""The ledger of one machine in a SQLite file, and files of an earlier version without rows."""
+"""The ledger of one machine, in a SQLite file. Files of an earlier version are converted."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from swink_gateway.policy.limits.sql import SQLLedger
 __all__ = ["CARRIED_OVER", "SQLiteDatabase", "SQLiteLedger", "open_rows", "reading"]
 
 LOCK_SECONDS = 5.0
-"""For which a process waits while the others write."""
+"""How many seconds a process waits while others write."""
 
 CARRIED_OVER = "carried over"
-"""The outcome of a row for the charges of a file that had no rows."""
+"""The outcome of rows that were created from the sums in a file of an earlier version."""
 
 _BUDGETS = """
 CREATE TABLE IF NOT EXISTS accounts (name TEXT PRIMARY KEY, kept BLOB) WITHOUT ROWID;
@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS breakers (name TEXT PRIMARY KEY, kept BLOB);
 
 
 class SQLiteDatabase:
-    """A SQLite database at `path`; `None`: in memory."""
+    """A SQLite database at `path`; `None` means in memory."""
 
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
     put = "REPLACE INTO {} (name, kept) VALUES (?, ?)"
@@ -55,7 +55,7 @@ class SQLiteDatabase:
     @contextmanager
     def transaction(self, lock: str) -> Iterator[None]:
         with self.connection:
-            self.connection.execute("BEGIN IMMEDIATE")  # no other process writes, whatever the lock
+            self.connection.execute("BEGIN IMMEDIATE")  # locks out all other writers
             yield
 
     @contextmanager
@@ -75,7 +75,7 @@ class SQLiteDatabase:
 
 @contextmanager
 def reading(path: Path) -> Iterator[Execute]:
-    """Open a file for reading, beside the processes that write it. Raises StoreUnavailable."""
+    """Open a file for reading while other processes write it. Raises StoreUnavailable."""
     address = f"{path.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
@@ -85,13 +85,13 @@ def reading(path: Path) -> Iterator[Execute]:
 
 
 def _execute_in(connection: sqlite3.Connection) -> Any:
-    # builds of SQLite without math functions lack it
+    # SQLite may be built without math functions
     connection.create_function("floor", 1, lambda value: value // 1, deterministic=True)
     return connection.execute
 
 
 def open_rows(path: Path | None) -> SQLiteDatabase:
-    """Open a database with rows, which is made if it is missing; `None`: one in memory.
+    """Open a database with rows, and create it if it is missing; `None` means in memory.
 
     Raises StoreError.
     """
@@ -111,7 +111,7 @@ _HAS_ROWS = "SELECT 1 FROM sqlite_master WHERE name = 'attempts'"
 
 
 class SQLiteLedger(SQLLedger):
-    """Keeps everything in the file at `path`, which is made. Raises StoreError if it cannot be."""
+    """A ledger in the file at `path`, which is created. Raises StoreError if that fails."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         database = open_rows(path)
@@ -131,9 +131,9 @@ def _not_usable(path: Path | None, error: sqlite3.Error) -> StoreError:
 
 
 def _carry_over(database: SQLiteDatabase) -> None:
-    """Write a row for each budget of a file without rows, by key and period.
+    """Create rows from the budgets in a file without rows, one per key and period.
 
-    An earlier version kept the sums of a day and a month alone.
+    An earlier version stored only the sums of a day and a month.
     """
     with database.transaction("rows"):
         if database.execute("SELECT 1 FROM attempts LIMIT 1").fetchone() is not None:
@@ -156,6 +156,6 @@ def _rows_of(key: str, dollars: dict[str, float]) -> list[Entry]:
 
 
 def _begin(period: str) -> float:
-    """Return when a day or a month begins, in seconds of the epoch."""
+    """Return the Unix time in seconds at which a day or a month begins."""
     date = f"{period}-01" if len(period) == len("2026-01") else period
     return datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp()

@@ -1,4 +1,4 @@
-"""The place of a ledger, as the configuration names it."""
+"""Open the ledger at the place that the configuration names."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ ENGINES = ("memory", "sqlite", "postgres", "redis")
 
 @define(frozen=True)
 class Store:
-    """The place of the limits, budgets and circuits, and of the ledger.
+    """Where limits, budgets, circuit breakers and the ledger are kept.
 
     `engine` is `memory`, `sqlite`, `postgres` or `redis`. SQLite has the `path` of a file, and
-    Postgres a `url`; their database is the ledger, too. Redis has a `url`, and writes rows to
-    `ledger`: the path of a SQLite file, or the address of a Postgres server. Without it, and in
-    memory, each process has its latest 50,000 rows. The processes of a machine keep their debts to
-    Redis in a folder at `path`, if there is one.
+    Postgres a `url`; their database contains the ledger, too. Redis has a `url`, and `ledger` is
+    where its rows are written: the path of a SQLite file, or the address of a Postgres server.
+    Without `ledger`, and with the engine `memory`, each process keeps its latest 50,000 rows in
+    memory. If Redis cannot be reached, charges are kept in the folder at `path`, if given, which
+    the processes of a machine share.
     """
 
     engine: str = "memory"
@@ -41,7 +42,7 @@ class Store:
 
 
 def open_ledger(store: Store, counters: Counter[str] | None = None) -> Ledger:
-    """Open the ledger of a store; `counters` count losses of a Redis server, by name.
+    """Open the ledger of a store; `counters` counts by name how often a Redis server was lost.
 
     Raises StoreError for an invalid place.
     """
@@ -73,7 +74,7 @@ def _open_file(path: str) -> Database:
 
 
 def reading_rows(store: Store) -> AbstractContextManager[Execute] | None:
-    """Open the rows of a store for reading, without making a file; `None`: they are in memory.
+    """Open the rows of a store for reading, without creating a file; `None`: they are in memory.
 
     Raises StoreError for an invalid place. The context raises StoreUnavailable.
     """
@@ -88,9 +89,9 @@ def reading_rows(store: Store) -> AbstractContextManager[Execute] | None:
 
 
 def faults_of_place(store: Store) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a store that are wrong, and why.
+    """Yield the fields of a store that are wrong, each with the reason.
 
-    No server is connected, and no file is made.
+    Connects to no server and creates no file.
     """
     if store.path is not None:
         if store.engine == "sqlite":

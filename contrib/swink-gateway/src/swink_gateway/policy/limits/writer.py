@@ -1,7 +1,7 @@
-"""Write rows beside a store that is not the ledger's file: in batches, at least every second.
+"""Write the ledger's rows in batches, at least every second, if the store is elsewhere.
 
-A process that is killed loses rows of the last second. The store has their charges, so that
-`swink spend --audit` finds the difference.
+If a process is killed, the rows of the last second are lost. The store has their charges, so `swink
+spend --audit` reports the difference.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ __all__ = ["FLUSH_SECONDS", "RowWriter"]
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 0.5
-"""After which a row is written, so that it is on the disk within a second."""
+"""Rows are written after this many seconds, so that they are on disk within a second."""
 
 MOST_WAITING = 100_000
-"""Rows that wait for a file that cannot be written; the oldest are dropped beyond that."""
+"""The most rows that wait while the file cannot be written; beyond that, the oldest are dropped."""
 
 MOST_IN_MEMORY = 50_000
-"""Rows that are kept without a file, the latest ones."""
+"""The most rows that are kept in memory without a file; the oldest are dropped."""
 
 T = TypeVar("T")
 
 
 class RowWriter:
-    """Writes rows to the database that `connect` opens; without it, keeps the latest in memory.
+    """Writes rows to the database that `connect` opens; without `connect`, keeps them in memory.
 
     The database is opened and used in one thread. Raises what `connect` raises.
     """
@@ -53,13 +53,13 @@ class RowWriter:
             raise
 
     def put(self, entry: Entry) -> None:
-        """Have a row written, with what it says when it is."""
+        """Queue a row for writing; its values at the time of writing are stored."""
         self._waiting[entry.id] = entry
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.ensure_future(self._flush_later())
 
     async def flush(self) -> None:
-        """Write the rows that wait."""
+        """Write the queued rows."""
         waiting = [*self._waiting.values()]
         if not waiting:
             return
@@ -77,12 +77,12 @@ class RowWriter:
                 del self._waiting[id]
 
     async def report(self, query: Query) -> list[Total]:
-        """Sum rows, those that wait included."""
+        """Return sums over rows, including queued ones."""
         await self.flush()
         return await self._do(lambda: report_in(self._database.execute, query))
 
     async def entries(self, query: Query) -> list[Entry]:
-        """List rows, those that wait included."""
+        """Return rows, including queued ones."""
         await self.flush()
         return await self._do(lambda: entries_in(self._database.execute, query))
 
@@ -92,11 +92,11 @@ class RowWriter:
         return self._database.name
 
     async def running(self, processes: Collection[str]) -> set[str]:
-        """Return the processes among these that still run."""
+        """Return the subset of processes that still run."""
         return await self._do(lambda: {*filter(self._database.is_running, processes)})
 
     async def aclose(self) -> None:
-        """Write what waits, and close the database."""
+        """Write the queued rows, and close the database."""
         if self._flushing is not None:
             self._flushing.cancel()
         await self.flush()

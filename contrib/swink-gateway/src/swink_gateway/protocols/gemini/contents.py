@@ -1,8 +1,8 @@
 """Convert contents of Google's API to messages: https://ai.google.dev/api/caching#Content.
 
-A client may send a model's answer in many pieces, as it was streamed: adjacent texts are joined. A
-`thoughtSignature` that the gateway sealed is unsealed: its blocks, which the client's protocol
-could not represent, return to their place before the part.
+A client may send a model's answer in the many pieces in which it was streamed: adjacent texts are
+joined. A `thoughtSignature` that the gateway sealed is decoded (see `sealing`): it contains blocks
+that the client's protocol could not represent, which are put back before the part.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Source: https://ai.google.dev/gemini-api/docs/thought-signatures
 """
 
 BESIDE = frozenset({"thought", "thoughtSignature", "partMetadata", "videoMetadata"})
-"""Fields of a part that are not its content; of media, `mediaResolution` as well."""
+"""Fields of a part that are not content; media have `mediaResolution` as well."""
 
 _MEDIA = ("mediaResolution", "videoMetadata")
 
@@ -72,7 +72,8 @@ class Contents:
         self._wire_format = wire_format
         self._texts: list[str] = []  # of the current text or thought
         self._open = False
-        self._shown: set[int] = set()  # thoughts of the message, by identity
+        # Thoughts of the message that the client was shown, by identity.
+        self._shown: set[int] = set()
         self._sealed = False
         self._calls = 0
         self._waiting: dict[str, list[str]] = {}
@@ -97,7 +98,7 @@ class Contents:
         self._end_text()
         message = self.messages[-1] if self.messages else None
         if isinstance(message, AssistantMessage):
-            if self._sealed:  # all thoughts go back, those that were shown as well
+            if self._sealed:  # all thoughts are sent back, including those shown
                 message.content = [b for b in message.content if id(b) not in self._shown]
             if not message.content:
                 self.messages.pop()

@@ -75,7 +75,7 @@ def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
 
 
 def is_blocked_prompt(error: Error) -> bool:
-    """Tell whether a failure is an answer without candidates instead of an error.
+    """Return True if a failure is an answer without candidates instead of an error.
 
     If an upstream refuses a prompt with an HTTP status, it stays an error: Gemini CLI would retry
     an answer without candidates three times.

@@ -53,8 +53,9 @@ class Parts:
 class PartsWriter:
     """Writes blocks as parts, with thoughts if the client wants them.
 
-    `own`: the provider uses this API, and the client gets its opaque data unchanged. Opaque data of
-    other providers is `carried` until a part follows in which to seal it.
+    `own` means that the provider uses this API; the client then gets opaque data unchanged. Opaque
+    data of other providers is stored in `carried` until the next part, into which it is sealed (see
+    `sealing`).
     """
 
     def __init__(self, provider: str, own: bool, thoughts: bool) -> None:
@@ -77,7 +78,7 @@ class PartsWriter:
             self.parts.text(text, thought=True)
 
     def end_text(self, notes: Mapping[str, Any] | None) -> None:
-        """Write the metadata of the finished text."""
+        """Write the metadata of a text that has ended."""
         if notes and self.own:
             self.candidate |= {name: notes[name] for name in OF_CANDIDATE if name in notes}
             notes = {name: value for name, value in notes.items() if name not in OF_CANDIDATE}
@@ -121,7 +122,7 @@ class PartsWriter:
             self.parts.made.append(block.data)
 
     def finish(self) -> None:
-        """Seal the remaining carried data into a separate part."""
+        """Seal the remaining data in `carried` into a separate part."""
         if self._carried:
             self.parts.made.append({"text": "", **self._sealed(None)})
 
@@ -142,7 +143,10 @@ class PartsWriter:
     def _sealed(
         self, notes: Mapping[str, Any] | None, *, stands_for: bool = False
     ) -> dict[str, Any]:
-        """Return the field that holds what is carried; `stands_for`: the part shows the last."""
+        """Return the field with the sealed data from `carried`.
+
+        `stands_for` means that the part shows the content of the last block in it.
+        """
         before, self._carried = self._carried, []
         shown = True if stands_for else None
         text = seal(self._provider, before=before or None, metadata=notes or None, shown=shown)
@@ -164,7 +168,7 @@ def _generated(block: ExtensionBlock) -> dict[str, Any]:
 def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, Any]:
     """Return the token usage of an answer and its cost in US dollars; empty if it is unknown.
 
-    `own`: the provider uses this API, and reports counts that swink does not model.
+    `own` means that the provider uses this API, and may report counts that swink does not model.
     """
     if usage is None or not usage.reported:
         return {}

@@ -18,6 +18,7 @@ from swink_gateway.protocols import Asked
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.gemini.contents import Contents, said_in
 from swink_gateway.protocols.gemini.schemas import camel, json_schema
+from swink_gateway.protocols.options import check_one_answer
 
 __all__ = ["WIRE_FORMAT", "read_gemini"]
 
@@ -58,9 +59,9 @@ class _Message(Fields):
 def read_gemini(body: Any, path: Mapping[str, str]) -> Asked:
     """Parse a request. Raises BadRequest."""
     said: Fields = _Message(body)
-    if (inner := said.object("generateContentRequest")) is not None:  # the form of countTokens
+    if (inner := said.object("generateContentRequest")) is not None:  # the form for countTokens
         said = inner
-    said.text("model")  # the URL has it
+    said.text("model")  # the model is in the URL
     asked = Asked(path["model"], Context([]))
     asked.stream = path["method"] == STREAMED
     asked.said = {"array": path.get("alt") != "sse", "thoughts": False}
@@ -82,7 +83,7 @@ def read_gemini(body: Any, path: Mapping[str, str]) -> Asked:
 
 
 def _keep(said: Fields, asked: Asked, *under: str) -> None:
-    """Keep the remaining fields of an object for a provider of the same API."""
+    """Store the remaining fields of an object for a provider of the same API."""
     if not (rest := said.rest()):
         return
     asked.own_places += [said.place(name) for name in rest]
@@ -143,8 +144,7 @@ def _options(config: Fields, asked: Asked) -> None:
     options |= {ours: config.whole_number(name) for name, ours in _COUNTED.items()}
     stops = config.take("stopSequences", list)
     options["stop"] = tuple(map(str, stops)) if stops else None
-    if config.data("candidateCount") not in (None, 1):
-        config.drop("candidateCount")
+    check_one_answer(config, "candidateCount")
     options["response_format"] = _response_format(config, asked)
     if (thinking := config.object("thinkingConfig")) is not None:
         options["thinking"] = _thinking(thinking, asked)
@@ -168,7 +168,7 @@ def _response_format(config: Fields, asked: Asked) -> Any:
 
 
 def _thinking(thinking: Fields, asked: Asked) -> str | int | None:
-    """Return the level or the budget; the gateway itself decides whether to show thoughts."""
+    """Return the thinking level or budget; the gateway itself decides whether to show thoughts."""
     shown = bool(thinking.flag("includeThoughts"))
     asked.said["thoughts"] = shown
     level, budget = thinking.text("thinkingLevel"), thinking.whole_number("thinkingBudget")

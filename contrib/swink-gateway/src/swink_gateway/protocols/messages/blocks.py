@@ -1,4 +1,4 @@
-"""Blocks of Anthropic's Messages, and the contents of their opaque fields.
+"""Convert the blocks of Anthropic's Messages, and their opaque fields.
 
 https://platform.claude.com/docs/en/api/messages: the API defines `signature` of thinking and `data`
 of redacted thinking as opaque.
@@ -20,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 CONTAINER = "container"
-"""The kind of an extension that is metadata of the answer in this protocol."""
+"""The kind of an extension that this protocol sends as metadata of the answer."""
 
 _DIRECT = {"caller": {"type": "direct"}}
 """The default caller of a tool."""
@@ -50,8 +50,8 @@ def opaque_of(
 ) -> str | None:
     """Return the contents of the opaque field of a thinking block; `None` for none.
 
-    `shown`: the block has visible words, even if it is marked as redacted. `kept` are words that
-    the client must return but does not show.
+    `shown` means that the block has visible text, even if it is marked as redacted. `kept` is text
+    that the client must send back but does not show.
     """
     if is_own and not block.metadata and not kept:
         return block.signature
@@ -64,13 +64,19 @@ def opaque_of(
     )  # fmt: skip
 
 
-def sealed_beside(provider: str, key: Key, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a block that keeps a provider's opaque data for a call or a text."""
-    return {"type": "redacted_thinking", "data": seal_beside(provider, key, metadata)}
+def sealed_beside(
+    provider: str, key: Key, metadata: Mapping[str, Any], is_wordless: bool = False
+) -> dict[str, Any]:
+    """Return a block that contains a provider's opaque data for a call or a text.
+
+    `is_wordless`: the block replaces an empty text.
+    """
+    data = seal_beside(provider, key, metadata, is_wordless)
+    return {"type": "redacted_thinking", "data": data}
 
 
 def says_more(metadata: Mapping[str, Any] | None) -> bool:
-    """Tell whether the metadata of a call differs from the default."""
+    """Return True if the metadata of a call differs from the default."""
     return bool(metadata) and metadata != _DIRECT
 
 
@@ -85,9 +91,9 @@ def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None
 def block_data(
     block: Any, provider: str, is_own: bool, numbers: Numbers, thoughts: bool
 ) -> list[dict[str, Any]]:
-    """Return a block of a complete message, and the block with its sealed data.
+    """Return a complete message's block in this format, and the block with its sealed data.
 
-    `thoughts`: the client requested the words of thinking.
+    `thoughts` means that the client requested the text of thinking.
     """
     match block:
         case TextBlock() if not (block.text or block.metadata):
@@ -99,7 +105,8 @@ def block_data(
             key = numbers.next(None)
             if is_own or sources or not block.metadata:
                 return [native]
-            return [native, sealed_beside(provider, key, block.metadata)]
+            beside = sealed_beside(provider, key, block.metadata, not block.text)
+            return [native, beside] if block.text else [beside]
         case ThinkingBlock():
             shown, kept = (block.thinking, "") if thoughts else ("", block.thinking)
             opaque = opaque_of(block, provider, is_own, bool(shown), kept)

@@ -1,12 +1,12 @@
 """Anthropic's Messages: https://platform.claude.com/docs/en/build-with-claude/streaming.
 
 An answer is a list of blocks, each started, continued and stopped under its own index. Opaque
-provider data of a block goes into the only opaque field: unchanged if the provider uses this
+provider data of a block is sent in the only opaque field: unchanged if the provider uses this
 protocol, otherwise sealed (see `sealing`). Thinking that the client did not request is sealed as
 well; the API's newer models also leave it out. Opaque data outside of thinking, such as the
 signature of a call, is sealed into a block of redacted thinking, before the call if it is known in
-time. Data of a text is sealed after it, but only if another block follows: for a single answer,
-Claude Code prints the last block, which must be the text.
+time. Data of a text is sealed after it, but only if another block follows: in its non-interactive
+mode, Claude Code prints the last block, which must be the text.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from swink_core import (
     ExtensionBlock,
     Retry,
     StopReason,
+    TextBlock,
     TextDelta,
     TextEnd,
     TextStart,
@@ -63,8 +64,11 @@ STOPS = {
 
 PING = named_frame({"type": "ping"})
 
-COUNTED_APART = ("cache_creation", "server_tool_use")
-"""Token counts that only the API's own services have."""
+COUNTED_APART = ("cache_creation", "inference_geo", "server_tool_use")
+"""Figures that the API's own services report with their token counts."""
+
+TIERS = frozenset({"batch", "priority", "standard"})
+"""The service tiers of this API; other providers name theirs otherwise."""
 
 PREFIX = "msg_"
 
@@ -89,10 +93,11 @@ class MessagesProtocol:
 
 
 class MessagesEncoder(EventEncoder):
-    """Writes named events. `_places` maps the indices of swink's open blocks to those sent.
+    """Encodes an answer as named events.
 
-    A block of thinking begins with its first words, or with its end, which shows its type. If the
-    client did not request `thoughts`, the words are collected until then and sealed.
+    A thinking block is started when its first text arrives, or else at its end, when its type is
+    known. If the client did not request `thoughts`, the text is collected until then and sealed.
+    `_places` maps the indices of swink's open blocks to those sent.
     """
 
     content_type = SSE
@@ -109,6 +114,7 @@ class MessagesEncoder(EventEncoder):
         self._numbers = Numbers()
         self._calls: dict[int, Key] = {}
         self._texts: dict[int, Key] = {}
+        self._waiting: dict[int, None] = {}
         self._sealed: list[dict[str, Any]] = []
         self._container: Any = None
 
@@ -119,6 +125,8 @@ class MessagesEncoder(EventEncoder):
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
             case TextDelta(content_index=index, delta=text):
+                if index in self._waiting:
+                    self._begin_texts(out)
                 out.append(_delta(self._places[index], b'"text_delta","text":%b' % encode(text)))
             case ThinkingDelta(content_index=index, delta=text) if not self._thoughts:
                 self._hidden[index].append(text)
@@ -132,15 +140,9 @@ class MessagesEncoder(EventEncoder):
                 out.append(_delta(self._places[index], said))
             case TextStart(content_index=index):
                 self._texts[index] = self._numbers.next(None)
-                self._open(index, {"type": "text", "text": ""}, out)
-            case TextEnd(content_index=index, metadata=metadata):
-                sources = citations(metadata, self._provider, self._is_own)
-                for source in sources:
-                    said = b'"citations_delta","citation":%b' % encode(source)
-                    out.append(_delta(self._places[index], said))
-                self._close(index, out)
-                if metadata and not self._is_own and not sources:
-                    self._sealed.append(sealed_beside(self._provider, self._texts[index], metadata))
+                self._waiting[index] = None
+            case TextEnd():
+                self._end_text(event, out)
             case ThinkingEnd():
                 self._end_thinking(event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
@@ -194,6 +196,7 @@ class MessagesEncoder(EventEncoder):
     # -- blocks ------------------------------------------------------------------------------------
 
     def _open(self, index: int, block: dict[str, Any], out: list[bytes]) -> None:
+        self._begin_texts(out)
         sealed, self._sealed = self._sealed, []
         for one in sealed:
             self._whole(one, out)
@@ -209,6 +212,29 @@ class MessagesEncoder(EventEncoder):
     def _whole(self, block: dict[str, Any], out: list[bytes]) -> None:
         self._open(-1, block, out)
         self._close(-1, out)
+
+    def _end_text(self, event: TextEnd, out: list[bytes]) -> None:
+        index, metadata = event.content_index, event.metadata
+        sources = citations(metadata, self._provider, self._is_own)
+        is_sealed = bool(metadata) and not self._is_own and not sources
+        is_wordless = is_sealed and index in self._waiting
+        if is_wordless:
+            del self._waiting[index]
+        else:
+            self._begin_texts(out)
+            for source in sources:
+                said = b'"citations_delta","citation":%b' % encode(source)
+                out.append(_delta(self._places[index], said))
+            self._close(index, out)
+        if is_sealed and metadata:
+            key = self._texts[index]
+            self._sealed.append(sealed_beside(self._provider, key, metadata, is_wordless))
+
+    def _begin_texts(self, out: list[bytes]) -> None:
+        """Begin the texts without words: one may only keep opaque data, and its block is sealed."""
+        waiting, self._waiting = self._waiting, {}
+        for index in waiting:
+            self._open(index, {"type": "text", "text": ""}, out)
 
     def _end_thinking(self, event: ThinkingEnd, out: list[bytes]) -> None:
         index = event.content_index
@@ -245,11 +271,13 @@ class MessagesEncoder(EventEncoder):
         provider = message.provider or ""
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
         numbers = Numbers()
-        said = message.content
-        blocks = [block_data(one, provider, is_own, numbers, self._thoughts) for one in said]
-        blocks = [block for block in blocks if block]
-        if blocks and blocks[-1][0]["type"] == "text":
-            del blocks[-1][1:]
+        blocks, last = [], None
+        for one in message.content:
+            if block := block_data(one, provider, is_own, numbers, self._thoughts):
+                blocks.append(block)
+                last = one
+        if isinstance(last, TextBlock):
+            blocks[-1] = [native for native in blocks[-1] if native["type"] == "text"]
         body = {
             "id": message.response_id or PREFIX + self._facts.id,
             "type": "message",
@@ -279,13 +307,13 @@ def _delta(place: int, said: bytes) -> bytes:
 
 
 def _end_of(index: int, batch: Sequence[Any]) -> ToolCallEnd | None:
-    """Return the end of a call, if it came in the same batch as its beginning."""
+    """Return the end of a call, if it arrived in the same batch as its beginning."""
     ends = (e for e in batch if isinstance(e, ToolCallEnd) and e.content_index == index)
     return next(ends, None)
 
 
 def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the end of an answer; metadata of the answer has fields of the same names here."""
+    """Return the end of an answer, including metadata for which this protocol has a field."""
     said = metadata or {}
     stop: dict[str, Any] = {"stop_reason": STOPS[reason], "stop_sequence": None}
     if reason is StopReason.STOP and isinstance(said.get("stop_sequence"), str):
@@ -297,7 +325,7 @@ def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
     """Return the token usage of an answer; `cost` is in US dollars.
 
-    The API's own counts are required.
+    The API requires the fields of the counts that Anthropic reports.
     """
     usage = usage or Usage()
     read, write = usage.cache_read, usage.cache_write
@@ -313,4 +341,6 @@ def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
     if usage.reasoning is not None:
         data["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
     data |= {name: usage.extra[name] for name in COUNTED_APART if name in usage.extra}
+    if (tier := usage.extra.get("service_tier")) in TIERS:
+        data["service_tier"] = tier
     return data | cost_data(cost)

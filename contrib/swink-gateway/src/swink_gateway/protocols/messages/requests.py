@@ -119,7 +119,7 @@ class _Reader:
         return {name: value for name, value in options.items() if value is not None}
 
     def _most(self) -> int | None:
-        """Return the token limit of the answer: one for `max_tokens` 0 (cache filling)."""
+        """Return the token limit; 1 for `max_tokens` 0, which only fills the cache."""
         most = self._said.whole_number("max_tokens")
         if most == 0:
             self._said.drop("max_tokens", "0")
@@ -127,7 +127,7 @@ class _Reader:
         return most
 
     def _thinking(self) -> dict[str, Any]:
-        """Return the options of thinking; the API's default effort is high."""
+        """Return the thinking options; the API's default effort is high."""
         effort: str | None = None
         options: dict[str, Any] = {}
         if (output := self._said.object("output_config")) is not None:
@@ -137,7 +137,7 @@ class _Reader:
                 options["response_format"] = form.take("schema", dict)
         thinking = self._said.object("thinking")
         if thinking is None:
-            if effort is not None:  # swink has one only for thinking
+            if effort is not None:  # swink has this option only for thinking
                 self._own_output = {"effort": effort}
             return options
         self._thoughts = thinking.text("display") != "omitted"
@@ -308,10 +308,12 @@ class _Reader:
 
 
 def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[Sealed]) -> None:
-    """Restore sealed data into an answer: thinking, a whole block, or the metadata of a call."""
+    """Put sealed data back into an answer: thinking, a whole block, or the metadata of a call."""
     answer.provider = sealed.provider
     held = sealed.data
     if "of" in held:
+        if held.get("wordless"):
+            answer.content.append(TextBlock(""))
         beside.append(sealed)
         return
     block: Block | None
@@ -329,6 +331,6 @@ def _sealed_in(citation: Any) -> Sealed | None:
 
 
 def _is_own(block: Block) -> bool:
-    """Tell whether a block holds data of this protocol's own provider."""
+    """Return True if a block contains data of this protocol's own provider."""
     metadata = getattr(block, "metadata", None) or {}
     return bool(metadata.keys() - {MARK})

@@ -1,7 +1,7 @@
 """swink's native protocol, `POST /v1/stream`, which swink-provider-proxy uses.
 
 Conversations and events have the format of `swink_core.dump`: one JSON event per server-sent event,
-options by their names. Nothing is lost or duplicated. With `"stream": false`, the answer is the
+and options under their names. No information is lost. With `"stream": false`, the answer is the
 message. Clients cannot set options about the gateway's own connections.
 """
 
@@ -41,18 +41,18 @@ from swink_gateway.protocols.media import source_of
 __all__ = ["NativeProtocol"]
 
 GATEWAYS_OWN = frozenset(name for name, each in OPTIONS.items() if each.local)
-"""Options about upstream addresses, credentials and timeouts, which clients cannot set."""
+"""Options for the gateway's own addresses, credentials and timeouts, which clients cannot set."""
 
 SETTINGS = frozenset({"api", "script", "starting_after"})
-"""Settings that clients may set by default.
+"""Settings that clients may always set.
 
-None of them can reach the gateway's machine, its credentials or another host. Other settings belong
-to adapters, and may name commands or paths.
+None of them affects the gateway's machine, its credentials or the host of requests. Other settings
+are defined by providers, and may name commands or paths.
 """
 
 _STEERING = {"settings", "extra", "rules", "retired", "transport"}
 _INHERITED = StreamOptions.names() - GATEWAYS_OWN - _STEERING
-"""Options that are fields of the request's body."""
+"""Options that are fields of the request body."""
 
 _FILE_SCHEME = "file:"
 
@@ -63,10 +63,7 @@ _DELTAS = {
 
 
 class NativeProtocol:
-    """The native protocol: conversations, options and events in swink's own form.
-
-    `settings` are names of settings that clients may set in addition to the harmless ones.
-    """
+    """The native protocol, with conversations, options and events in swink's JSON form."""
 
     name = "native"
     wire_format = "swink"
@@ -157,7 +154,7 @@ def _check_extra(data: Any, place: str) -> None:
 
 
 class NativeEncoder:
-    """Writes events unchanged: the clients handle all kinds of failures, and restarts."""
+    """Writes events unchanged, because the clients handle all kinds of failures and restarts."""
 
     content_type = SSE
     has_statuses = False

@@ -35,7 +35,10 @@ __all__ = ["NDJSON", "OllamaGenerateProtocol", "OllamaProtocol"]
 NDJSON = "application/x-ndjson"
 
 DONE_REASONS = {StopReason.TOOL_USE: "stop"}
-"""Reasons that the API lacks are swink's: a refusal must not look like a normal end."""
+"""The stop reasons that Ollama names differently.
+
+Others keep swink's name, so that a refusal does not look like a normal end.
+"""
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 
@@ -73,7 +76,7 @@ class OllamaGenerateProtocol(OllamaProtocol):
 
 
 class OllamaEncoder:
-    """Writes lines. `wrapped`: text and thinking are fields of a message object."""
+    """Writes lines. `wrapped` means that text and thinking are fields of a message object."""
 
     content_type = NDJSON
     has_statuses = True
@@ -139,7 +142,7 @@ class OllamaEncoder:
         return {"response": message.pop("content"), **message}
 
     def _call(self, block: ToolCallBlock) -> dict[str, Any]:
-        """Return a call; invalid JSON arguments become an object that contains their text."""
+        """Return a tool call; arguments that are invalid JSON become an object with their text."""
         function = {
             "index": self._numbered,
             "name": block.name,

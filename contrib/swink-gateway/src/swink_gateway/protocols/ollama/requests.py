@@ -38,12 +38,12 @@ LEVELS = {
     "true": "medium", "false": "off", "low": "low", "medium": "medium", "high": "high",
     "max": "extra_high",
 }  # fmt: skip
-"""Our levels of thinking; `true` means the middle one."""
+"""swink's levels of thinking; `true` means the medium one."""
 
 _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 _ONLY_GENERATE = ("suffix", "template", "context", "raw", "width", "height", "steps")
-"""Fields that have no equivalent in a chat."""
+"""Fields that a chat has no equivalent for."""
 
 _AT_ONCE = (0, "0", "0s", "0m", "0h")
 
@@ -104,7 +104,8 @@ def _options(tuning: Fields) -> dict[str, Any]:
     options |= {
         "top_k": tuning.whole_number("top_k"),
         "seed": tuning.whole_number("seed"),
-        "max_tokens": most if most is not None and most > 0 else None,  # negative: no limit
+        # A negative number means no limit.
+        "max_tokens": most if most is not None and most > 0 else None,
         "stop": tuple(map(str, stop)) if isinstance(stop, list) else stop,
     }
     return {name: value for name, value in options.items() if value is not None}
@@ -122,7 +123,7 @@ def _tool(said: Fields) -> Tool | None:
 
 
 class _Messages:
-    """Reader of a conversation; `_waiting` maps ids of calls without a result to tools."""
+    """Reader of a conversation; `_waiting` maps the ids of calls without a result to tool names."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, str] = {}

@@ -12,6 +12,7 @@ __all__ = ["DELTAS", "PARTS", "Open", "head_of_deltas"]
 
 DELTAS: dict[str, tuple[str, dict[str, int]]] = {
     "text": ("output_text", {"content_index": 0}),
+    "refusal": ("refusal", {"content_index": 0}),
     "reasoning": ("reasoning_text", {"content_index": 0}),
     "summary": ("reasoning_summary_text", {"summary_index": 0}),
     "arguments": ("function_call_arguments", {}),
@@ -22,7 +23,7 @@ PARTS: dict[str, tuple[str, dict[str, int], str]] = {
     "reasoning": ("content_part.added", {"content_index": 0}, "reasoning_text"),
     "summary": ("reasoning_summary_part.added", {"summary_index": 0}, "summary_text"),
 }
-"""The event before the first delta, and the type of the part."""
+"""The event before the first delta of an item, and the type of the part."""
 
 
 @define

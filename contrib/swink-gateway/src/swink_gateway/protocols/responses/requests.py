@@ -52,7 +52,7 @@ ECHOED = (
 _SILENT = ("stream", "stream_options", "background", "store", "generate", "type")
 
 ANSWERS = ("_output", "_response")
-"""Endings of the types of items with which a client answers a request of the model."""
+"""Endings of the types of items with which a client answers a tool call or another request."""
 
 
 def read_responses(body: Any) -> Asked:
@@ -63,8 +63,8 @@ def read_responses(body: Any) -> Asked:
 class _Reader:
     """Reader of one request.
 
-    `_called` maps the ids of calls to the names of tools, `_beside` the places of answers to the
-    data sealed for their calls.
+    `_called` maps the ids of calls to tool names, and `_beside` maps the positions of answers to
+    the data sealed for their calls.
     """
 
     def __init__(self, said: Fields) -> None:
@@ -126,7 +126,7 @@ class _Reader:
         }
         if (reasoning := said.object("reasoning")) is not None:
             effort = reasoning.text("effort")
-            reasoning.text("summary")  # summaries of thinking are always forwarded
+            reasoning.text("summary")  # summaries of thinking are always sent
             options["thinking"] = EFFORTS.get(effort or "")
             if effort and effort not in EFFORTS:
                 self._own_fields["reasoning"] = {"effort": effort}
@@ -197,7 +197,7 @@ class _Reader:
         elif kind.endswith(ANSWERS):
             self._messages.append(UserMessage([ExtensionBlock(WIRE_FORMAT, kind, said.all())]))
         elif is_made(said.data("id")):
-            said.all()  # its provider's block is sealed in the item that follows
+            said.all()  # the provider's block is sealed in the next item
         else:
             answer = self._answer()
             answer.provider = answer.provider or WIRE_FORMAT
@@ -231,7 +231,7 @@ class _Reader:
                 raise BadRequest(f"{said.place('role')} is {role!r}, an unknown role")
 
     def _say(self, blocks: list[Any], phase: str | None) -> None:
-        """Add the texts of the model, each with this API's metadata."""
+        """Add texts of the model, with this API's metadata for each."""
         answer = self._answer()
         for block in blocks:
             if phase is not None:
@@ -339,8 +339,9 @@ def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
 def as_input(message: AssistantMessage) -> AssistantMessage:
     """Return an answer in the form in which a client sends it back as input.
 
-    The ids and states of the vendor's messages and calls are left out, since requests are read
-    without them: a client may have left out the reasoning that the vendor requires with an id.
+    The vendor's ids and states of messages and calls are left out, because the reader of requests
+    ignores them too: the vendor requires reasoning together with an id, and a client may have left
+    the reasoning out.
     """
     blocks = [_without_ids(block) for block in message.content]
     return replace(message, content=blocks)
