@@ -31,7 +31,7 @@ def report_change(path: str, what: str, code: str = "content_left_out") -> None:
 
 
 def gather_changes() -> Token[Gathered | None]:
-    """Collect what converters report until `gathered_notices` is called with the result."""
+    """Begin to collect reports, until `gathered_notices` is called with the returned token."""
     return _gathered.set({})
 
 

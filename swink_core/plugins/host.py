@@ -251,7 +251,7 @@ class _Manager(pluggy.PluginManager):
         return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
     def parse_hookspec_opts(self, specs: Any, name: str) -> Any:
-        """Skip names in the module of the hooks that are not functions, for the same reason."""
+        """Skip names that are not functions, for the same reason."""
         is_hook = inspect.isfunction(vars(specs)[name])
         return super().parse_hookspec_opts(specs, name) if is_hook else None
 
@@ -296,7 +296,7 @@ async def _close(name: str, plugin: Any) -> None:
 
 
 def _check_declared_level(entry: PluginEntry) -> None:
-    """Check before the import, which could fail with an unrelated error for the wrong core."""
+    """Check a plugin's API level before its import, which might fail with an unrelated error."""
     if (info := entry.catalog().providers.get(entry.name)) is not None:
         check_level(info.api_level, entry)
 
@@ -304,7 +304,7 @@ def _check_declared_level(entry: PluginEntry) -> None:
 def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
     """Raise PluginError for a shared plugin that would break every call, or that has no hook.
 
-    An `idle` plugin may have no hook: plugins that are not configured are loaded like this.
+    `idle` allows a plugin without any hook: a plugin that is not configured may have none.
     """
 
     def refused(what: str, instead: str = "") -> PluginError:

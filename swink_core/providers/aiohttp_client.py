@@ -27,7 +27,7 @@ class AiohttpClient:
 
     A session is created with the first request in its loop, and closed with the client or when the
     loop shuts down, whichever comes first. The number of connections is not limited: with aiohttp's
-    default of 100, the next stream would wait without any message.
+    default limit of 100, the 101st stream would wait without any message.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ _is_name = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch  # RFC 9110 sect
 
 
 def _fault(name: str, value: str) -> str:
-    """Describe why a header is invalid, or return `None`."""
+    """Describe why a header is invalid; return an empty string for a valid header."""
     if found := _UNSENDABLE.search(name + value):
         is_break = found[0] in "\r\n"
         return "contains a line break" if is_break else "contains an invalid character"
