@@ -1,7 +1,7 @@
 """Fill names into the title and resolution of a kind of failure.
 
-Advice names the provider, the model, the environment variable of the API key and the provider's
-page for it, if they are known.
+Advice names the provider, the model, the environment variable of the API key and the web page on
+which the key is created, if they are known.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ class _Manager(pluggy.PluginManager):
         self.add_hookspecs(hookspecs)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        """Skip names with a leading `__`: checking each name took most of the time of binding."""
+        """Skip names with a leading `__`, because checking them all would make binding slow."""
         return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
     def parse_hookspec_opts(self, specs: Any, name: str) -> Any:

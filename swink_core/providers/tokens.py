@@ -34,16 +34,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 EARLY_SECONDS = 300.0
-"""How many seconds before it expires a token is renewed.
+"""A token is renewed this many seconds before it expires.
 
 A token with a short lifetime is renewed after four fifths of it.
 """
 
 AGAIN_SECONDS = 30.0
-"""How many seconds to wait after a failed renewal, while the old token is still valid."""
+"""How long to wait after a failed renewal while the old token is valid, in seconds."""
 
 FETCH_SECONDS = 60.0
-"""How many seconds a fetch may take."""
+"""The maximum time for a fetch, in seconds."""
 
 MOST_TOKENS = 1024
 """The most tokens that a provider keeps; the least recently used are dropped."""
@@ -146,7 +146,7 @@ class TokenHTTP:
             failure.kind = failure.kind or (Kind.NETWORK if transient else Kind.AUTH)
         except ProviderFailure as error:
             if error.failure.kind is Kind.PROTOCOL:
-                error.failure.kind = Kind.AUTH  # the value is not a token
+                error.failure.kind = Kind.AUTH  # the response contains no valid token
             raise
         finally:
             response.close()

@@ -55,7 +55,7 @@ class _Open:
 
 
 def _own(event: Any) -> Any:
-    """Return a copy for the message, which changes to the delivered event do not affect."""
+    """Return a copy of an event for the message, so that later changes to the event do no harm."""
     own = replace(event)
     for name in _HOLDS[type(event)]:
         held = getattr(event, name)

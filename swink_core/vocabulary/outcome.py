@@ -89,7 +89,7 @@ class _Make(Protocol, Generic[E_co]):
 
 
 class _Constructor:
-    """A descriptor that returns a constructor for errors of one kind, for the class it is on."""
+    """A descriptor whose value is a constructor for errors of one kind and of the owner class."""
 
     def __init__(self, kind: StreamErrorKind) -> None:
         self.kind = kind
@@ -150,9 +150,9 @@ class Usage(Record):
     """The tokens of an answer. A number that the provider did not report is `None`, not 0.
 
     `cache_read` and `cache_write` are included in `input`, and `reasoning` is included in `output`,
-    however the provider counts them; `total` is the provider's own figure, or `input + output` if
-    both are known. `extra` contains provider-specific figures. `reported` is false until the
-    provider has reported usage.
+    however the provider counts them; `total` is the total that the provider reports, or `input +
+    output` if both are known. `extra` contains provider-specific quantities. `reported` is false
+    until the provider has reported usage.
     """
 
     input: int | None = None

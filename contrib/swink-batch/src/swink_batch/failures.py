@@ -23,9 +23,9 @@ NO_CREDENTIALS = "no_credentials"
 
 
 def refusal_of(error: SwinkError) -> UsageError | None:
-    """Return the error that prevents every row from being sent; `None` if only this row failed.
+    """Return an error if no row of the run can be sent; `None` for any other failure of a row.
 
-    The only such error is missing credentials, which are detected before any request is sent.
+    The only such failure is missing credentials, which are detected before any request is sent.
     """
     if not isinstance(error, StreamError) or error.code != NO_CREDENTIALS or error.attempts > 1:
         return None

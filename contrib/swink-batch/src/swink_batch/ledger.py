@@ -9,8 +9,8 @@ a new name.
 
 Before a batch is submitted, its rows are recorded with a token that the vendor stores with the
 batch. If no later line contains the token, the outcome of the submission is unknown: the run was
-killed before the vendor answered, or the answer was lost. The next run looks for the token in the
-vendor's list of batches.
+killed before the vendor answered, or the vendor's answer was lost. The next run looks for the token
+in the vendor's list of batches.
 """
 
 from __future__ import annotations
