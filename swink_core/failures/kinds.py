@@ -16,7 +16,7 @@ from swink_core.vocabulary.outcome import for_every_kind
 Scope = Literal["request", "answer", "account", "service", "machine", "caller", "plugin", "unknown"]
 """What a failure affects.
 
-`request`: only this request, with any credentials. `answer`: this one answer. `account`: the
+`request`: this request, no matter which account sends it. `answer`: this one answer. `account`: the
 credentials, so that the next request with them fails as well. `service`: the provider, or the
 connection to it. `machine`: this computer. `caller`: the code that reads the stream. `plugin`: the
 code of a plugin.

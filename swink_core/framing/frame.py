@@ -41,7 +41,7 @@ class FrameTooLong(FrameError):
 
 
 class Decoder(Protocol):
-    """Splits a byte stream into frames, which do not depend on the sizes of the reads.
+    """Splits a byte stream into frames; the sizes of the reads do not affect the frames.
 
     A decoder may have two further attributes. `binary` is true if its frames are not UTF-8 text;
     the parser then checks the text inside them. `reports` is a list of notices, each with a code, a

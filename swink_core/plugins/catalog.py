@@ -108,9 +108,9 @@ class Catalog:
     def resolve(self, name: str | Model) -> Model:
         """Return the model for `provider/id` or for a bare id, with its catalogue entry.
 
-        A bare id selects the only installed provider that lists the id; if several providers list
-        it, it selects the only one of these that has an API key. Raises InvalidModel, which names
-        the candidates, or UnknownProvider.
+        A bare id selects the only installed provider that lists it or, if several providers list
+        it, the only one of these with an API key. Raises InvalidModel, which names the candidates,
+        or UnknownProvider.
         """
         given: Any = name
         if not isinstance(given, str | Model):

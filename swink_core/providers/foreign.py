@@ -1,7 +1,7 @@
 """`ForeignSource`: events produced by plugins, checked for the allowed order of events.
 
-It is used instead of `EventSource` if the `stream` hook of a provider or a wrapper returns an
-iterator of another class. An iterator with `batches()` yields lists of events. If a plugin's
+It is used instead of `EventSource` for events from any other iterator, which the `stream` hook of a
+provider or a wrapper returned. An iterator with `batches()` yields lists of events. If a plugin's
 iterator wraps the core's source, all events of one network read are collected and delivered
 together, unless the iterator waits in between. Delivering each event separately would cost as much
 time as a network read.
@@ -26,7 +26,7 @@ Batch = list[ev.Event]
 
 
 class ForeignSource:
-    """The events of an attempt that a plugin produces; error messages name it as `plugin`."""
+    """The events of an attempt, produced by a plugin; `plugin` is the plugin's name."""
 
     voided: Usage | None = None
     completed = False

@@ -393,7 +393,7 @@ class EventSource:
         # a wrong checksum (FrameError) is a more precise reason than the invalid bytes
         if not isinstance(error, FrameError) and STRUCTURE.isdisjoint(frame):
             self._noise += 1
-            if self._noise <= MALFORMED_IN_ALL:  # a notice counts as progress
+            if self._noise <= MALFORMED_IN_ALL:  # limited, because a notice counts as progress
                 out.notice("noise", detail)
             return
         self._bad_run += 1

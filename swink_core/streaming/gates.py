@@ -130,7 +130,7 @@ def _failure_of(error: StreamError) -> Failure:
 
 
 def _place(gate: Gate, method: str, error: Exception) -> str:
-    """Return the line that raised, or else that of the method, as ` (folder/file.py:line)`."""
+    """Return where the gate raised, or else where the method begins: ` (folder/file.py:line)`."""
     home = type(gate).__module__
     owner, place = raised_at(error, lambda module: module == home)
     if owner:

@@ -23,9 +23,11 @@ from swink_core.vocabulary.outcome import Cost, Usage
 
 
 class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """US dollars per million tokens; `None` if unknown, or if the price of a larger count applies.
+    """US dollars per million tokens.
 
-    `fees` maps quantities to US dollars per unit; `requests` is the fee for each answer.
+    `None` means that the price is unknown, or that the tokens have the price of the count in which
+    they are included. `fees` maps quantities to US dollars per unit; `requests` is the fee for each
+    answer.
     """
 
     input: NonNegativeFloat | None = None

@@ -117,7 +117,7 @@ def _id(given: object) -> Id:
 
 
 def _text(value: object) -> str:
-    """Return a string unchanged, and any other value in its JSON form."""
+    """Return a string unchanged, and any other value as JSON."""
     if isinstance(value, bool | list | tuple | dict):
         return msgspec.json.encode(value, enc_hook=str).decode()
     return str(value)

@@ -36,7 +36,7 @@ def row_name(request: Request) -> str:
 
 
 def id_part(name: str) -> str:
-    """Return the part of a row's name that contains the digest of its id."""
+    """Return the part of a row's name that contains the digest of the row's id."""
     return name[:_ID_PART]
 
 

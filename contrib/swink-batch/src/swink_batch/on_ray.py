@@ -126,7 +126,7 @@ class _Keeper:
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
-        self._signs: dict[str, float] = {}  # when each process last took a turn
+        self._signs: dict[str, float] = {}  # when each process last called `members`
 
     def take(self, key: str, amount: float, rate: float) -> float:
         self._due[key], wait = turn(self._due.get(key, 0.0), time.monotonic(), amount, rate)

@@ -52,7 +52,7 @@ async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 
 class Runner:
-    """One run of a job: entering it opens the client, leaving it closes client and journal."""
+    """One run of a job: `async with` opens the client, and at its end closes client and journal."""
 
     def __init__(
         self,

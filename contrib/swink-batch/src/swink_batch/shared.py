@@ -68,11 +68,11 @@ class RedisTurns:
         return float(await self._ask(self._take, key, amount, rate))
 
     async def members(self) -> int:
-        """Return the number of processes that recently took a turn, including this one."""
+        """Return the number of processes that recently called this method, including this one."""
         return int(await self._ask(self._members, "members", self._name))
 
     async def aclose(self) -> None:
-        """Stop counting as a process that takes turns, and close the connection."""
+        """Stop counting as a member, and close the connection."""
         with suppress(self._error):
             await self._redis.zrem(PREFIX + "members", self._name)
         await self._redis.aclose()

@@ -22,7 +22,7 @@ MOST_POINTS = 240
 """The maximum number of points in the time series; when exceeded, every second one is dropped."""
 
 RATE_SECONDS = 30.0
-"""The current rate is measured over the last so many seconds."""
+"""The current rate is measured over this many past seconds."""
 
 
 @define

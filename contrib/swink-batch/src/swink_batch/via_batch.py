@@ -142,7 +142,7 @@ class BatchRunner(Runner):
             ):
                 fetched[id] = ours
             elif there := [name for name in ours if name in kept]:
-                ledger.end(id, there)  # an earlier run was killed before this
+                ledger.end(id, there)  # an earlier run was killed before writing this line
         await together(
             self._fetch(vendor, ledger, id, ours, waiting) for id, ours in fetched.items()
         )
@@ -161,7 +161,7 @@ class BatchRunner(Runner):
     ) -> None:
         names = [name for name, _ in rows]
         assert self._journal is not None
-        self._journal.begin()  # the ledger is valid only for this job
+        self._journal.begin()  # a batch requires the job's description
         token = secrets.token_hex(12)
         ledger.intend(token, names, time.time(), held)
         try:
@@ -251,7 +251,7 @@ class BatchRunner(Runner):
 
 
 def _polled(look: Any) -> Any:
-    """Decorate a check: repeat it with increasing waits until it returns more than `None`."""
+    """Decorate a check: repeat it, with increasing waits, while it returns `None`."""
     waits: Any = backoff.expo
     return backoff.on_predicate(
         waits, lambda found: found is None, factor=FIRST_POLL, max_value=LONGEST_POLL

@@ -25,7 +25,7 @@ CAUSES = frozenset(kind for kind, row in KINDS.items() if row.scope in ("service
 """Kinds of failure after which the number of concurrent calls is reduced."""
 
 LONGEST_SHUT = 60.0
-"""The maximum wait in seconds before the next call, even if a server requests a longer one."""
+"""The maximum wait in seconds after a rejection, even if a server requests a longer one."""
 
 LONGEST_PERIOD = 120.0
 """The longest period, in seconds, over which a quota is spread.

@@ -8,7 +8,7 @@ from math import inf
 __all__ = ["LOWEST", "Rate"]
 
 LOOK_BACK = 2.0
-"""A rate is measured from the calls and rejections of the last so many seconds."""
+"""A rate is measured from the calls and rejections of this many past seconds."""
 
 BELOW = 0.97
 """The ratio of the new rate to the measured rate after a rejection."""
@@ -34,7 +34,7 @@ SEARCH_CLIMB = 0.005
 """The growth, with each call, of a rate that was measured before the limit was reached."""
 
 BLIND_CLIMB = 0.05
-"""The maximum growth between the start of a call and the arrival of its rejection."""
+"""The maximum growth between a call's start and the arrival of a rejection."""
 
 LONGEST_LAG = 0.1
 """The maximum assumed time, in seconds, between a call's start and its rejection.
@@ -70,7 +70,7 @@ PATIENT = 3.0
 """How long to wait for the outcome of a probe, as a multiple of the latency."""
 
 ALIKE = 0.2
-"""If the rates of two successive periods differ by less than this share, they are the limit."""
+"""If the rates of two successive periods differ by less than this share, both show the limit."""
 
 UNHELPED = 0.75
 """The share to which the rate is lowered before checking whether slowing down helps.

@@ -28,7 +28,7 @@ class Turns(Protocol):
 
 
 ALIVE_SECONDS = 20
-"""The seconds for which a process counts as a member after it last took a turn."""
+"""The seconds for which a process counts as a member after it last called `members`."""
 
 BURST = 0.1
 """The seconds for which unused calls may be saved up and then made at once."""
