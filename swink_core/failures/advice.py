@@ -14,7 +14,7 @@ from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 OWN = "the process on this machine and its network connection"
-"""The text that stands for the connection when a provider does not use HTTP."""
+"""Describes the connection in messages if a provider does not use HTTP."""
 
 
 def advise(

@@ -146,8 +146,8 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
 class CodeRow(NamedTuple):
     """One of the core's own error codes, with the kind of failure it belongs to.
 
-    `title` and `resolution` are `None` if those of the kind apply. `most_retries` limits the
-    retries after failures that rarely pass by themselves, even if the retry policy allows more;
+    `title` and `resolution` are `None` if those of the failure kind apply. `most_retries` limits
+    the retries after failures that rarely pass by themselves, even if the retry policy allows more;
     `None` means no limit besides the policy. `unsent` means that the provider cannot have received
     the request.
     """

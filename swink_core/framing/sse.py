@@ -16,9 +16,9 @@ proves that the whole range consists of such frames, without a second pass. Quan
 possessive or confined to one line, hence linear on any input. Everything else goes through the
 algorithm.
 
-A blank line always ends a frame. If a read begins or ends inside a frame, the range between its
-first and its last blank line therefore still consists of whole frames, and only the bytes outside
-it go through the slow algorithm.
+A blank line always ends a frame. If a read begins or ends inside a frame, the range between the
+first and the last blank line of the read therefore still consists of whole frames, and only the
+bytes outside this range go through the slow algorithm.
 
 The size of a frame is the sum of its lines without their terminators. Comments do not count and are
 not stored, even without a terminator.

@@ -95,7 +95,7 @@ class Plan:
 LegKind = Literal["stream", "whole", "token", "abandon"]
 
 MOST_LEGS = 1024
-"""The most requests of an attempt that are recorded; an attempt that polls may send more."""
+"""The maximum number of requests that an attempt records; an attempt that polls may send more."""
 
 
 @define(eq=False)
@@ -344,7 +344,7 @@ class Attempt:
         return cost
 
     def begin(self, at: float) -> None:
-        """Set when the attempt began, in seconds of the call's clock."""
+        """Record the start of the attempt; `at` is in seconds of the call's clock."""
         self.started_at = at
 
     def hear(self, at: float) -> None:
@@ -356,7 +356,7 @@ class Attempt:
         self.first_event_at = now if self.read_at is None else self.read_at
 
     def end(self, at: float) -> None:
-        """Set when the attempt ended."""
+        """Record the end of the attempt."""
         self.ended_at = at
 
     def count_read(self) -> None:

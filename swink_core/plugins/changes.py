@@ -36,7 +36,7 @@ def gather_changes() -> Token[Gathered | None]:
 
 
 def gathered_notices(token: Token[Gathered | None], model: Model) -> list[Notice]:
-    """Return notices of what was reported since `gather_changes`, for a call of `model`."""
+    """Return notices about the changes reported since `gather_changes`, for a call of `model`."""
     gathered = _gathered.get()
     _gathered.reset(token)
     notices: list[Notice] = []

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class DefaultClassifier:
-    """Classifies failures that no plugin classified, by the core's rules."""
+    """Applies the core's rules to failures that no plugin classified."""
 
     @hookimpl(trylast=True)
     def classify_error(self, model: Model, failure: Failure) -> Classification:
@@ -231,7 +231,7 @@ class Host:
 
 
 def bind_hooks(name: str, provider: Any, shared: Iterable[tuple[str, Any]] = ()) -> Binding:
-    """Return a provider's hooks with those of the shared plugins around it. Raises PluginError."""
+    """Combine the hooks of a provider and of the shared plugins. Raises PluginError."""
     manager = _Manager()
     manager.register(DefaultClassifier(), "swink-default")
     for plugin_name, plugin in ((name, provider), *shared):
@@ -251,7 +251,7 @@ class _Manager(pluggy.PluginManager):
         return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
     def parse_hookspec_opts(self, specs: Any, name: str) -> Any:
-        """Skip names that are not functions, for the same reason."""
+        """Skip names that are not functions, because checking them all would make binding slow."""
         is_hook = inspect.isfunction(vars(specs)[name])
         return super().parse_hookspec_opts(specs, name) if is_hook else None
 

@@ -108,7 +108,7 @@ class Source(Protocol):
         """Return the first events, before `pull` is called."""
 
     def take(self, data: Any) -> list[ev.Event]:
-        """Return the events of a piece of the input; may be empty."""
+        """Return the events of a piece of the input; the list may be empty."""
 
     def fail(self, error: Exception) -> list[ev.Event]:
         """Return the last events after an exception of `pull` or `take`; raise that of a plugin."""
@@ -199,7 +199,7 @@ class EventSource:
         return [ev.Start(), *self._notices]
 
     def take(self, data: bytes) -> list[ev.Event]:
-        """Return the events of a network read; may be empty."""
+        """Return the events of a network read; the list may be empty."""
         self._phase = "streaming"
         if data:  # other sources than the network may yield no bytes
             self._attempt.count_read()

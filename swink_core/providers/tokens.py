@@ -3,9 +3,9 @@
 A `Grant` is a frozen class whose fields are everything that its token depends on: key, address,
 scope. Equal grants share a token and unequal ones never do, because the fetch can access nothing
 else: neither the options of a call nor the call itself. Tokens are kept only in memory. Calls that
-need one at the same time share one fetch, which runs in a task of the client, so that cancelling
-one call does not affect the others. A token is renewed before it expires, while calls still use the
-old one, and discarded when a server refuses a request with it.
+need the same token at the same time share one fetch, which runs in a task of the client, so that
+cancelling one call does not affect the others. A token is renewed before it expires, while calls
+still use the old one, and discarded when a server refuses a request with it.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class OpenCalls:
         return call
 
     def identify(self, call: ToolCall, id: str) -> int:
-        """Record an id by which fragments may refer to a call; the first id becomes the call's own.
+        """Record an id by which fragments may refer to a call; the first one is the call's id.
 
         Returns by how many characters the kept content has grown.
         """

@@ -182,7 +182,7 @@ class EventWriter:
         self._started += 1
 
     def end(self, key: Hashable) -> None:
-        """Close the block of `key`, for formats with such an event. Ignores unknown keys."""
+        """Close the block of `key`, if the format reports ends of blocks. Ignores unknown keys."""
         if self._run.kind and self._run.key == key:
             self._close_run()
         elif (call := self._calls.of(key)) is not None:
@@ -279,7 +279,7 @@ class EventWriter:
         self.fail(Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks", message=why))
 
     def decode_json(self, text: bytes, decode: Callable[[bytes], T]) -> T:
-        """Decode the JSON of a binary frame or of a whole answer, which the source does not check.
+        """Decode JSON that the source does not check: of a binary frame, or of a whole answer.
 
         Text with lone surrogate escapes is repaired, with a notice. Raises msgspec.DecodeError,
         UnicodeDecodeError for invalid UTF-8, and MalformedFrame for deep nesting.

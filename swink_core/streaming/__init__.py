@@ -1,1 +1,1 @@
-"""Runs a call, with attempts, time limits, retries and events in order."""
+"""Runs a call: its attempts, time limits and retries, and the order of its events."""

@@ -67,7 +67,7 @@ def _own(event: Any) -> Any:
 _HOLDS = {
     kind: [name for name in kind.__struct_fields__ if name in _DATA] for kind in list[Any](RULES)
 }
-"""Fields with values that can be changed in place."""
+"""For each class of events, the fields with mutable values."""
 
 
 def _nested(held: Any) -> Any:

@@ -1,6 +1,6 @@
 """The time limits of a call (first event, idle between reads, total), and its interruption.
 
-While the stream waits for its source, this module knows the waiting task. `interrupt` cancels that
+While the stream waits for its source, this module stores the waiting task. `interrupt` cancels that
 task with a reason; the stream catches the cancellation, revokes it (`uncancel`) and ends with the
 reason. Cancellations by other code pass through. One timer serves all limits of a call and is set
 again only when it fires, so that a read costs only a few assignments.

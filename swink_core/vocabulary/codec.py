@@ -2,7 +2,7 @@
 
 The classes define their JSON form themselves (see `structs`): a tag, then the fields that differ
 from their defaults. Compiled code reads and writes this form. If it rejects data, `_Reading` reads
-the data again, and names every fault and where it is.
+the data again, and names every fault and its location.
 """
 
 from __future__ import annotations

@@ -439,7 +439,7 @@ def _messages_of(pieces: Sequence[Any]) -> list[Message]:
 
 
 Prompt: TypeAlias = Context | Piece | Mapping[str, Any] | Sequence[Piece | Mapping[str, Any]]
-"""The conversation that a call accepts.
+"""The forms of a conversation that a call accepts.
 
 A string is a user message. In a list, consecutive strings and blocks form one user message, and
 messages are used unchanged. Mappings are messages or blocks in their JSON form.

@@ -60,7 +60,7 @@ class StreamErrorKind(StrEnum):
     INVALID_REQUEST = "invalid_request"
     """The provider rejects the request: HTTP 400, 405, 406, 413, 415, 422."""
     UNSUPPORTED = "unsupported"
-    """The provider or model lacks a requested feature. Mostly found before anything is sent."""
+    """The provider or model lacks a requested feature. Usually found before any request."""
     OUTPUT_TOO_LARGE = "output_too_large"
     """The answer is longer than `max_output_chars`."""
     RESOURCE = "resource"

@@ -46,7 +46,7 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PriceCase(Rates, frozen=True, kw_only=True):
-    """Prices that replace others if all conditions hold; prices not named here stay the same.
+    """Prices that replace the usual prices if all conditions hold; other prices stay the same.
 
     The conditions: the prompt is longer than `above` tokens; the answer was billed on all `terms`;
     the day is `since` (ISO date) or later; the time is within `hours` (`["22:00", "06:30"]`, from

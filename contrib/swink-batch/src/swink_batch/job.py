@@ -34,7 +34,7 @@ Order: TypeAlias = Literal["completion", "input"]
 
 @define(frozen=True, kw_only=True)
 class Job(Settings):
-    """Carries out a batch run by `run` or `answers`; see `Settings` for the fields."""
+    """Carries out a batch run, with the method `run` or `answers`; `Settings` has the fields."""
 
     async def answers(self, rows: Rows, watch: Watch | None = None) -> AsyncGenerator[Answer, None]:
         """Yield the result of each row as soon as possible, including results of earlier runs.

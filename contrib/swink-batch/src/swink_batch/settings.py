@@ -124,10 +124,10 @@ def _positive(job: Settings, attribute: Any, value: float | None) -> None:
 class Settings:
     """The models, prompts and limits of a batch run.
 
-    `models` is a model or a fallback chain, each optionally paired with its options. `prompt` is a
-    template whose fields in braces, `{text}`, are replaced by a row's values (`None`: each row has
-    its own `prompt` or `messages`); `type` is the type of the answers, and `options` are the
-    options of each call. `id_field` is the field that identifies rows.
+    `models` is a model, or a list of models (a fallback chain); each is optionally paired with its
+    options. `prompt` is a template whose fields in braces, `{text}`, are replaced by a row's values
+    (`None`: each row has its own `prompt` or `messages`); `type` is the type of the answers, and
+    `options` are the options of each call. `id_field` is the field that identifies rows.
 
     At most `concurrency` calls to a model run at a time; `rpm` and `tpm` are known rate limits,
     requests and tokens per minute; `turns` shares these rate limits with other processes (`None`:

@@ -40,7 +40,7 @@ TERM = "batch"
 CONNECT_SECONDS = 30.0
 
 EXCERPT = 300
-"""The most characters of a rejection in an error message."""
+"""The maximum length, in characters, of a vendor's rejection in an error message."""
 
 
 class BatchAPI(Protocol):

@@ -52,7 +52,7 @@ SHORTEST_SPAN = 0.05
 """The minimum number of seconds for measuring a rate."""
 
 NEAR = 0.8
-"""If the measured rate is at least this share of the attempted rate, it is the limit."""
+"""A measured rate that is at least this share of the attempted rate shows the limit."""
 
 FIRST = 0.6
 """The share of the measured rate kept at the first rejection, as saved-up quota raised it."""
