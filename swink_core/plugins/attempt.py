@@ -370,7 +370,7 @@ class Attempt:
 
     @property
     def has_rest(self) -> bool:
-        """Whether events of the last network read are still to be handed out."""
+        """Whether events of the last network read have not been handed out yet."""
         return length_hint(self._rest) > 0
 
     def notice(self, code: str, detail: str, *paths: str) -> None:

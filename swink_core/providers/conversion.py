@@ -252,7 +252,7 @@ def _in_words(message: ToolResultMessage, at: int) -> _Words:
 
 
 def _add_user(message: UserMessage, at: int, result: PlacedTurns) -> None:
-    """Add a user message without its empty texts; if nothing remains, report it instead."""
+    """Add a user message without empty texts; if nothing remains, report the message instead."""
     content = message.content
     if isinstance(content, str):
         kept = [0] if content else []

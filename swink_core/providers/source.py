@@ -102,7 +102,7 @@ class Source(Protocol):
 
     @property
     def voided(self) -> Usage | None:
-        """The usage of answers that the server restarted within this attempt."""
+        """The usage of discarded answers, which the server restarted within this attempt."""
 
     def begin(self) -> list[ev.Event]:
         """Return the first events, before `pull` is called."""
@@ -329,7 +329,7 @@ class EventSource:
 
     @property
     def voided(self) -> Usage | None:
-        """The usage of answers that the server restarted within this attempt."""
+        """The usage of discarded answers, which the server restarted within this attempt."""
         return self._out.voided
 
     def settle(self) -> list[ev.Event]:

@@ -1,1 +1,1 @@
-"""Runs a call: its attempts, time limits and retries, and the order of its events."""
+"""Runs a call: attempts, time limits, retries, and the order of events."""

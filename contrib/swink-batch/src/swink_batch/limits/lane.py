@@ -46,7 +46,7 @@ The window then grows by a quarter per round of calls instead of doubling.
 """
 
 BURST = 0.05
-"""The seconds for which unused calls may be saved up, to compensate for inexact timers."""
+"""Calls not made in up to this many seconds may be made later, because timers are inexact."""
 
 
 class Lane:

@@ -31,7 +31,7 @@ ALIVE_SECONDS = 20
 """The seconds for which a process counts as a member after it last called `members`."""
 
 BURST = 0.1
-"""The seconds for which unused calls may be saved up and then made at once."""
+"""Calls that were not made in up to this many seconds may be made later at once."""
 
 
 def turn(due: float, now: float, amount: float, rate: float) -> tuple[float, float]:
