@@ -71,11 +71,11 @@ class AiohttpClient:
         return await self._session(), request, proxy
 
     def check(self, request: HTTPRequest) -> tuple[HTTPRequest, str | None]:
-        """Return a request as it may be sent, and its proxy (`None`: it uses none).
+        """Return the request with checked headers, and its proxy (`None`: no proxy).
 
-        User information in the URL becomes a header. For clients that send some requests
-        themselves and the others through this class. Raises ProviderFailure, or UsageError once
-        the client is closed.
+        User information in the URL becomes a header. This method is for HTTP clients that send some
+        requests themselves and pass the others to this class. Raises ProviderFailure, or UsageError
+        once the client is closed.
         """
         if self._closed:
             hint = "Make another Client, or close it later."

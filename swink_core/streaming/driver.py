@@ -333,7 +333,7 @@ class Driver:
     def _account(
         self, batch: Batch, terminal: Any, current: UnderWay | None, outcome: Outcome
     ) -> None:
-        """Settle the charge of the attempt, price its last event, and add both to the totals."""
+        """Settle the attempt's charge, set the cost of its last event, and update the totals."""
         call = self.call
         if type(terminal) is ev.Error:
             if terminal.title is None:

@@ -7,7 +7,7 @@ import struct
 from binascii import Error, a2b_base64
 
 HEADER = 65_536
-"""The first characters of base64 in which the size of an image is searched."""
+"""The number of characters of base64 in which the size of an image is searched."""
 
 BYTES_A_SECOND = 8_000
 """The assumed bytes per second of compressed sound without a header (64 kbit/s)."""

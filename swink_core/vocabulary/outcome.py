@@ -78,7 +78,7 @@ E_co = TypeVar("E_co", covariant=True)
 
 
 def for_every_kind(name: str, rows: Mapping[StreamErrorKind, T]) -> dict[StreamErrorKind, T]:
-    """Return a table with all kinds. Raises LookupError, which names the missing kinds."""
+    """Return the rows in the order of the kinds. Raises LookupError, which names missing kinds."""
     if missing := [kind.name for kind in StreamErrorKind if kind not in rows]:
         raise LookupError(f"{name}: no row for {', '.join(missing)}")
     return {kind: rows[kind] for kind in StreamErrorKind}
