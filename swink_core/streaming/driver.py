@@ -333,7 +333,7 @@ class Driver:
     def _account(
         self, batch: Batch, terminal: Any, current: UnderWay | None, outcome: Outcome
     ) -> None:
-        """Settle the attempt's charge, set the cost of its last event, and update the totals."""
+        """Settle the attempt's charge, set the cost in the last event, and update the totals."""
         call = self.call
         if type(terminal) is ev.Error:
             if terminal.title is None:
