@@ -21,7 +21,7 @@ def note_facts(data: Facts, out: EventWriter) -> None:
 
 
 def note_guardrail(trace: dict[str, Any], out: EventWriter) -> None:
-    """Store the findings of a guardrail, and return its reason or the policies that acted."""
+    """Store the findings of a guardrail, and add a notice with its reason or its actions."""
     why = trace.get("actionReason") or "; ".join(_acts(trace))
     out.notice("guardrail", str(why))
     out.response(metadata={"guardrail": trace})
@@ -35,7 +35,7 @@ def _acts(data: Any, name: str = "") -> Iterator[str]:
     elif isinstance(data, dict):
         action = data.get("action")
         if isinstance(action, str) and action != "NONE":
-            what = data.get("name") or data.get("type") or ""  # never the text that it matched
+            what = data.get("name") or data.get("type") or ""  # never the user's matched text
             yield f"{name} {what}: {action}".replace(" :", ":")
         for inner, item in data.items():
             yield from _acts(item, inner)

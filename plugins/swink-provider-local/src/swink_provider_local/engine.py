@@ -38,13 +38,13 @@ START_SECONDS = 600.0
 
 STOP_SECONDS = 5.0
 EXIT_SECONDS = 1.0
-"""Seconds to wait for the exit of a process whose connection closed."""
+"""Seconds to wait for the exit of the child process after its connection was closed."""
 
 LOG_LINES = 50
 """How many lines at the end of the engine's log are kept for error messages."""
 
 TELLING = (" E ", "ASSERT", "Error")
-"""Texts in log lines that explain a failure."""
+"""Texts by which log lines that explain a failure are recognised."""
 
 
 @define(frozen=True)
@@ -126,7 +126,7 @@ class Engine:
         return self._process.poll() is None
 
     async def lost(self) -> bool:
-        """Return True if the child has ended, or ends within a moment."""
+        """Return True if the child process has ended, or ends within `EXIT_SECONDS`."""
         end = time.monotonic() + EXIT_SECONDS
         while self.alive:
             if time.monotonic() > end:
@@ -156,7 +156,7 @@ class Engine:
         )
 
     def stop(self) -> None:
-        """End the child process and wait for it, which takes milliseconds. This call blocks."""
+        """End the child process and wait until it has exited. This call blocks for milliseconds."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -171,7 +171,7 @@ class Engine:
 
 
 def _environment() -> dict[str, str]:
-    """Return the child's environment, without credentials: it parses untrusted files."""
+    """Return the child's environment without credentials: the child parses untrusted files."""
     return {name: value for name, value in os.environ.items() if not CREDENTIAL.search(name)}
 
 
