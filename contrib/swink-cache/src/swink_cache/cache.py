@@ -134,7 +134,7 @@ class SwinkCache:
     # -- called by `CachedSource` -------------------------------------------------------------
 
     async def find(self, key: str) -> bytes | None:
-        """Return the stored answer; `None` if there is none or it cannot be read."""
+        """Return the stored answer; `None` if the file does not contain it or cannot be read."""
         try:
             return await self._run(lambda: self._opened().get(key))
         except Exception as error:

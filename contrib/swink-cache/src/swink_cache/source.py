@@ -41,7 +41,7 @@ class Cache(Protocol):
 
 
 class CachedSource:
-    """The events of a cached answer. If there is none, yields and stores the events in `events`.
+    """Yields the events of a cached answer. Without a cached answer, yields and stores `events`.
 
     Nothing happens before the first event is read. Of several identical calls, the first call reads
     the cache and sends the request ("leads"). The other calls wait for its answer. If the first

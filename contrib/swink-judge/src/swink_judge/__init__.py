@@ -3,7 +3,7 @@
     from swink_judge import Judge
     for rule in Judge().refusals("openai", "chat", "gpt-5", {"temperature": 0.2}): print(rule)
 
-Each rule is a fact about a vendor's server, with the URL of its source. A line of `rules/*.jsonl`
+Each rule is a fact about a vendor's server, with the URL of a source. A line of `rules/*.jsonl`
 contains one rule; see `Rule`. `asked_of` reads provider, API and model from a request.
 """
 

@@ -212,10 +212,10 @@ def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
 def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Holds:
     """Return a test of a request's body.
 
-    The condition holds if it holds for any value at `path`. If there is no value at `path`, or all
-    are null, the condition holds if `absent` is set. `unlisted` holds for a value that occurs at
-    none of the paths in `want`. `count_gt` holds if the whole request has more than `want` values
-    at `path`. Raises KeyError for an unknown operator.
+    The condition holds if it holds for any value at `path`. If the values at `path` are missing, or
+    all are null, the condition holds if `absent` is set. `unlisted` holds for a value that occurs
+    at none of the paths in `want`. `count_gt` holds if the whole request has more than `want`
+    values at `path`. Raises KeyError for an unknown operator.
     """
     steps = steps_of(path)
     if op == "absent":

@@ -83,7 +83,7 @@ def _add_scalars(data: Any, path: str, found: list[tuple[str, Any]]) -> None:
 
 
 def read_request(api: str, body: Any) -> Reading:
-    """Read the conversation in a request; `api` is a wire format, or one of its APIs."""
+    """Read the conversation in a request. `api` is a wire format, or one API of a wire format."""
     reading = Reading()
     READERS[api](body, reading)
     return reading

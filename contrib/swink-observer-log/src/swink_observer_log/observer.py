@@ -39,7 +39,7 @@ _ELLIPSIS = "…"
 class LogObserver(CallObserver["_Call"]):
     """Logs calls to `logger`, by default the logger `swink_observer_log`.
 
-    The attribute `swink` of a log record is a dict of its fields; the message contains the same
+    The attribute `swink` of a log record is a dict of all fields; the message contains the same
     fields as logfmt. `hide` is a function from text to text. It is applied to every text that may
     come from a provider, after credentials have been hidden, for example to remove mail addresses.
     """

@@ -69,7 +69,7 @@ def arguments(call: swink.ToolCallBlock) -> Any:
 
 
 def result(message: swink.ToolResultMessage) -> Any:
-    """Return the result of a tool: its text, or the data of its blocks."""
+    """Return the result of a tool as text, or as the data of the result's blocks."""
     parts = [*_parts(message.content)]
     return parts[0].content if _is_text(parts) else [asdict(part) for part in parts]
 

@@ -1,7 +1,7 @@
 """The metrics of a registry, and the allowed values of their labels.
 
 Labels contain no user input: providers are installed packages, and kinds of failure and stop
-reasons are enumerations. A model gets a label of its own when it has answered for the first time.
+reasons are enumerations. A model gets a separate label when it has answered for the first time.
 Models that have never answered, and models beyond a maximum number, are counted as `other`.
 """
 
@@ -19,7 +19,7 @@ MetricT = TypeVar("MetricT", Counter, Gauge, Histogram)
 __all__ = ["MOST_MODELS", "OTHER", "Metrics", "metrics_of"]
 
 MOST_MODELS = 100
-"""The maximum number of models per provider that have a label of their own.
+"""The maximum number of models per provider that have a separate label.
 
 Each label creates about 100 time series.
 """

@@ -50,7 +50,7 @@ class CallState:
     def chunk(self, call: swink.Call) -> None:
         """Process the arrival of a chunk: all deltas of one network read.
 
-        If a provider does not read from a network, each delta is a chunk of its own.
+        If a provider does not read from a network, each delta is a separate chunk.
         """
 
     def delta(self, event: Delta, call: swink.Call) -> None:

@@ -75,7 +75,7 @@ class _Reader:
                 self._loop.call_soon_threadsafe(self._woken.set)
 
     async def news(self, seconds: float) -> bool:
-        """Wait for a record. Return False if none arrives within `seconds`."""
+        """Wait for a record. Return False after `seconds` without a record."""
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()

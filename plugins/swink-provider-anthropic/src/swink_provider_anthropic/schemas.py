@@ -2,7 +2,7 @@
 
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs: in answer schemas and in
 schemas of strict tools, objects must set `additionalProperties` to `false`. The API rejects limits
-of numbers, strings and arrays there; such a limit is moved into the description of its field, as
+of numbers, strings and arrays there; such a limit is moved into the description of the field, as
 the vendor's SDK does.
 """
 

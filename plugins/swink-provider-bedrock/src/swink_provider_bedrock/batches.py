@@ -104,7 +104,7 @@ class BedrockBatches:
         return found
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Check a job; return the S3 locations of its answers, or `None` while it is running."""
+        """Check a job; return the S3 locations of the answers, or `None` while it is running."""
         job = msgspec.json.decode((yield _job(like, id)))
         if job["status"] not in ENDED:
             return None

@@ -58,7 +58,7 @@ class _Usage(msgspec.Struct):
     inference_geo: str | None = None
 
     def terms(self) -> dict[str, Any]:
-        """Return those facts about the price that the command reports."""
+        """Return the facts about the price that the command reports."""
         told = {name: getattr(self, name) for name in ("service_tier", "speed", "inference_geo")}
         return {name: word for name, word in told.items() if word is not None}
 

@@ -49,7 +49,7 @@ _WORDS = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
 def compose(
     payload: Mapping[str, Any], script: Script, model_id: str
 ) -> list[AssistantMessageEvent]:
-    """Return all events of the answer to a call: those of its blocks, then `Done`.
+    """Return all events of the answer to a call: the events of each block, then `Done`.
 
     Raises ProviderFailure if the request does not offer the tool that must be called, and if no
     data can be generated for a schema.

@@ -155,7 +155,7 @@ class Scripts:
         )
 
     def _turn(self, call: Call, key: bytes) -> int:
-        """Return how many earlier calls used the list of scripts; the same number for a retry."""
+        """Return the number of earlier calls with this list of scripts; it stays for retries."""
         taken = self._taken.setdefault(call, {})
         if key not in taken:
             taken[key] = self._turns.pop(key, 0)

@@ -69,7 +69,7 @@ def _step(node: Node, low: Fraction | None, high: Fraction | None, number: int) 
 def _bound(
     node: Node, keyword: str, exclusive: str, tighter: Callable[..., Fraction]
 ) -> tuple[Fraction | None, bool]:
-    """Return one bound (`None` if there is none), and whether the bound itself is excluded."""
+    """Return one bound (`None`: unlimited), and whether the bound itself is excluded."""
     including, excluding = node.get(keyword), node.get(exclusive)
     if isinstance(excluding, bool):  # before draft 6: True excludes the value of the other keyword
         including, excluding = (None, including) if excluding else (including, None)

@@ -63,7 +63,7 @@ FAILURES = frozenset(
         "MISSING_THOUGHT_SIGNATURE", "PUP_LIMITED_DISABLED",
     }
 )  # fmt: skip
-"""Finish reasons after which there is no usable answer; `errors` maps them to kinds of failure."""
+"""Finish reasons after which the answer is unusable; `errors` maps them to kinds of failure."""
 
 CONTINUATION = "continuationToken"
 """The kind of the extension with the token for a request that continues the answer."""

@@ -15,7 +15,7 @@ BILLED = {
     "output_audio": ("candidatesTokensDetails", "AUDIO"),
     "output_image": ("candidatesTokensDetails", "IMAGE"),
 }
-"""For each name of a price (`swink_core.vocabulary.prices`), the field and type of its tokens."""
+"""For each name of a price (`swink_core.vocabulary.prices`), the field and type of the tokens."""
 
 _COUNTED = frozenset(
     {

@@ -19,7 +19,7 @@ from swink_core.providers import HTTPRequest
 __all__ = ["OpenAIBatches", "Row", "whole"]
 
 Row: TypeAlias = tuple[str, bytes]
-"""A row of a batch: its id, and the body of its request."""
+"""A row of a batch: an id, and the body of the row's request."""
 
 Result: TypeAlias = tuple[str, int, bytes]
 """The result of a row: the row's id, and the status and body of the response."""

@@ -95,7 +95,7 @@ class OpenAIConverter(MessageConverter):
         return f"call_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
 
     def marks(self, block: Block) -> dict[str, Any]:
-        """Return those metadata of a block that the dialect allows as fields of a message part."""
+        """Return a block's metadata fields that the dialect allows in a message part."""
         metadata = block.metadata or {}
         return {name: metadata[name] for name in self.dialect.marks if name in metadata}
 

@@ -58,7 +58,7 @@ class Dialect:
     data and the media type in separate fields. `image_urls`: images may be given by URL.
     `media_ids` and `document_ids` are prefixes of the ids of uploaded files: an id of an image is
     sent as a URL, and an id of a document is sent in a system message. `sound` contains the names
-    of the audio part and of its data field, if they differ from OpenAI's.
+    of the audio part and of the part's data field, if they differ from OpenAI's.
 
     `thinking` selects the form of reasoning parameters. `effort` sends `reasoning_effort`.
     `reasoning` sends an object `reasoning` with `effort` or `max_tokens`. `switch` sends

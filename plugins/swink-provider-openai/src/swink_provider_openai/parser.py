@@ -269,8 +269,8 @@ class ChatParser:
         """Return True if a fragment with `function` and `custom` belongs to a free-text call.
 
         Some servers also send the unused field, with empty values. The field `type` decides.
-        Without it, the field that is not empty decides. If both or none are empty, an earlier
-        fragment with the same key decides.
+        Without it, the field that is not empty decides. If both have content or both are empty, an
+        earlier fragment with the same key decides.
         """
         if call.type in ("function", "custom"):
             return call.type == "custom"

@@ -63,7 +63,7 @@ _DATE = datetime(2026, 11, 1, tzinfo=UTC)
 class Outcome:
     """The result of a call: its request, or the reason why it was not sent.
 
-    `asked` is the request; it is `None` if there was no request, or if the API has no rules.
+    `asked` is the request; it is `None` if nothing was sent, or if the API has no rules.
     `refusal` is an error that the provider plugin raised before sending (`unsupported`).
     `usage_error` is an error that the client raised, and `fault` is any other error.
     """

@@ -359,7 +359,7 @@ _OWN: dict[str, Callable[[str], Context]] = {
     "own thinking": _thought,
     "own part": _extended,
 }
-"""Conversations with content that only one provider understands, such as ids of its files."""
+"""Conversations with content that only one provider understands, such as ids of uploaded files."""
 
 _TOOLS = frozenset(name for name, make in _MADE.items() if make().tools) | {"own thinking"}
 

@@ -196,7 +196,7 @@ class ResponsesParser:
         out.thinking(text, key)
 
     def _reasoning_over(self, item: Item, out: EventWriter) -> None:
-        """Store a complete reasoning item as metadata of its block.
+        """Store a complete reasoning item as metadata of the reasoning block.
 
         If other blocks have begun since the reasoning, also store the item's position.
         """
