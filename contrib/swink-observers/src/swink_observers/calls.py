@@ -44,7 +44,7 @@ class CallState:
         self.deltas = False
         self.cached = False
         self.reads = 0  # the attempt's number of network reads when `chunk` was last called
-        self.enough: int | None = None  # equals `reads` if its other deltas are not needed
+        self.enough: int | None = None  # equals `reads` if `chunk` needs no more of this read
         self._before = Taken()
 
     def chunk(self, call: swink.Call) -> None:

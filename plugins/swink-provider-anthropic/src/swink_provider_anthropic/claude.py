@@ -108,7 +108,8 @@ def placed(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
     https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages: a system
     message follows a user message, and precedes an answer or the end of the conversation. If no
-    user message is next to a system message, its text is sent as a user message.
+    user message is next to a system message, the text of the system message is sent as a user
+    message.
     """
     if "system" not in [turn["role"] for turn in turns]:
         return [*turns]

@@ -79,7 +79,7 @@ def ends_marked(context: Context, name: str = MARK) -> bool:
 
 
 def tell_crowded(call: Fitted, provider: str) -> None:
-    """Report that no mark is added at the end of the conversation, because there are too many."""
+    """Report that no mark is added at the end of the conversation: the caller set too many."""
     cache = call.options.cache
     if cache is None or cache.mode == "none" or ends_marked(call.context):
         return

@@ -3,9 +3,9 @@
 There are two forms of URLs. With an API version, the URL is
 `{resource}/openai/deployments/{deployment}/…`. Without one, it is `{resource}/openai/v1/…`, and the
 body's `model` names the deployment. By default, the deployment has the same name as the model; the
-setting `deployment` overrides this. Credentials are a key, an
-application's secret, or an identity that azure-identity finds. Source:
-https://learn.microsoft.com/azure/ai-foundry/openai/reference and …/api-version-lifecycle.
+setting `deployment` overrides this. Credentials are a key, an application's secret, or an identity
+that azure-identity finds. Source: https://learn.microsoft.com/azure/ai-foundry/openai/reference and
+…/api-version-lifecycle.
 """
 
 from __future__ import annotations

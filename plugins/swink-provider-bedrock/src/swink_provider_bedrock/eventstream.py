@@ -10,9 +10,9 @@ All numbers are big-endian. Source: https://smithy.io/2.0/aws/amazon-eventstream
 A frame is a complete message. `message` verifies its checksum and returns headers and payload;
 after a damaged message, the following ones can still be read. The prelude (the first twelve bytes)
 is verified when it arrives, so that the decoder never waits for more bytes because of an invalid
-length. Messages of one type have identical
-header bytes, which are decoded once and then looked up. Incomplete messages are buffered until all
-of their bytes have arrived, which keeps the cost linear for reads of any size.
+length. Messages of one type have identical header bytes, which are decoded once and then looked up.
+Incomplete messages are buffered until all of their bytes have arrived, which keeps the cost linear
+for reads of any size.
 
 The conformance kit reads and writes messages as JSON. A message whose payload is a JSON object
 becomes this object, with the headers as additional fields; their names begin with a colon. For an

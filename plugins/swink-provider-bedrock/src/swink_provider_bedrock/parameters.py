@@ -92,7 +92,7 @@ KNOBS: Knobs = {
 def is_claude(model: Model) -> bool:
     """Return True for a Claude model.
 
-    Its id contains `claude`; for an inference profile, the rules declare it.
+    The id contains `claude`, or, for an inference profile, the rules identify a Claude model.
     """
     return "claude" in model.id or rule_of(model).facts.get("thinking") == "claude"
 

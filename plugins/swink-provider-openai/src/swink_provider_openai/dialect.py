@@ -96,11 +96,10 @@ class Dialect:
     `own_server`: the server is self-hosted, so an answer costs nothing unless the response reports
     a cost. `marks` are metadata fields of a block that are sent in its message part. `prefix`: a
     request that continues an incomplete answer marks that answer as a prefix and uses this path
-    (empty: the usual path).
-    `adds` names features that few endpoints have: `strict` (for tools), `video`, `file_ids`,
-    `system_messages` anywhere in the conversation, generated `images`, `names` of users over Chat
-    Completions; and sampling options such as `top_k`, which Chat Completions accepts under the same
-    names.
+    (empty: the usual path). `adds` names features that few endpoints have: `strict` (for tools),
+    `video`, `file_ids`, `system_messages` anywhere in the conversation, generated `images`, `names`
+    of users over Chat Completions; and sampling options such as `top_k`, which Chat Completions
+    accepts under the same names.
     """
 
     max_tokens: str = "max_tokens"
