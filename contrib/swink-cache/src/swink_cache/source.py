@@ -22,7 +22,7 @@ Batch: TypeAlias = list[swink.Event]
 _Flights: TypeAlias = "dict[tuple[Path, str], asyncio.Future[bytes | None]]"
 
 _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
-"""The running requests of each event loop, shared by the caches of all clients."""
+"""The requests of each event loop that are running; the caches of all clients share this table."""
 
 
 class Cache(Protocol):

@@ -103,7 +103,7 @@ class Participant:
 
     @property
     def spoken(self) -> str:
-        """The provider's name if it has separate rules, otherwise the wire format."""
+        """The key in `RULES`: the provider's name if it is a key, otherwise the wire format."""
         if self.family is not None:
             return FAMILIES[self.provider][self.family]
         return str(self) if str(self) in RULES else self.wire

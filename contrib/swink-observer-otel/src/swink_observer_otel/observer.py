@@ -186,7 +186,7 @@ class _Call(CallState):
         timed._on_stream_chunk(attempt.read_at)
 
     def _begin_attempt(self, call: swink.Call) -> None:
-        # metrics use the current model; the span's name keeps the first
+        # metrics name the current model; the span's name stays that of the first
         self._invocation.data.provider_name = provider_name(call.model.provider)
         self._invocation.data.request_model = call.model.id
         self._answers, self._address = False, None

@@ -24,7 +24,7 @@ TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 """The counts of a `Usage` that are summed. `input` and `output` include the others."""
 
 CACHE_HIT = "cache_hit"
-"""The code of the notice about an answer from a cache, which costs nothing."""
+"""The code of the notice that an answer came from a cache and costs nothing."""
 
 EVENTS = frozenset(get_args(swink.Event))
 """The event classes of a call's stream. Events of other classes may belong to no running call."""

@@ -67,7 +67,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str, gateway: str | None, environ: Mapping[str, str] | None = None) -> Place:
-        """Return the place of a feed, or of a gateway's feed. Raises UsageError."""
+        """Parse the URL of a feed, or of a gateway, which takes precedence. Raises UsageError."""
         url, headers = _address(url if gateway is None else gateway)
         if gateway is None:
             return cls(url, headers=headers)

@@ -26,7 +26,7 @@ MARK = "_"
 """The separator between a row's id and the submission's token. Row ids never contain it."""
 
 MOST_DIFFERENCE = 86_400.0
-"""The most seconds by which the vendor's clock may differ from ours."""
+"""The maximum difference, in seconds, between the time of a submission and of the batch."""
 
 STATUSES = {
     "invalid_request_error": 400,

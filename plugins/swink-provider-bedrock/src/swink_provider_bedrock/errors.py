@@ -27,7 +27,7 @@ WORDINGS = (
     ("too large for model", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("content filtering policy", Kind.CONTENT_FILTERED),
     ("model identifier is invalid", Kind.MODEL_NOT_FOUND),
-    ("on-demand throughput isn", Kind.MODEL_NOT_FOUND),  # it wants the id of an inference profile
+    ("on-demand throughput isn", Kind.MODEL_NOT_FOUND),  # the model needs an inference profile
     ("have access to the model", Kind.MODEL_NOT_FOUND),
     ("reached the end of its life", Kind.MODEL_NOT_FOUND),
 )

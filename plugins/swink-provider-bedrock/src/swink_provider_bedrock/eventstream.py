@@ -35,7 +35,7 @@ __all__ = ["EventStreamDecoder", "HeaderValue", "Message", "message"]
 HeaderValue: TypeAlias = bool | int | bytes | str | UUID
 
 HEADERS_LIMIT = 128 * 1024
-"""The most bytes of headers in a message that the specification allows."""
+"""The maximum size of a message's headers in bytes, according to the specification."""
 
 _PRELUDE = struct.Struct(">III")
 _LENGTHS_SIZE = 8
@@ -54,7 +54,7 @@ _NUMBERS = {
     5: struct.Struct(">q"),
     8: struct.Struct(">q"),
 }
-"""Formats by type: byte, short, integer, long, and timestamp in milliseconds since 1970."""
+"""Formats of header values by type: byte, short, int, long, and milliseconds since 1970."""
 
 
 class Message(NamedTuple):

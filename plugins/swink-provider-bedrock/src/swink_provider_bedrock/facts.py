@@ -11,7 +11,7 @@ from swink_provider_bedrock.wire import Facts
 __all__ = ["note_facts", "note_guardrail"]
 
 KEPT = ("metrics", "performanceConfig", "serviceTier", "additionalModelResponseFields")
-"""Metadata of the whole answer that the message stores unchanged."""
+"""Fields about the whole answer that become metadata of the message, unchanged."""
 
 
 def note_facts(data: Facts, out: EventWriter) -> None:

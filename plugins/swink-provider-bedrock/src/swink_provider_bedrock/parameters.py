@@ -58,7 +58,7 @@ def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, 
 
 
 def _max_tokens(model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return the token limit, which a thinking budget requires as well."""
+    """Return the field for the token limit. A request with a thinking budget must have a limit."""
     budget = _thinking(model, options)[0].get("thinking", {}).get("budget_tokens")
     limit = options.max_tokens or (budget and _limit(model, budget))
     return {"inferenceConfig": {"maxTokens": limit}} if limit else {}

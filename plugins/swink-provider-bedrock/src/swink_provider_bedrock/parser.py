@@ -102,7 +102,7 @@ class ConverseParser:
         self._sealed: _Sealed | None = None
         self._citations: dict[Any, list[Any]] = {}
         self._has_metadata = False
-        # of the last message, if that was a text delta; equal headers are the same object
+        # headers of the last message, if it was a text delta; equal headers are the same object
         self._text_headers: dict[str, HeaderValue] | None = None
 
     def feed(self, frame: bytes, out: EventWriter) -> None:

@@ -23,9 +23,9 @@ REAP_SECONDS = 10.0
 """How many seconds the system may take to end a process that was killed."""
 
 LAST_SECONDS = 0.5
-"""How many seconds to wait for output of a process that has exited.
+"""How many seconds to wait for the rest of the output after a process has exited.
 
-The output is already in the pipe.
+This output is already in the pipe.
 """
 
 HELD_BYTES = 64 * 1024

@@ -17,7 +17,7 @@ from swink_core.providers import EventWriter
 __all__ = ["PLAN", "ChatParser"]
 
 PLAN = "tool_plan"
-"""The metadata key of a thinking block that contains the plan before tool calls."""
+"""The metadata key that marks a thinking block as the plan before tool calls."""
 
 
 class _Content(msgspec.Struct, gc=False):

@@ -306,7 +306,7 @@ class _Sampler:
 
     def _matching(self, pattern: str, shortest: int, longest: int, number: int, place: str) -> str:
         why: ValueError | None = None
-        # Empty only if nothing else matches.
+        # An empty string is used only if no other text matches.
         for least in dict.fromkeys((max(shortest, 1), shortest)):
             try:
                 return matching(pattern, least, longest, number)

@@ -23,7 +23,7 @@ LONG = 2_000
 SLOW = 0.05
 
 MOST_LISTS = 1_000
-"""The most lists of scripts for which the position is remembered."""
+"""The maximum number of lists of scripts for which the position is stored."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -230,7 +230,7 @@ _APART = {
     frozenset({"silent", "reply"}): "contradict each other",
     frozenset({"silent", "calls"}): "contradict each other",
 }
-"""Fields that cannot be combined, and why."""
+"""Sets of fields that cannot be combined, each with the reason."""
 
 
 def _named(model_id: str) -> Script | None:

@@ -67,7 +67,7 @@ class GeminiBatches:
             next_page = f"&pageToken={quote(token, safe='')}"
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Check a batch; return where its results are, or `None` while it is running."""
+        """Check a batch; return `[id]` if it has ended, or `None` while it is running."""
         operation = msgspec.json.decode((yield HTTPRequest(_address(like, id), method="GET")))
         return [id] if operation.get("done") else None
 

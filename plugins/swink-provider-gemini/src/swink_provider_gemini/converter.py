@@ -265,7 +265,7 @@ def _answered(block: Block) -> dict[str, Any] | LeftOut:
         case ExtensionBlock(data=dict(data)):
             return dict(data)
         case ThinkingBlock():
-            return UNSIGNED  # the model does not read a summary of thoughts without a signature
+            return UNSIGNED  # without a signature, the model does not read summaries of thoughts
     return LeftOut(f"the API does not support {block.type} in assistant messages; it was not sent")
 
 

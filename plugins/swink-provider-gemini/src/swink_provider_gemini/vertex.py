@@ -89,7 +89,7 @@ class VertexProvider(GeminiProvider):
         self._speakers: dict[str, HTTPProvider] = {}
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the URL up to the project's location.
+        """Return the beginning of all URLs, up to and including the project and the location.
 
         `base_url` may be only a host, or contain a version, a project and a location.
         """

@@ -49,8 +49,9 @@ TELLING = (" E ", "ASSERT", "Error")
 
 @define(frozen=True)
 class Settings:
-    """Settings of an engine. Calls with equal settings share an engine. `None` uses the engine's
-    default.
+    """Settings of an engine. Calls with equal settings share an engine.
+
+    A setting that is `None` has the engine's default.
 
     `context` is the context window in tokens, `cache_type` the number format of the KV cache, and
     `cache_ram` the memory in MiB for the caches of other conversations.

@@ -100,7 +100,7 @@ class MistralConverter(ChatConverter):
         return self._answered_first(native, message) if self._follows_results else native
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Convert tool results, with an assistant turn before the user message with their media."""
+        """Convert tool results. Media follow in a user message, after an assistant turn."""
         native = super().tool_results(messages)
         self._follows_results = native[-1]["role"] == "tool"
         if self._follows_results:

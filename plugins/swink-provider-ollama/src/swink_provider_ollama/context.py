@@ -31,7 +31,7 @@ BYTES_A_TOKEN = 3
 """Bytes per token of dense text such as code and JSON; prose has four."""
 
 MOST_BYTES_A_TOKEN = 12
-"""The most bytes per token that text of any language has on average."""
+"""An upper limit of the average bytes per token, for text in any language."""
 
 IMAGE_TOKENS = 1024
 
@@ -89,7 +89,7 @@ def _wanted(payload: Mapping[str, Any], options: StreamOptions) -> int:
 
 
 def _bytes(payload: Mapping[str, Any]) -> int:
-    """Return the size of the text and of the tools' JSON in a conversation, in bytes of UTF-8."""
+    """Return the number of UTF-8 bytes in a conversation's text and in the JSON of the tools."""
     texts = [{**message, "images": None} for message in payload["messages"]]
     counted = {"messages": texts, "tools": payload.get("tools")}
     try:

@@ -67,7 +67,7 @@ AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"
 
 NOT_IN_NAMES = re.compile(r"[\s<|\\/>]")
 LONGEST_NAME = 64
-"""The most characters of a user's name."""
+"""The maximum length of a user's name in characters."""
 
 
 class OpenAIConverter(MessageConverter):
@@ -367,9 +367,9 @@ def _document_id(block: Block) -> str | None:
 
 
 def arguments_text(call: ToolCallBlock) -> str:
-    """Return a call's arguments exactly as the model wrote them.
+    """Return a call's arguments as JSON text, exactly as the model wrote them if they are valid.
 
-    Servers parse the arguments; text that is not valid JSON is therefore wrapped in an object.
+    Servers parse the arguments. Therefore text that is not valid JSON is wrapped in an object.
     """
     if call.state != "complete":
         return json.dumps(arguments_object(call))

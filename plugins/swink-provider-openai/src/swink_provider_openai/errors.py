@@ -58,7 +58,7 @@ def _message(error: dict[str, Any]) -> str:
     message = _text(error.get("message") or error.get("detail") or "")
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None  # OpenRouter's upstream error
-    # Groq: the model's output, which could not be parsed as a tool call.
+    # Groq: this field contains the model's output, which could not be parsed as a tool call.
     said = error.get("failed_generation")
     if isinstance(said, str) and said:
         message += f" The model said: {said}"

@@ -28,7 +28,7 @@ FINISH: dict[str, StopReason] = {
 }
 
 BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "abort"})
-"""Finish reasons after which the answer is incomplete (Mistral and OpenRouter, DeepSeek, vLLM)."""
+"""Finish reasons of incomplete answers, at Mistral and OpenRouter, at DeepSeek, and at vLLM."""
 
 ERROR_FINISH = "error_finish"
 """The finish reason of a chunk whose text is an error message (Qwen)."""

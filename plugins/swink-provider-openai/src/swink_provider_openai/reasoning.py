@@ -22,7 +22,7 @@ class ThinkTags:
     """
 
     def __init__(self) -> None:
-        self._space: list[str] = []  # white space before anything else
+        self._space: list[str] = []  # white space at the start of the content
         self._held = ""
         self._inside = False
 

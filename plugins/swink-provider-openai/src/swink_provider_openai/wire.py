@@ -38,7 +38,7 @@ class Function(Struct, gc=False):
 
 
 class Custom(Struct, gc=False):
-    """A call of a free-text tool, and a piece of the text."""
+    """A fragment of a call of a free-text tool: the tool's name, and a piece of the text."""
 
     name: str | None = None
     input: str | None = None

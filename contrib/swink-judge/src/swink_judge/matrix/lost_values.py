@@ -26,7 +26,7 @@ _NAME_LENGTH = 64
 """The maximum length of a session's or a user's name that must be in the request unchanged."""
 
 _OF_TOOLS = ("tool_choice", "parallel_tool_calls")
-"""Options that have no meaning if the call has no tools."""
+"""Options that have no effect in a call without tools."""
 
 _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
     "thinking": (ThinkingLevel.OFF, 0),

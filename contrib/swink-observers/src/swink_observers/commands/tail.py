@@ -65,7 +65,7 @@ def _fitted(line: str) -> str:
 
 
 def _line(name: str, data: dict[str, Any]) -> str | None:
-    """Return a line for people; `None` for a record that is not printed."""
+    """Format a record as a line of text; return `None` for a record that is not printed."""
     match name:
         case "begin":
             what = "begins"

@@ -127,7 +127,7 @@ class ResponsesConverter(OpenAIConverter):
             self._asked.update(id for id in ids if isinstance(id, str))
 
     def tool(self, tool: Tool) -> dict[str, Any]:
-        """Convert a tool definition. If `strict` is missing, the API sets it to true."""
+        """Convert a tool definition. `strict` is always set, because the API's default is true."""
         native: dict[str, Any] = {"type": "function", "name": tool.name}
         if tool.description:
             native["description"] = tool.description

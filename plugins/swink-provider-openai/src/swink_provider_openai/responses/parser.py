@@ -51,7 +51,7 @@ DONE = b"[DONE]"
 MESSAGE_REST, ANSWERED = ("id", "phase"), ("completed", "incomplete")
 
 PARAGRAPH = "\n\n"
-"""The separator between the parts of one item's reasoning."""
+"""The separator between parts of the reasoning in one item."""
 
 
 class ResponsesParser:

@@ -109,7 +109,7 @@ class _SocketResponse:
             self._sockets.drops = 0
         line = message.replace(b"\r", b" ").replace(
             b"\n", b" "
-        )  # white space between tokens, where it has no meaning
+        )  # in JSON, line breaks are only white space between tokens
         return b"data: " + line + b"\n\n"
 
     def close(self) -> None:
