@@ -134,7 +134,7 @@ class Recording:
     def of(cls, legs: Sequence[RecordedLeg], provider: str, model: str, **facts: Any) -> Self:
         """Return a recording with these legs, in order; `facts` are its other fields.
 
-        Without legs, nothing was sent or received.
+        An empty `legs` means that nothing was sent or received.
         """
         legs = legs or [RecordedLeg(request=RecordedRequest("", ""))]
         place = answer_of([leg.kind for leg in legs])
@@ -208,9 +208,10 @@ class Recording:
     def save(self, folder: str | Path, secrets: Iterable[str] = ()) -> None:
         """Write the recording, hiding everything that looks like a credential.
 
-        `secrets` are hidden wherever they occur, even if they are split. In a stream, each
-        character is replaced by an asterisk, so that the sizes still match. Raises RecordingError
-        if the sizes do not add up.
+        `secrets` are hidden wherever they occur, even if they are split over several frames. In a
+        stream, each character of a secret is replaced by an asterisk, so that the sizes of the
+        chunks still match. Raises RecordingError if these sizes do not add up to the size of the
+        body.
         """
         folder = Path(folder)
         legs = self.legs
@@ -342,7 +343,7 @@ def _load_notices(path: Path) -> list[str]:
 
 
 def _inside(path: Path) -> Path:
-    """Return a path after checking that no link in it leaves its folder. Raises RecordingError."""
+    """Return a path. Raises RecordingError if a symbolic link leads to another folder."""
     if path.is_symlink() and path.resolve().parent != path.parent.resolve():
         raise _broken(path, "it is a link that leaves the recording")
     return path
