@@ -28,7 +28,7 @@ def complete_provider(
 def complete_model(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete aliases, `provider/`, and the models of a provider that is complete."""
+    """Complete aliases and provider names; after `provider/`, complete the provider's models."""
     return [*_quietly(lambda: _aliases(incomplete)), *_quietly(lambda: _models(incomplete))]
 
 

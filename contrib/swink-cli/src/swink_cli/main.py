@@ -383,7 +383,7 @@ def _check_is_question(words: Sequence[str]) -> None:
 
 
 def _is_piped() -> bool:
-    """Return whether something is piped in, after waiting for its first byte."""
+    """Return whether standard input is a pipe with data, after waiting for the first byte."""
     if not isinstance(sys.stdin, TextIOWrapper) or is_terminal(sys.stdin):
         return False
     buffer = sys.stdin.buffer

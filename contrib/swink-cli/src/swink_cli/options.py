@@ -190,7 +190,7 @@ class CallOptions:
 def call_options(command: Function, *, without: str = "") -> Function:
     """Add the options of a call to a command, which receives them as one `CallOptions`.
 
-    `without` is a short option that the command uses for something else.
+    `without` is a short option that the command uses for another purpose.
     """
 
     @functools.wraps(command)

@@ -53,7 +53,7 @@ def parse_pairs(pairs: Sequence[str], defaults: Mapping[str, Any] | None = None)
         parts = any(key.startswith(f"{name}.") for key in named)
         if name in named or (parts and not isinstance(value, dict)):
             del options[name]
-    # Whole values before parts, in whichever order they were given.
+    # Whole values are merged before parts, whatever their order on the command line.
     for pair in sorted(pairs, key=_is_of_part):
         key, equals, text = pair.partition("=")
         if not (key and equals):

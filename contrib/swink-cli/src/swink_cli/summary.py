@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["amount", "money", "rate", "run_summary", "seconds", "summary", "tokens"]
 
 MEASURABLE = 0.02
-"""Seconds below which a rate is meaningless: the answer arrived in one or two reads."""
+"""The duration in seconds below which no rate is computed: the answer arrived in one or two reads.
+"""
 
 _REASONS = {
     swink.StopReason.LENGTH: "truncated at the token limit",

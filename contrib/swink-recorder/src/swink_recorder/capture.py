@@ -223,7 +223,7 @@ class Tape:
         note: str = "",
         context: Context | None = None,
     ) -> Recording:
-        """Return a recording of the last attempt with an answer, and of the resulting message.
+        """Return a recording of the last attempt that got an answer, with the resulting message.
 
         `context` is the conversation, which is stored with the options (`None`: neither is stored).
         Data that differ from run to run and are not in the body (cost, request id) are removed from

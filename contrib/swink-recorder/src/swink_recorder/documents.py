@@ -86,7 +86,7 @@ def _marked(rows: list[dict[str, Any]], sources: Sources) -> Any:
 
 
 def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, Any]]:
-    """Return the takes of a document, and its facts about the call.
+    """Return the takes (recorded attempts) of a document, and its facts about the call.
 
     Raises RecordingError, which names `where` and the problem.
     """
@@ -111,7 +111,7 @@ def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str,
 
 
 def _bodies(attempt: _Attempt, data: bytes) -> tuple[list[Body], bytes]:
-    """Return the bodies of an attempt's legs, each with its chunks, and the remaining data.
+    """Return the response bodies of an attempt, each with its chunks, and the remaining data.
 
     Raises ValueError if data are missing.
     """

@@ -168,8 +168,8 @@ class LoopbackServer:
     async def caught_up(self) -> None:
         """Wait until the server has processed earlier actions of clients, such as disconnects.
 
-        The method opens and closes a connection of its own, which the server processes after the
-        earlier actions. It works in any event loop.
+        For this, the method opens and closes another connection, which the server handles last. It
+        works in any event loop.
         """
         reader, writer = await asyncio.open_connection(HOST, self._port)
         writer.write_eof()

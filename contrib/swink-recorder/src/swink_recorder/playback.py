@@ -1,4 +1,7 @@
-"""Replay a recorded attempt to a call, passing its bytes through the provider's own code."""
+"""Replay a recorded attempt to a call, passing its bytes through the provider's own code.
+
+A recorded attempt is a *take*; its *legs* are the requests of the attempt with their answers.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +157,9 @@ class _Answers:
             call.attempt.report_cost(take.charged)
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:
-        """Return the recorded answer to a request. Raises ProviderFailure if there is none."""
+        """Return the recorded answer to a request. Raises ProviderFailure for an unrecorded
+        request.
+        """
         asked = request.method, urlsplit(request.url).path
         leg = next(
             (
@@ -190,7 +195,7 @@ class _Answers:
 
 
 def _whole() -> None:
-    """Return `None`: the answer is complete."""
+    """Return `None`, as the ending of an answer that was recorded completely."""
 
 
 class _Answer:

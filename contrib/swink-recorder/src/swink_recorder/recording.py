@@ -15,8 +15,8 @@ recordings have one leg. A recording is a folder:
                      those of other legs are 0.json, 1.sse, …, by their place in `legs`
     message.json     the expected AssistantMessage as `codec.dump` writes it; a failed answer has
                      stop_reason "error" and an error_kind. Absent: not specified
-    notices.json     the notices that the answer makes, a list of `code: detail`, each as much of
-                     it as matters. Absent: no notices
+    notices.json     the expected notices: a list of texts, each contained in the `code: detail` of
+                     the notice at the same position. Absent: no notices
 
 A leg's `kind` is `stream` (the default), `whole` (its answer was read whole), `token` (it fetched a
 credential) or `abandon` (it cancelled abandoned work). The answer is the last `stream`, or else the
@@ -27,8 +27,8 @@ without `response` was not answered, one without `request` did not use HTTP.
 
 Text that looks like a credential is never written. It is replaced by its source: `Bearer [key]`
 came from the caller or from an earlier call; `Bearer [0.access_token]` came from that field of the
-first leg's answer; `[hidden]` came from elsewhere. In streams, each character is replaced by an
-asterisk.
+first leg's answer; `[hidden]` came from an unknown source. In streams, each character is replaced
+by an asterisk.
 """
 
 from __future__ import annotations

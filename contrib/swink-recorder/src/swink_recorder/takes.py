@@ -182,7 +182,9 @@ def take_from(
     bodies: Sequence[Body],
     events: list[tuple[float, Any]],
 ) -> Take:
-    """Create a take from a head, bodies with chunks for its legs, and events."""
+    """Create a take from its head, the body and chunks of each leg (a request with its answer), and
+    its events.
+    """
     recording = Recording.of(
         [row.leg(*body) for row, body in zip(head.legs, bodies, strict=True)],
         head.provider,

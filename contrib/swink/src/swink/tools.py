@@ -219,7 +219,10 @@ def described(error: BaseException) -> str:
 
 
 def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
-    """Convert a function to a tool, and return a tool unchanged. Raises UsageError for the rest."""
+    """Convert a function to a tool, and return a `FunctionTool` unchanged.
+
+    Raises UsageError for an object of another type.
+    """
     if isinstance(given, FunctionTool):
         return given
     if isinstance(given, Tool):
@@ -397,4 +400,4 @@ def _default(value: Any) -> dict[str, Any]:
     try:
         return {"default": plain_data(value)}
     except TypeError:
-        return {}  # not valid as JSON; it is still used if the model passes no argument
+        return {}  # JSON has no form for this default; the function still uses it

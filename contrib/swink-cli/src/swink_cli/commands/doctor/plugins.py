@@ -219,7 +219,7 @@ def _named(where: str, name: str) -> Iterator[Finding]:
 
 
 def _module(where: str, value: str) -> Iterator[Finding]:
-    """Find entry points whose module is missing: a moved checkout, a renamed module."""
+    """Find entry points whose module is missing, for example because a checkout was moved."""
     module = value.partition(":")[0]
     try:
         there = find_spec(module) is not None
