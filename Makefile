@@ -8,6 +8,7 @@ CLIENTS_ARGS ?=
 STREAMS ?= 1000000
 REFUSALS ?= 100000
 EXCHANGES ?= 10000
+RESPONSES ?= 100000
 FLIPS ?= all
 CORPUS_FLIPS ?= 100
 LONGEST_ANSWER ?= 8388608
@@ -47,7 +48,7 @@ CORE_TESTS := $(patsubst swink_core/%/,tests/%,$(filter-out %/__pycache__/,$(wil
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test fresh coverage core-mutants lint format types wheels reference docs prose picture bench chaos kills fuzz exchanges judge scoreboard moving mutants counterparts clients reality constraints changelog release clean FORCE
+.PHONY: help demo test fresh coverage core-mutants lint format types wheels reference docs prose picture bench chaos kills fuzz transports exchanges judge scoreboard moving mutants counterparts clients reality constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -77,6 +78,8 @@ help:
 	@echo '                  all recordings (FLIPS=50: of 50 bytes of each), measure the'
 	@echo '                  work for each read of answers of 8 MB, then run the'
 	@echo '                  property tests with many fresh examples'
+	@echo 'make transports   read 100,000 damaged responses (RESPONSES=500) with both HTTP clients, compare them,'
+	@echo '                  and run the matrix of faults of all providers with swink-transport-httptools'
 	@echo 'make exchanges    hold 10,000 exchanges drawn with a seed, through the library and the gateway, with'
 	@echo '                  the simulated vendor, and compare both sides (SEED=2, EXCHANGES=500, PROCESSES=1)'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq"),'
@@ -182,6 +185,10 @@ fuzz: $(VENV)/.installed-dev
 	$(PY) -m lab.fuzz --work $(LONGEST_ANSWER)
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
 
+transports: $(VENV)/.installed-dev
+	$(PY) -m lab.transports --number $(RESPONSES) --seed $(SEED)
+	SWINK_TRANSPORT_FAULTS=all $(PY) -m pytest -q contrib/swink-transport-httptools/tests/test_transport_faults.py
+
 exchanges: $(VENV)/.installed-dev
 	$(PY) -m lab.exchanges --seed $(SEED) --count $(EXCHANGES) --processes $(PROCESSES)
 
@@ -193,6 +200,7 @@ mutants: $(VENV)/.installed-dev $(PEERS)/langchain-tests/.installed
 	$(PY) -m lab.mutants.faulty
 	$(PY) -m lab.mutants.packages lab/mutants/three_packages.toml $(PEERS)/langchain-tests/$(BIN)/python
 	$(PY) -m lab.mutants.packages lab/mutants/blind.toml
+	$(PY) -m lab.mutants.packages lab/mutants/blind_second.toml
 	$(PY) -m lab.mutants.providers $(PROVIDERS)
 
 $(PEERS)/langchain-tests/.installed: lab/mutants/langchain-tests.txt $(VENV)/.checkout
@@ -238,7 +246,9 @@ clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.inst
 		$(PY) -m pytest -q -n 2 contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
 	$(CLIENTS)/sdks/$(BIN)/python -m lab.clients.sdks $(CLIENTS_ARGS)
 	$(CLIENTS)/older/$(BIN)/python -m lab.clients.sdks $(CLIENTS_ARGS)
+	$(PY) -m lab.clients.objects $(filter --write,$(CLIENTS_ARGS))
 	$(PY) -m lab.clients.drive $(if $(ALL),,--quick) $(CLIENTS_ARGS)
+	$(if $(ALL),$(PY) -m lab.clients.turns $(CLIENTS_ARGS))
 	$(if $(SUITES),$(PY) -m lab.clients.suites $(SUITES) $(filter --write,$(CLIENTS_ARGS)))
 
 $(CLIENTS)/npm/.installed: lab/clients/package.json

@@ -40,11 +40,12 @@ from swink_core.providers import AiohttpClient, EventSource, HTTPClient
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_test_helpers.flipped_bits import RecordedBody, corpus_bodies, flips, recorded_bodies
+from swink_test_helpers.growing_work import LINEAR
 from swink_test_helpers.mutated_answers import Mutated, Refusal, Stream, mutated, refusal, stream
 from swink_test_helpers.work_per_read import FLAT, PARTS, growth, growth_of_end
 from swink_testing.calls import call_of
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold
-from swink_testing.freeze import FREEZE, LINEAR
+from swink_testing.freeze import FREEZE
 
 STUCK_SECONDS = 20
 """An answer is a few kilobytes; one that takes longer hangs."""

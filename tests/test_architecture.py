@@ -353,11 +353,12 @@ MECHANISMS = {
     "aiohttp": {
         "providers.aiohttp_client", "providers.aiohttp_insides", "providers.downloads",
         "providers.network",
-        "swink_gateway", "swink_observers", "swink_provider_openai", "swink_testing",
+        "swink_gateway", "swink_observers", "swink_provider_openai", "swink_transport_httptools",
     },
     "aiohttp_sse_client2": {"swink_observers"},
     "backoff": {"streaming.retries", "swink_batch"},
     "cattrs": {"swink", "swink_gateway"},
+    "httptools": {"swink_transport_httptools"},
     "importlib_metadata": {"plugins.installed"},
     "pluggy": {"plugins.binding", "plugins.hookspecs", "plugins.host"},
 }  # fmt: skip

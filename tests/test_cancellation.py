@@ -15,9 +15,9 @@ import pytest
 from fakes import broken_rules
 
 import swink_core as swink
+from swink_test_helpers.fault_matrix import FaultSubject, subjects
 from swink_testing.calls import client_with
 from swink_testing.chaos import Answer, Broken, ChaosServer, Cut, Drip, Fault, Instead, Stall
-from swink_testing.fault_matrix import FaultSubject, subjects
 
 STREAMS = 200
 LONGEST_SECONDS = 0.1
@@ -151,6 +151,7 @@ async def leave_one(
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.usefixtures("transport")
 async def test_streams_left_at_random_leave_no_task_and_no_descriptor(
     seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import swink_core as swink
+from swink_test_helpers.fault_matrix import FaultSubject, Outcome, call, subjects
 from swink_testing.chaos import Cut, Fault, Insert, Instead, Says
 from swink_testing.chaos_faults import UNPARSABLE
 from swink_testing.conformance import CANARY_KEY
-from swink_testing.fault_matrix import FaultSubject, Outcome, call, subjects
 
 pytestmark = pytest.mark.parametrize("subject", subjects(), ids=repr)
 

@@ -22,6 +22,7 @@ GOOD = Answer.of_body(b"".join(HELLO), SSEDecoder)
 # -- TLS ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("transport")
 async def test_an_untrusted_certificate_is_refused_once(tmp_path: Path) -> None:
     key, certificate = openssl_certificate(tmp_path)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -41,6 +42,7 @@ async def test_an_untrusted_certificate_is_refused_once(tmp_path: Path) -> None:
 # -- a consumer that is slower than the network ---------------------------------------------------
 
 
+@pytest.mark.usefixtures("transport")
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 async def test_a_slow_reader_loses_nothing_when_the_connection_breaks(reset: bool) -> None:
     async with ChaosServer() as chaos, client_of(retry=NO_RETRY) as client:
@@ -73,9 +75,10 @@ class _FrameByFrame(Fault):
 
 
 EXHAUSTION = """
-import asyncio, json, os, resource, sys
+import asyncio, json, os, pkgutil, resource, sys
 sys.path[:0] = json.loads(sys.argv[1])
 from fakes import HELLO, MODEL, Observer, client_of
+import swink_core.client
 from swink_core import RetryPolicy, StreamError
 from swink_core.framing import SSEDecoder
 from swink_testing.chaos import Answer, ChaosServer, Fault
@@ -88,7 +91,8 @@ async def settled():
         same, before = (same + 1, now) if now == before else (0, now)
         await asyncio.sleep(0.005)
 
-async def main(has_idle):
+async def main(has_idle, transport):
+    swink_core.client.AiohttpClient = pkgutil.resolve_name(transport)
     answer = Answer.of_body(b"".join(HELLO), SSEDecoder)
     observer = Observer()
     with ChaosServer() as other, ChaosServer() as chaos:
@@ -116,24 +120,29 @@ async def main(has_idle):
             retries = [event.error_kind for event in observer.events if event.type == "retry"]
             print(json.dumps({**outcome, "retries": retries}))
 
-asyncio.run(main(sys.argv[2] == "idle"))
+asyncio.run(main(sys.argv[2] == "idle", sys.argv[3]))
 """
 
 
-def without_descriptors(has: str) -> dict[str, Any]:
+def without_descriptors(has: str, transport: type) -> dict[str, Any]:
     paths = json.dumps([path for path in sys.path if path])
     command = [sys.executable, "-W", "ignore", "-c", EXHAUSTION, paths, has]
+    command.append(f"{transport.__module__}:{transport.__name__}")
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     outcome: dict[str, Any] = json.loads(found.stdout)
     return outcome
 
 
-def test_without_descriptors_idle_connections_are_closed_and_the_call_is_made_again() -> None:
-    assert without_descriptors("idle") == {"retries": ["resource"]}
+def test_without_descriptors_idle_connections_are_closed_and_the_call_is_made_again(
+    transport: type,
+) -> None:
+    assert without_descriptors("idle", transport) == {"retries": ["resource"]}
 
 
-def test_without_descriptors_and_nothing_to_close_the_advice_says_what_to_raise() -> None:
-    outcome = without_descriptors("nothing")
+def test_without_descriptors_and_nothing_to_close_the_advice_says_what_to_raise(
+    transport: type,
+) -> None:
+    outcome = without_descriptors("nothing", transport)
     assert outcome["retries"] == ["resource", "resource"]
     assert outcome["code"] == "no_descriptors"
     assert outcome["title"] == "Too many open files"

@@ -17,10 +17,10 @@ from fakes import Observer, broken_rules
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
+from swink_test_helpers.fault_matrix import FaultSubject, subjects
 from swink_testing.clock import ManualClock
 from swink_testing.conformance import CANARY_KEY
 from swink_testing.driver import comparable, fold
-from swink_testing.fault_matrix import FaultSubject, subjects
 
 PLACES = 6
 """At how many awaits of a long answer, its first and its last among them."""

@@ -13,9 +13,8 @@ from rich.console import Console
 
 from swink_cli.markdown import render
 from swink_cli.markdown_tokens import settled
-from swink_test_helpers import work_per_read
+from swink_test_helpers import growing_work, work_per_read
 from swink_test_helpers.work_per_read import FLAT, PARTS, Part, growth, growth_of_end
-from swink_testing import freeze
 
 SIZE = 320 * 1024
 
@@ -27,7 +26,7 @@ async def test_the_work_for_each_read_is_flat(name: str) -> None:
 
 @pytest.mark.parametrize("name", PARTS)
 async def test_the_work_at_the_end_is_linear(name: str) -> None:
-    assert await growth_of_end(name, SIZE) < freeze.LINEAR
+    assert await growth_of_end(name, SIZE) < growing_work.LINEAR
 
 
 async def test_work_in_proportion_to_what_came_before_is_found(
@@ -74,4 +73,4 @@ def test_markdown_is_rendered_in_proportion_to_its_length(text: str) -> None:
         return lambda: (settled(source), render(source, console))
 
     of_size(100)()  # imports
-    assert freeze.growth(of_size, 500) < freeze.LINEAR
+    assert growing_work.growth(of_size, 500) < growing_work.LINEAR

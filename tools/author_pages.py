@@ -29,7 +29,7 @@ from swink_core.vocabulary import models, prices
 from swink_core.vocabulary.structs import Record
 from swink_provider_openai import Dialect
 from swink_recorder import legs, recording
-from swink_testing.conformance.failures import listed_errors
+from swink_testing.conformance.failures import errors
 from swink_testing.conformance.subject import WHOLE_ANSWERS
 
 FIRST = ("HTTPProvider", "Parser", "EventWriter", "MessageConverter", "EventSource")
@@ -138,10 +138,10 @@ def recordings() -> str:
         section(legs.RecordedLeg),
         f"## `{WHOLE_ANSWERS}/`",
         "Recordings of answers without streaming, in the same format; their body is JSON.",
-        f"## `{listed_errors.LISTED}`",
+        f"## `{errors.LISTED_ERRORS}`",
         "The errors of the API and their kinds, one JSON object per line.",
-        about(listed_errors.Listed),
-        keys(listed_errors.Listed),
+        about(errors.ListedError),
+        keys(errors.ListedError),
         "## `request_rules.jsonl`, `waivers.toml`, `ignored_fields.toml`",
         "Requests that the API rejects, waived faults, and ignored fields of answers:\n"
         "see [Check a provider](../how-to/check-a-provider.md).",

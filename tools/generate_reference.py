@@ -48,8 +48,8 @@ from swink_core.vocabulary import options as model
 from swink_core.vocabulary.outcome import ErrorConstructors
 from swink_testing import observers
 from swink_testing.conformance import PROVIDER_CHECKS, Check, ProviderConformance
+from swink_testing.conformance.answers.streaming import HOOKS
 from swink_testing.conformance.live import LIVE_CHECKS
-from swink_testing.conformance.plugins.package import HOOKS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PROVIDERS = FOLDER.with_name("providers")

@@ -7,7 +7,8 @@ is installed, the first and the last of ours also run on it. Contenders take tur
 each; ratios are within a round. Then: the CPU time of a call by the length of its answer, the
 memory of a hundred times as many calls, and the share of a rate-limited server's capacity that a
 run uses, once without and, in a short run, with rate-limit headers. Nothing is sent to other
-machines.
+machines. `--labels` measures labels alone, `--transport both` swink with each HTTP client, and
+`--tls` over TLS, for which it needs the program `openssl`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from typing import Any
+
+from lab.benchmarks.transports import add_transport, certificate, chosen
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,6 +55,9 @@ LENGTHS = (1, 3, 10, 20, 30, 50, 200)
 
 UVLOOP = "+uvloop"
 """The suffix of a way that runs on that event loop, if installed."""
+
+HTTPTOOLS = "+httptools"
+"""The suffix of a way that runs on that HTTP client."""
 
 LEAST_RATIO = 0.6
 """Calls a second against the bare loop, for labels as for answers as long as recorded ones."""
@@ -80,7 +86,8 @@ def _server(*command: str) -> Iterator[str]:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
+            scheme = "https" if "lab.benchmarks.server" in command[:-1] else "http"
+            yield f"{scheme}://127.0.0.1:{process.stdout.readline().strip()}/v1"
         finally:
             process.stdin.close()
 
@@ -100,10 +107,21 @@ def _peer(way: str) -> Path:
     return ROOT / ".venv-peers" / way / "bin" / "python"
 
 
-def speed(url: str, calls: int, concurrency: int, rounds: int, deltas: int | str) -> list[float]:
+def speed(
+    url: str,
+    calls: int,
+    concurrency: int,
+    rounds: int,
+    deltas: int | str,
+    transports: tuple[str, ...] = ("aiohttp",),
+) -> list[float]:
     """Print calls a second of all, and return swink-batch's ratios, to aiohttp and to swink's
     client, and the megabytes of memory that it takes."""
-    ways = ["aiohttp", "swink", "swink-batch"]
+    ways = ["aiohttp"]
+    for suffix in (HTTPTOOLS if transport == "httptools" else "" for transport in transports):
+        ways += [f"swink{suffix}", f"swink-batch{suffix}"]
+    first = ways[1]
+    batch = ways[2]
     ways += [f"{way}{UVLOOP}" for way in ("aiohttp", "swink-batch") if find_spec("uvloop")]
     ways += [way for way in PEERS if _peer(way).exists()]
     found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
@@ -112,22 +130,25 @@ def speed(url: str, calls: int, concurrency: int, rounds: int, deltas: int | str
             often = int(min(calls, MOST_CALLS.get(way, REST)))
             found[way].append(_ask(way, url, often, concurrency, deltas))
     print(f"{calls:,} calls, {deltas} deltas an answer, {concurrency} at a time, {rounds} rounds\n")
-    print("| way | calls/s | of aiohttp | of swink | CPU µs a call | memory MB |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| way | calls/s | of aiohttp | of swink | CPU µs a call | by CPU | memory MB |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     ratios: dict[tuple[str, str], float] = {}
     for way in ways:
-        for other in ("aiohttp", "swink"):
+        for other in ("aiohttp", first):
             pairs = zip(found[way], found[other], strict=True)
             ratios[way, other] = statistics.median(a["rate"] / b["rate"] for a, b in pairs)
         rate, cpu, memory = (
             statistics.median(each[name] for each in found[way])
             for name in ("rate", "cpu", "memory")
         )
-        of = " | ".join(f"{ratios[way, other]:.2f}" for other in ("aiohttp", "swink"))
-        print(f"| {way} | {rate:,.0f} | {of} | {cpu:,.0f} | {memory:.0f} |")
+        of = " | ".join(f"{ratios[way, other]:.2f}" for other in ("aiohttp", first))
+        pairs = zip(found["aiohttp"], found[way], strict=True)
+        shares = [bare["cpu"] / ours["cpu"] for bare, ours in pairs]
+        share = f"{statistics.median(shares):.2f} ({min(shares):.2f}-{max(shares):.2f})"
+        print(f"| {way} | {rate:,.0f} | {of} | {cpu:,.0f} | {share} | {memory:.0f} |")
     print(flush=True)
-    memory = statistics.median(each["memory"] for each in found["swink-batch"])
-    return [ratios["swink-batch", "aiohttp"], ratios["swink-batch", "swink"], memory]
+    memory = statistics.median(each["memory"] for each in found[batch])
+    return [ratios[batch, "aiohttp"], ratios[batch, first], memory]
 
 
 def by_length(url: str, concurrency: int) -> None:
@@ -188,14 +209,26 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=200.0)
     parser.add_argument("--limited-calls", type=int, default=6000)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--labels", action="store_true", help="measure labels alone")
+    parser.add_argument("--tls", action="store_true", help="measure labels alone, over TLS")
+    add_transport(parser)
     given = parser.parse_args()
     rounds = 1 if given.calls >= LONG_RUN else ROUNDS
+    transports = chosen(given.transport)
+    if given.labels or given.tls:
+        with ExitStack() as stack:
+            command = ["-m", "lab.benchmarks.server"]
+            if given.tls:
+                command.append(str(stack.enter_context(certificate())))
+            url = stack.enter_context(_server(*command))
+            speed(url, given.calls, given.concurrency, rounds, LABEL, transports)
+        return 0
     few = max(given.calls // 100, 100)
     with _server("-m", "lab.benchmarks.server") as url:
-        ratio, _, memory = speed(url, given.calls, given.concurrency, rounds, RECORDED)
+        ratio, _, memory = speed(url, given.calls, given.concurrency, rounds, RECORDED, transports)
         small = _ask("swink-batch", url, few, given.concurrency, RECORDED)["memory"]
         print(f"memory: {small:.0f} MB with {few:,} calls; x {memory / small:.2f} with all\n")
-        of_labels, share, _ = speed(url, given.calls, given.concurrency, rounds, LABEL)
+        of_labels, share, _ = speed(url, given.calls, given.concurrency, rounds, LABEL, transports)
         ratio = min(ratio, of_labels)
         for size in SIZES:
             often = max(given.calls * LABEL // size, 100)

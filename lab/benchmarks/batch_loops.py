@@ -4,7 +4,8 @@
 
 requests that many answers of that many pieces of text, or as long as `recorded` ones, writes each
 answer as a line, and prints calls per second, the CPU time of a call in microseconds, and the peak
-memory in megabytes, as JSON. A way that ends in `+uvloop` runs on that event loop.
+memory in megabytes, as JSON. A way that ends in `+uvloop` runs on that event loop, and one of
+swink's that ends in `+httptools` on that HTTP client.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ MODEL = "short-{}"
 """The benchmark server's answer in one write: that many pieces."""
 
 UVLOOP = "+uvloop"
+
+HTTPTOOLS = "+httptools"
 
 Ask = Callable[[int], Awaitable[str]]
 
@@ -89,12 +92,24 @@ async def litellm_loop(url: str, calls: int, concurrency: int, output: Path) -> 
     await in_a_loop(ask, calls, concurrency, output)
 
 
+def _http() -> Any:
+    """Return the HTTP client of swink; `None` is the default one."""
+    if not USES_HTTPTOOLS:
+        return None
+    from swink_transport_httptools import HttptoolsClient
+
+    return HttptoolsClient()
+
+
+USES_HTTPTOOLS = False
+
+
 async def swink_loop(url: str, calls: int, concurrency: int, output: Path) -> None:
     """Ask with swink's client, in the same loop."""
     from swink import Client
 
     own = {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}
-    async with Client(providers=own) as client:
+    async with Client(providers=own, http=_http()) as client:
 
         async def ask(number: int) -> str:
             return (await client.complete(f"openai/{MODEL}", f"row {number}")).text
@@ -108,7 +123,7 @@ async def swink_batch(url: str, calls: int, concurrency: int, output: Path) -> N
 
     rows = ({"prompt": f"row {number}"} for number in range(calls))
     own = {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}
-    client = {"providers": own}
+    client = {"providers": own, "http": _http()}
     tally = await run(f"openai/{MODEL}", rows, output, concurrency=concurrency, client=client)
     assert tally.answered == calls, tally
 
@@ -134,7 +149,7 @@ def body(number: int) -> dict[str, Any]:
 
 def main() -> None:
     """Ask, and print what it took."""
-    global MODEL
+    global MODEL, USES_HTTPTOOLS
     way, url, calls, concurrency = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     MODEL = MODEL.format(sys.argv[5])
     run = asyncio.run
@@ -142,6 +157,8 @@ def main() -> None:
         import uvloop
 
         way, run = way.removesuffix(UVLOOP), uvloop.run
+    if way.endswith(HTTPTOOLS):
+        way, USES_HTTPTOOLS = way.removesuffix(HTTPTOOLS), True
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "answers.jsonl"
         run(WAYS[way](url, 20, 4, Path(folder) / "warm.jsonl"))

@@ -2,8 +2,10 @@
 
 The same answers are read from memory, over loopback and over TLS. A floor posts the body that swink
 sent, encoded anew, with bare aiohttp, and reads the same bytes; in memory it has only those two to
-do. Both take turns within a round, and a ratio of CPU time is taken within a round. The server is
-another process. TLS needs the program `openssl`, which makes a certificate for the run.
+do. Both take turns within a round, and a ratio of CPU time is taken within a round. With
+`--transport both`, swink takes a turn with each HTTP client, and the last column is the CPU time
+with httptools over that with aiohttp. The server is another process. TLS needs the program
+`openssl`, which makes a certificate for the run.
 """
 
 from __future__ import annotations
@@ -12,20 +14,19 @@ import argparse
 import asyncio
 import gc
 import json
-import os
-import ssl
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.formats import FORMATS, Format
-from lab.benchmarks.server import WRITE_SIZE, expected_text
+from lab.benchmarks.server import WRITE_SIZE, expected_text, server_tls
+from lab.benchmarks.transports import add_transport, certificate, chosen, http_client
 
 KINDS = {"short": 3, "31 messages": 3, "burst": 2_000}
 """Deltas of an answer, by kind of call."""
@@ -53,10 +54,9 @@ Read = Callable[[], Awaitable[str]]
 # -- the server ------------------------------------------------------------------------------------
 
 
-async def _serve(certificate: str) -> None:
+async def _serve(file: str) -> None:
     """Answer each request to a port with the port's answer; print the ports."""
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(certificate)
+    tls = server_tls(file)
     ports: dict[str, int] = {}
     for each in FORMATS:
         for deltas in {*KINDS.values()}:
@@ -95,36 +95,26 @@ def _answering(wire: Format, deltas: int) -> Any:
 @contextmanager
 def _server() -> Iterator[dict[str, int]]:
     """Start the server and yield its ports; this process trusts its certificate from now on."""
-    with tempfile.TemporaryDirectory() as folder:
-        certificate = Path(folder, "certificate.pem")
-        subprocess.run(
-            [
-                "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
-                "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
-                "-keyout", str(certificate), "-out", str(certificate) + ".public",
-            ],
-            check=True, capture_output=True,
-        )  # fmt: skip
-        public = Path(f"{certificate}.public")
-        certificate.write_bytes(certificate.read_bytes() + public.read_bytes())
-        os.environ["SSL_CERT_FILE"] = str(public)  # before aiohttp is imported
-        with subprocess.Popen(
-            [sys.executable, "-m", "lab.benchmarks.floors", "--serve", str(certificate)],
+    with (
+        certificate() as file,
+        subprocess.Popen(
+            [sys.executable, "-m", "lab.benchmarks.floors", "--serve", str(file)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        ) as process:  # fmt: skip
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                yield json.loads(process.stdout.readline())
-            finally:
-                process.stdin.close()
+        ) as process,
+    ):  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.stdin.close()
 
 
 # -- the turns -------------------------------------------------------------------------------------
 
 
-async def _measure(rounds: int, ports: dict[str, int]) -> dict[str, list[float]]:
-    """Return the ratio of each round, by kind, format and way."""
+async def _measure(given: argparse.Namespace, ports: dict[str, int]) -> dict[str, list[float]]:
+    """Return the ratio of each round, by kind, format, way and transport."""
     import aiohttp
 
     found: dict[str, list[float]] = {}
@@ -133,23 +123,41 @@ async def _measure(rounds: int, ports: dict[str, int]) -> dict[str, list[float]]
             for wire in FORMATS:
                 if kind == "31 messages" and wire.name not in AGENTS:
                     continue
+                if given.format not in (None, wire.name):
+                    continue
                 for way in WAYS:
                     port = ports.get(f"{wire.name} {deltas} {way}", 0)
                     name = f"{kind}, {wire.name}, {way}"
-                    found[name] = await _compared(rounds, kind, wire, way, port, session)
-                    values = found[name]
-                    print(
-                        f"{name:32} {statistics.median(values):5.2f}"
-                        f"  ({min(values):.2f}-{max(values):.2f})",
-                        flush=True,
+                    transports = chosen(given.transport) if way != "memory" else ("memory",)
+                    times = await _compared(
+                        given.rounds, kind, wire, way, port, session, transports
                     )
+                    shown = f"{name:32}"
+                    for transport, values in zip(transports, times[1:], strict=True):
+                        ratios = [a / b for a, b in zip(values, times[0], strict=True)]
+                        found[f"{name}, {transport}"] = ratios
+                        shown += f"  {transport} {_spread(ratios)}"
+                    if len(transports) == 2:
+                        ratios = [b / a for a, b in zip(*times[1:], strict=True)]
+                        shown += f"  httptools over aiohttp {_spread(ratios)}"
+                    print(shown, flush=True)
     return found
 
 
+def _spread(values: list[float]) -> str:
+    return f"{statistics.median(values):5.2f} ({min(values):.2f}-{max(values):.2f})"
+
+
 async def _compared(
-    rounds: int, kind: str, wire: Format, way: str, port: int, session: Any
-) -> list[float]:
-    """Compare swink with the floor, and return the ratio of each round."""
+    rounds: int,
+    kind: str,
+    wire: Format,
+    way: str,
+    port: int,
+    session: Any,
+    transports: tuple[str, ...],
+) -> list[list[float]]:
+    """Return the CPU seconds of each round: of the floor, and of swink with each transport."""
     import orjson
 
     import swink_core as swink
@@ -177,10 +185,8 @@ async def _compared(
                 pass
         return stream.message.text
 
-    async with (
-        swink.Client(http=Memory(), providers=own) as memory,
-        swink.Client(providers=own) as network,
-    ):
+    async with AsyncExitStack() as stack:
+        memory = await stack.enter_async_context(swink.Client(http=Memory(), providers=own))
         assert await ours(memory) == text
         request, body = sent[0], orjson.loads(sent[0].body)
 
@@ -191,30 +197,36 @@ async def _compared(
             async with session.post(request.url, data=data, headers=request.headers) as answer:
                 return wire.floor([piece async for piece in answer.content.iter_any()])
 
-        client = memory if way == "memory" else network
-        return await _rounds(rounds, CALLS[kind], floor, lambda: ours(client), text)
+        reads: list[Read] = [floor]
+        for transport in transports:
+            client = memory
+            if way != "memory":
+                client = swink.Client(http=http_client(transport), providers=own)
+                await stack.enter_async_context(client)
+            reads.append(partial(ours, client))
+        return await _rounds(rounds, CALLS[kind], reads, text)
 
 
-async def _rounds(rounds: int, calls: int, floor: Read, ours: Read, text: str) -> list[float]:
-    ratios = []
+async def _rounds(rounds: int, calls: int, reads: list[Read], text: str) -> list[list[float]]:
+    took: list[list[float]] = [[] for _ in reads]
     for number in range(rounds + 1):
-        took = []
-        for read in (floor, ours):
+        for read, times in zip(reads, took, strict=True):
             gc.collect()
             start = time.process_time()
             for _ in range(calls):
                 if await read() != text:
                     raise AssertionError("the text is not what was sent")
-            took.append(time.process_time() - start)
-        if number:  # the first is for warming up
-            ratios.append(took[1] / took[0])
-    return ratios
+            if number:  # the first is for warming up
+                times.append(time.process_time() - start)
+    return took
 
 
 def main() -> None:
     """Measure, print, and keep."""
     parser = argparse.ArgumentParser(prog="python -m lab.benchmarks.floors", description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--format", choices=[wire.name for wire in FORMATS], help="only this one")
+    add_transport(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     parser.add_argument("--serve", metavar="CERTIFICATE", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -222,7 +234,7 @@ def main() -> None:
         asyncio.run(_serve(options.serve))
         return
     with _server() as ports:
-        found = asyncio.run(_measure(options.rounds, ports))
+        found = asyncio.run(_measure(options, ports))
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 

@@ -7,6 +7,10 @@ key and a ledger in a SQLite file. The clients are sockets that only look for th
 so that they cost little beside the measured work. Contenders take turns within a round, in an order
 that rotates; a ratio, or a difference, is taken within a round.
 
+With `--transport both`, the gateway also runs with swink's HTTP client on httptools, in the
+contenders that end in `+httptools`. `--requests` measures requests alone, with more rounds, and
+`--tls` with TLS between the contenders and the upstream, for which it needs the program `openssl`.
+
 litellm runs in a separate environment (`make .venv-peers/litellm-proxy/.installed`), and is skipped
 without it.
 """
@@ -26,7 +30,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiohttp
 import orjson
@@ -36,6 +40,7 @@ import swink_core as swink
 from lab.benchmarks.rounds import server as upstream
 from lab.benchmarks.server import most_descriptors
 from lab.benchmarks.sockets import KEY, PATH, Contender, Socket
+from lab.benchmarks.transports import add_transport, certificate, chosen, http_client
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_gateway.serving.limits import Limits
@@ -128,25 +133,46 @@ async def _parsing(base: str) -> None:
     await _relay(base, _encoded_again)
 
 
-async def _guarded(base: str) -> None:
+async def _guarded(base: str, transport: str = "aiohttp") -> None:
     with tempfile.TemporaryDirectory() as folder:
-        await _swink(base, keys=[KEY], ledger=SQLiteLedger(Path(folder, "ledger.sqlite")))
+        ledger = SQLiteLedger(Path(folder, "ledger.sqlite"))
+        await _swink(base, transport, keys=[KEY], ledger=ledger)
 
 
-async def _swink(base: str, **guards: Any) -> None:
+async def _swink(base: str, transport: str = "aiohttp", **guards: Any) -> None:
     """Serve the gateway, as `swink gateway` would."""
     own: Any = {"openai": {"api_key": "k", "api": "chat", "base_url": base}}
     limits = Limits(streams=10 * max(WAITING))
     routes = {name: [f"openai/{name}"] for name in MODELS}
     async with (
-        swink.Client(providers=own, breaker=False, gates=[Cooldowns()]) as client,
+        swink.Client(
+            http=http_client(transport), providers=own, breaker=False, gates=[Cooldowns()]
+        ) as client,
         Gateway(client, limits=limits, routes=routes, **guards) as gateway,
     ):
         print(gateway.url, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 
-SERVED = {"relay": _relay, "parsing": _parsing, "swink": _swink, "guarded": _guarded}
+HTTPTOOLS = "+httptools"
+
+RELAYS = {"relay": _relay, "parsing": _parsing}
+
+GATEWAYS = {"swink": _swink, "guarded": _guarded}
+
+
+def _names(transports: tuple[str, ...]) -> list[str]:
+    """Return the names of our contenders."""
+    suffixes = [HTTPTOOLS if transport == "httptools" else "" for transport in transports]
+    return [*RELAYS, *(f"{name}{suffix}" for suffix in suffixes for name in GATEWAYS)]
+
+
+async def _serve(name: str, base: str) -> None:
+    if name in RELAYS:
+        await RELAYS[name](base)
+        return
+    transport = "httptools" if name.endswith(HTTPTOOLS) else "aiohttp"
+    await GATEWAYS[name.removesuffix(HTTPTOOLS)](base, transport)
 
 
 @contextmanager
@@ -265,7 +291,9 @@ async def _paced(contender: Contender) -> Found:
     }
 
 
-MEASURES: tuple[Callable[[Contender], Any], ...] = (_requests, _first_byte, _paced)
+Measures: TypeAlias = tuple[Callable[[Contender], Any], ...]
+
+MEASURES: Measures = (_requests, _first_byte, _paced)
 
 
 async def _waiting(contender: Contender) -> Found:
@@ -287,26 +315,29 @@ async def _waiting(contender: Contender) -> Found:
     return found
 
 
-async def _round(contenders: list[Contender]) -> dict[str, Found]:
+async def _round(contenders: list[Contender], measures: Measures) -> dict[str, Found]:
     found: dict[str, Found] = {contender.name: {} for contender in contenders}
-    for measure in MEASURES:
+    for measure in measures:
         for contender in contenders:
             found[contender.name] |= await measure(contender)
     return found
 
 
-def measured(rounds: int) -> Found:
+def measured(rounds: int, transports: tuple[str, ...], only_requests: bool, tls: bool) -> Found:
     """Return the results of each round, and the memory of waiting streams."""
     results: list[dict[str, Found]] = []
+    measures: Measures = (_requests,) if only_requests else MEASURES
     with ExitStack() as stack:
-        base = stack.enter_context(upstream())
-        contenders = [stack.enter_context(_own(name, base)) for name in SERVED]
-        if LITELLM.exists():
+        base = stack.enter_context(upstream(stack.enter_context(certificate()) if tls else None))
+        contenders = [stack.enter_context(_own(name, base)) for name in _names(transports)]
+        memory: dict[str, Found] = {one.name: {} for one in contenders}
+        if LITELLM.exists() and not only_requests:
             contenders.append(stack.enter_context(_litellm(base)))
-        memory = {one.name: asyncio.run(_waiting(one)) for one in contenders}
+        if not only_requests:
+            memory = {one.name: asyncio.run(_waiting(one)) for one in contenders}
         for number in range(-1, rounds):
             print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-            found = asyncio.run(_round(contenders))
+            found = asyncio.run(_round(contenders, measures))
             if number >= 0:  # the first round warms up
                 results.append(found)
             contenders = [*contenders[1:], contenders[0]]
@@ -318,14 +349,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--requests", action="store_true", help="measure requests alone")
+    parser.add_argument("--tls", action="store_true", help="measure requests alone, over TLS")
+    add_transport(parser)
     parser.add_argument("--serve", nargs=2, metavar=("NAME", "URL"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     most_descriptors()
     if asked.serve:
         name, base = asked.serve
-        asyncio.run(SERVED[name](base))
+        asyncio.run(_serve(name, base))
         return
-    found = measured(asked.rounds)
+    found = measured(asked.rounds, chosen(asked.transport), asked.requests or asked.tls, asked.tls)
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     for name in found["memory"]:
@@ -333,6 +367,10 @@ def main() -> None:
         for figure in found["rounds"][0][name]:
             values = [one[name][figure] for one in found["rounds"]]
             print(f"  {figure:20} {statistics.median(values):9.2f}")
+        figure = "CPU ms a request"
+        shares = [one["parsing"][figure] / one[name][figure] for one in found["rounds"]]
+        print(f"  of the parsing relay's requests for the same CPU {statistics.median(shares):.2f}")
+        print(f"    in the rounds: {min(shares):.2f} to {max(shares):.2f}")
         for count, megabytes in found["memory"][name].items():
             print(f"  {count:>6} streams wait   {megabytes:9.1f} MB")
 

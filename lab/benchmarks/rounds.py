@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.clients import Contender
@@ -47,10 +48,14 @@ class Row:
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """Start the server in its own process and yield the base URL."""
+def server(certificate: Path | None = None) -> Iterator[str]:
+    """Start the server in its own process and yield the base URL.
+
+    It uses TLS if it gets a certificate with its key.
+    """
+    own = [] if certificate is None else [str(certificate)]
     with subprocess.Popen(
-        [sys.executable, "-m", "lab.benchmarks.server"],
+        [sys.executable, "-m", "lab.benchmarks.server", *own],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -61,7 +66,8 @@ def server() -> Iterator[str]:
             port = process.stdout.readline().strip()
             if not port:
                 raise RuntimeError("the benchmark's server did not start")
-            yield f"http://127.0.0.1:{port}/v1"
+            scheme = "https" if own else "http"
+            yield f"{scheme}://127.0.0.1:{port}/v1"
         finally:
             process.stdin.close()
 

@@ -25,6 +25,7 @@ import functools
 import itertools
 import json
 import resource
+import ssl
 import sys
 from contextlib import suppress
 
@@ -195,9 +196,17 @@ def most_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _main() -> None:
+def server_tls(file: str) -> ssl.SSLContext:
+    """Return the server's side of TLS with a certificate for 127.0.0.1."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(file)
+    return context
+
+
+async def _main(certificate: str | None = None) -> None:
     most_descriptors()
-    server = await asyncio.start_server(_serve, "127.0.0.1", 0, backlog=4096)
+    tls = None if certificate is None else server_tls(certificate)
+    server = await asyncio.start_server(_serve, "127.0.0.1", 0, backlog=4096, ssl=tls)
     print(server.sockets[0].getsockname()[1], flush=True)
     # EOF on stdin means that the parent is done or gone.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.read)
@@ -205,4 +214,4 @@ async def _main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main())
+    asyncio.run(_main(*sys.argv[1:]))

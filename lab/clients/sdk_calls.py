@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -50,30 +50,43 @@ def _openai(way: Way) -> Any:
     return openai.AsyncOpenAI(base_url=f"{way.base}/v1", api_key=way.key, timeout=way.timeout)
 
 
+def _anthropic(way: Way) -> Any:
+    anthropic: Any = importlib.import_module("anthropic")
+    return anthropic.AsyncAnthropic(base_url=way.base, api_key=way.key, timeout=way.timeout)
+
+
+async def _last(stream: AsyncIterable[Any]) -> Any:
+    """Read a stream; return its last item, or `None` if it has none."""
+    last: Any = None
+    async for item in stream:
+        last = item
+    return last
+
+
+async def _read(stream: AsyncIterable[Any]) -> str:
+    """Read a stream that ends without an exception."""
+    await _last(stream)
+    return "nothing"
+
+
 async def openai_chat(way: Way) -> str:
     """Stream Chat Completions with OpenAI's SDK."""
     create = _openai(way).chat.completions.create
-    async for _ in await create(model=way.model, messages=HI, stream=True):
-        pass
-    return "nothing"
+    return await _read(await create(model=way.model, messages=HI, stream=True))
 
 
 async def openai_responses(way: Way) -> str:
     """Stream Responses with OpenAI's SDK."""
-    last: Any = None
-    async for event in await _openai(way).responses.create(
-        model=way.model, input="Hi", stream=True
-    ):
-        last = event
+    create = _openai(way).responses.create
+    last = await _last(await create(model=way.model, input="Hi", stream=True))
     return f"nothing, last event {getattr(last, 'type', None)}"
 
 
 async def anthropic_messages(way: Way) -> str:
     """Stream Messages with Anthropic's SDK."""
-    anthropic: Any = importlib.import_module("anthropic")
-    client = anthropic.AsyncAnthropic(base_url=way.base, api_key=way.key, timeout=way.timeout)
-    async with client.messages.stream(model=way.model, max_tokens=99, messages=HI) as stream:
-        message = await stream.get_final_message()
+    stream = _anthropic(way).messages.stream
+    async with stream(model=way.model, max_tokens=99, messages=HI) as events:
+        message = await events.get_final_message()
     return f"nothing, stop reason {message.stop_reason}"
 
 
@@ -82,9 +95,7 @@ async def google_genai(way: Way) -> str:
     genai: Any = importlib.import_module("google.genai")
     options = {"base_url": way.base, "timeout": int(1000 * way.timeout)}
     models = genai.Client(api_key=way.key, http_options=options).aio.models
-    last: Any = None
-    async for chunk in await models.generate_content_stream(model=way.model, contents="Hi"):
-        last = chunk
+    last = await _last(await models.generate_content_stream(model=way.model, contents="Hi"))
     reason = last.candidates[0].finish_reason if last is not None and last.candidates else None
     return f"nothing, finish reason {getattr(reason, 'name', None)}"
 
@@ -94,9 +105,7 @@ async def ollama_chat(way: Way) -> str:
     ollama: Any = importlib.import_module("ollama")
     headers = {"Authorization": f"Bearer {way.key}"}
     client = ollama.AsyncClient(host=way.base, headers=headers, timeout=way.timeout)
-    last: Any = None
-    async for part in await client.chat(model=way.model, messages=HI, stream=True):
-        last = part
+    last = await _last(await client.chat(model=way.model, messages=HI, stream=True))
     return f"nothing, done {getattr(last, 'done', None)}"
 
 
@@ -105,54 +114,37 @@ async def agents_sdk(way: Way) -> str:
     os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
     agents: Any = importlib.import_module("agents")
     agent = agents.Agent(name="a", model=agents.OpenAIResponsesModel(way.model, _openai(way)))
-    run = agents.Runner.run_streamed(agent, "Hi")
-    async for _ in run.stream_events():
-        pass
-    return "nothing"
+    return await _read(agents.Runner.run_streamed(agent, "Hi").stream_events())
 
 
 async def langchain_openai(way: Way) -> str:
     """Stream with LangChain's package for OpenAI."""
-    langchain: Any = importlib.import_module("langchain_openai")
-    client = langchain.ChatOpenAI(
-        model=way.model, base_url=f"{way.base}/v1", api_key=way.key, timeout=way.timeout
-    )
-    async for _ in client.astream("Hi"):
-        pass
-    return "nothing"
+    own = {"base_url": f"{way.base}/v1", "api_key": way.key, "timeout": way.timeout}
+    return await _langchain("langchain_openai", "ChatOpenAI", way, own)
 
 
 async def langchain_anthropic(way: Way) -> str:
     """Stream with LangChain's package for Anthropic."""
-    langchain: Any = importlib.import_module("langchain_anthropic")
-    client = langchain.ChatAnthropic(
-        model=way.model, base_url=way.base, api_key=way.key, timeout=way.timeout
-    )
-    async for _ in client.astream("Hi"):
-        pass
-    return "nothing"
+    own = {"base_url": way.base, "api_key": way.key, "timeout": way.timeout}
+    return await _langchain("langchain_anthropic", "ChatAnthropic", way, own)
 
 
 async def langchain_google(way: Way) -> str:
     """Stream with LangChain's package for Google's SDK."""
-    langchain: Any = importlib.import_module("langchain_google_genai")
-    client = langchain.ChatGoogleGenerativeAI(
-        model=way.model, base_url=way.base, google_api_key=way.key, timeout=way.timeout
-    )
-    async for _ in client.astream("Hi"):
-        pass
-    return "nothing"
+    own = {"base_url": way.base, "google_api_key": way.key, "timeout": way.timeout}
+    return await _langchain("langchain_google_genai", "ChatGoogleGenerativeAI", way, own)
 
 
 async def langchain_ollama(way: Way) -> str:
     """Stream with LangChain's package for Ollama."""
-    langchain: Any = importlib.import_module("langchain_ollama")
-    headers = {"Authorization": f"Bearer {way.key}"}
-    options = {"headers": headers, "timeout": way.timeout}
-    client = langchain.ChatOllama(model=way.model, base_url=way.base, client_kwargs=options)
-    async for _ in client.astream("Hi"):
-        pass
-    return "nothing"
+    options = {"headers": {"Authorization": f"Bearer {way.key}"}, "timeout": way.timeout}
+    own = {"base_url": way.base, "client_kwargs": options}
+    return await _langchain("langchain_ollama", "ChatOllama", way, own)
+
+
+async def _langchain(module: str, kind: str, way: Way, own: dict[str, Any]) -> str:
+    client = getattr(importlib.import_module(module), kind)(model=way.model, **own)
+    return await _read(client.astream("Hi"))
 
 
 async def litellm_openai(way: Way) -> str:
@@ -177,9 +169,7 @@ async def _litellm(way: Way, model: str, base: str) -> str:
     answer = await litellm.acompletion(
         model=model, api_base=base, api_key=way.key, messages=HI, stream=True, timeout=way.timeout
     )
-    async for _ in answer:
-        pass
-    return "nothing"
+    return await _read(answer)
 
 
 async def instructor_openai(way: Way) -> str:
@@ -191,9 +181,7 @@ async def instructor_openai(way: Way) -> str:
     answer = client.chat.completions.create_partial(
         model=way.model, messages=HI, response_model=typed, max_retries=1
     )
-    async for _ in answer:
-        pass
-    return "nothing"
+    return await _read(answer)
 
 
 async def llm_openai(way: Way) -> str:
@@ -202,37 +190,29 @@ async def llm_openai(way: Way) -> str:
     chat: Any = importlib.import_module("llm.default_plugins.openai_models")
     model = chat.AsyncChat(way.model, model_name=way.model, api_base=f"{way.base}/v1")
     model.key = way.key
-    async for _ in model.prompt("Hi"):
-        pass
-    return "nothing"
+    return await _read(model.prompt("Hi"))
 
 
 async def pydantic_ai(way: Way) -> str:
     """Stream a run of Pydantic AI over Chat Completions."""
-    ai: Any = importlib.import_module("pydantic_ai")
     models: Any = importlib.import_module("pydantic_ai.models.openai")
     providers: Any = importlib.import_module("pydantic_ai.providers.openai")
     provider = providers.OpenAIProvider(openai_client=_openai(way))
-    agent = ai.Agent(models.OpenAIChatModel(way.model, provider=provider))
-    async with agent.run_stream("Hi") as run:
-        async for _ in run.stream_text():
-            pass
-    return "nothing"
+    return await _pydantic_ai(models.OpenAIChatModel(way.model, provider=provider))
 
 
 async def pydantic_ai_anthropic(way: Way) -> str:
     """Stream a run of Pydantic AI over Messages."""
-    ai: Any = importlib.import_module("pydantic_ai")
-    anthropic: Any = importlib.import_module("anthropic")
     models: Any = importlib.import_module("pydantic_ai.models.anthropic")
     providers: Any = importlib.import_module("pydantic_ai.providers.anthropic")
-    client = anthropic.AsyncAnthropic(base_url=way.base, api_key=way.key, timeout=way.timeout)
-    provider = providers.AnthropicProvider(anthropic_client=client)
-    agent = ai.Agent(models.AnthropicModel(way.model, provider=provider))
-    async with agent.run_stream("Hi") as run:
-        async for _ in run.stream_text():
-            pass
-    return "nothing"
+    provider = providers.AnthropicProvider(anthropic_client=_anthropic(way))
+    return await _pydantic_ai(models.AnthropicModel(way.model, provider=provider))
+
+
+async def _pydantic_ai(model: Any) -> str:
+    ai: Any = importlib.import_module("pydantic_ai")
+    async with ai.Agent(model).run_stream("Hi") as run:
+        return await _read(run.stream_text())
 
 
 def in_node(client: str) -> Call:

@@ -75,11 +75,11 @@ REASONS = {
     r"APIResponseValidationError":
         "the SDK asks for vectors in base64, and its strict mode refuses them, also directly",
     r"max_tokens=0": "the test asks for an answer of no tokens",
-    r"background is true": "answers in the background are not served",
-    r"/responses/input_tokens is not served": "tokens are counted for Messages and Gemini alone",
-    r"/responses/compact is not served": "conversations are not compacted",
-    r"/v1/responses/.* is not served|no (answer|response) '": "the answer was never stored",
-    r"/chat/completions/.* is not served|Method Not Allowed.*405|405 .*Method Not Allowed":
+    r"background: true": "answers in the background are not served",
+    r"/responses/input_tokens is not": "tokens are counted for Messages and Gemini alone",
+    r"/responses/compact is not": "conversations are not compacted",
+    r"Response with id '[\w-]+' not found": "no answer with the test's id was stored",
+    r"/chat/completions/.* is not|Method Not Allowed.*405|405 .*Method Not Allowed":
         "stored chat completions and models are the vendor's, and are not listed or deleted",
 }  # fmt: skip
 """Why a test fails, by what the failure says."""

@@ -10,7 +10,8 @@ from lab.clients.installed import CLIENTS, PATIENCE, ROOT, Client, version_of
 from lab.clients.scenes import FAILURES, SCENES, SDK_SCENES
 from lab.clients.sdk_calls import SDKS
 
-__all__ = ["MODEL_SCENE", "PAGE", "read", "scenes_of", "write", "write_sdk", "write_suites"]
+__all__ = ["MODEL_SCENE", "PAGE", "read", "scenes_of", "write"]
+__all__ += ["write_pauses", "write_sdk", "write_suites", "write_turns"]
 
 PAGE = ROOT / "docs" / "reference" / "real-clients.md"
 
@@ -54,9 +55,21 @@ responses, models and embeddings. The tests ran through the gateway, which calle
 *result* is *passed* or the reason why tests fail. `python -m lab.clients.suites FOLDER` runs the
 test suites from checkouts of the SDKs."""
 
-_SUITES = re.compile(r"^\| suite \|.*(?:\n\|.*)*", re.M)
+OF_TURNS = """\
+In a turn, the model thinks, calls the shell tool twice at once, and answers. The agents played it
+through the gateway, with models of four APIs behind it. *requests* is the number of requests at the
+vendor, and *calls* the number of calls that ran. `python -m lab.clients.turns` plays the turns."""
+
+OF_PAUSES = """\
+The vendor writes a piece every 20 ms. The table shows the median pause between pieces in
+milliseconds, without the gateway and through it, for each model behind it. Each value comes from
+three streams of 60 pieces; the streams of a row alternate. `python -m lab.findings.silence --write`
+measures them."""
 
 _ROW = re.compile(r"^\| ([^|]+) \| `([\w-]+)` \| ", re.M)
+
+_STORED = ("client, turns", "protocol", "suite")
+"""The first words of the heads of tables that other programs write."""
 
 _VERSIONS = re.compile(r"^(`[^`]+` \S+(?:, `[^`]+` \S+)*)$", re.M)
 
@@ -96,7 +109,31 @@ def write_suites(suites: Sequence[tuple[str, int, Mapping[str, int]]]) -> None:
     for name, passed, failed in suites:
         lines.append(f"| {name} | {passed} | passed |")
         lines += [f"| {name} | {count} | {why} |" for why, count in sorted(failed.items())]
-    _write({}, {}, _table(("suite", "tests", "result"), lines))
+    _write({}, {}, {"suite": _table(("suite", "tests", "result"), lines)})
+
+
+def write_turns(upstreams: Sequence[str], rows: Mapping[str, Sequence[str]]) -> None:
+    """Write the rows of these agents' turns anew, each with a cell for each of `upstreams`."""
+    kept = {row.split(" | ")[0][2:]: row for row in _stored("client, turns").splitlines()[2:]}
+    kept |= {name: _line(cells) for name, cells in rows.items()}
+    head = ("client, turns", *upstreams)
+    _write({}, {}, {"client, turns": _table(head, [*kept.values()])})
+
+
+def write_pauses(upstreams: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write the table of pauses anew: a protocol, and the pause behind each of `upstreams`."""
+    head = ("protocol", *upstreams)
+    _write({}, {}, {"protocol": _table(head, [_line(cells) for cells in rows])})
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _stored(first: str) -> str:
+    """Return the table of the page whose head begins so."""
+    found = re.search(rf"^\| {first} \|.*(?:\n\|.*)*", _text(), re.M)
+    return found[0] if found else "Not run yet."
 
 
 def _absent(name: str, scene: str) -> str:
@@ -118,10 +155,11 @@ def _rows() -> dict[tuple[str, str], str]:
 
 
 def _write(
-    rows: Mapping[tuple[str, str], str], versions: Mapping[str, str], suites: str | None = None
+    rows: Mapping[tuple[str, str], str],
+    versions: Mapping[str, str],
+    tables: Mapping[str, str] | None = None,
 ) -> None:
-    known_suites = _SUITES.search(_text())
-    suites = suites or (known_suites[0] if known_suites else "Not run yet.")
+    stored = {**{first: _stored(first) for first in _STORED}, **(tables or {})}
     every = {**_rows(), **rows}
     known = {f"`{c.package}`": version_of(c.package) for c in CLIENTS}
     for line in _VERSIONS.findall(_text()):
@@ -142,7 +180,9 @@ def _write(
         f"| scenario | response of the vendor to every request |\n|---|---|\n{scenes}", READING,
         "## Agents", _table(head, [every[key] for key in agents if key in every]),
         "## SDKs", OF_SDKS, _table(head_of_sdks, [every[key] for key in sdks if key in every]),
-        "## Test suites of the SDKs", OF_SUITES, suites,
+        "## Turns over four APIs", OF_TURNS, stored["client, turns"],
+        "## Pauses between pieces", OF_PAUSES, stored["protocol"],
+        "## Test suites of the SDKs", OF_SUITES, stored["suite"],
         "## Versions", ", ".join(f"{package} {number}" for package, number in known.items()),
     ]  # fmt: skip
     PAGE.write_text("\n\n".join(parts) + "\n", "utf-8")

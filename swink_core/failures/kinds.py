@@ -182,7 +182,7 @@ CODES: dict[str, CodeRow] = {
     ),
     "stale": CodeRow("a pooled connection that the server had closed", Kind.NETWORK, unsent=True),
     "disconnected": CodeRow("closed before an answer", Kind.NETWORK),
-    "connection": CodeRow("reset", Kind.NETWORK),
+    "connection": CodeRow("reset, or closed in the middle of a body", Kind.NETWORK),
     "cut": CodeRow("the body ends before the provider completed its answer", Kind.NETWORK),
     "connect": CodeRow("no connection within `connect`", Kind.TIMEOUT, unsent=True),
     "first_event": CodeRow("no event within `first_event`", Kind.TIMEOUT, most_retries=1),

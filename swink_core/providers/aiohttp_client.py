@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -66,13 +67,23 @@ class AiohttpClient:
         For protocols that begin as HTTP, such as WebSocket. Raises ProviderFailure, or UsageError
         once the client is closed.
         """
-        request = _sendable(request)
-        return await self._session(), request, self._proxy(request.url)
+        request, proxy = self.check(request)
+        return await self._session(), request, proxy
 
-    async def _session(self) -> aiohttp.ClientSession:
+    def check(self, request: HTTPRequest) -> tuple[HTTPRequest, str | None]:
+        """Return a request as it may be sent, and its proxy (`None`: it uses none).
+
+        User information in the URL becomes a header. For clients that send some requests
+        themselves and the others through this class. Raises ProviderFailure, or UsageError once
+        the client is closed.
+        """
         if self._closed:
             hint = "Make another Client, or close it later."
             raise UsageError("the client is closed", resolution=hint)
+        request = _sendable(request)
+        return request, self._proxy(request.url)
+
+    async def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         known = self._sessions.get(loop)
         if known is None or known[1].closed:
@@ -162,12 +173,20 @@ def _fault(name: str, value: str) -> str:
     return "" if _is_name(name) else "has an invalid name"
 
 
+@lru_cache(maxsize=256)
+def _is_sendable_name(name: str) -> bool:
+    return not _fault(name, "")
+
+
 def _sendable(request: HTTPRequest) -> HTTPRequest:
     """Check the headers, and convert user information in the address to an `Authorization` header.
 
     If the provider sets that header itself, the user information is dropped.
     """
-    for name, value in request.headers.items():
+    values = "".join(request.headers.values())
+    is_plain = values.isascii() and values.isprintable()
+    all_plain = is_plain and all(map(_is_sendable_name, request.headers))
+    for name, value in () if all_plain else request.headers.items():
         if fault := _fault(name, value):
             message = f"the header {name!r} {fault}"
             failure = Failure("request", kind=Kind.INVALID_REQUEST, code="header", message=message)

@@ -76,7 +76,6 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
         code = "encoding"
         message = "the response cannot be decompressed"
     elif isinstance(error, aiohttp.ClientPayloadError):
-        code = "cut"
         message = "the connection was closed before the end of the response"
     elif isinstance(error, aiohttp.ClientResponseError):
         kind = Kind.PROTOCOL

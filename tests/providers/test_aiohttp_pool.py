@@ -14,6 +14,8 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,15 @@ import aiohttp
 import pytest
 from certificates import openssl_certificate
 
+import swink_core.client as clients
 from swink_core import ProviderFailure, UsageError
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import AiohttpClient, HTTPRequest, aiohttp_insides
 from swink_core.providers.aiohttp_insides import Connector
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.freeze import FREEZE
+
+pytestmark = pytest.mark.usefixtures("transport")
 
 TIMEOUT = 10.0
 
@@ -39,9 +44,15 @@ async def read_all(response: Any) -> bytes:
     return b"".join([data async for data in response])
 
 
+def pools_of(client: Any) -> list[Any]:
+    """Return the pools of a client, one for each event loop; each has `closed`."""
+    kept = getattr(client, "_pools", client._sessions)
+    return [pool for _, pool in kept.values()]
+
+
 @asynccontextmanager
 async def client_of() -> AsyncIterator[AiohttpClient]:
-    client = AiohttpClient()
+    client = clients.AiohttpClient()
     try:
         yield client
     finally:
@@ -92,6 +103,18 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.S
     return server, client
 
 
+@pytest.fixture
+def trusted(
+    tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> ssl.SSLContext:
+    """The server's side of a TLS configuration that each HTTP client trusts."""
+    server, client = tls
+    monkeypatch.setattr(aiohttp_insides, "Connector", partial(Connector, ssl=client))
+    if find_spec("swink_transport_httptools"):
+        monkeypatch.setattr("swink_transport_httptools.pool._tls", lambda: client)
+    return server
+
+
 async def test_without_a_poll_a_connection_that_spoke_while_idle_is_not_used_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -104,10 +127,9 @@ async def test_without_a_poll_a_connection_that_spoke_while_idle_is_not_used_eit
     monkeypatch.delattr(select, "poll")
     monkeypatch.setattr(select, "select", asked)
     with LateServer(b"HTTP/1.1 408 Request Timeout\r\n\r\n") as server:
-        async with aiohttp.ClientSession(connector=Connector()) as session:
+        async with client_of() as client:
             for number in range(1, 4):
-                async with session.post(server.url) as response:
-                    assert await response.read() == b"right %d" % number
+                assert await _ask(client, server.url, b"") == b"right %d" % number
                 server.was_read.set()
                 server.said.wait()
         assert len({id(exchange._connection) for exchange in server.exchanges}) == 2
@@ -150,14 +172,11 @@ def test_a_connection_may_be_where_the_standard_input_was() -> None:
 async def test_a_connection_that_spoke_while_idle_is_never_used(
     late: bytes, looked: bool, scheme: str, request: pytest.FixtureRequest
 ) -> None:
-    both = request.getfixturevalue("tls") if scheme == "https" else (None, None)
-    server_tls, client_tls = both
-    connector = Connector(limit=0, ssl=client_tls or True)
+    server_tls = request.getfixturevalue("trusted") if scheme == "https" else None
     with LateServer(late, server_tls) as server:
-        async with aiohttp.ClientSession(connector=connector) as session:
+        async with client_of() as client:
             for number in range(1, 4):
-                async with session.post(server.url) as response:
-                    assert await response.read() == b"right %d" % number
+                assert await _ask(client, server.url, b"") == b"right %d" % number
                 server.was_read.set()
                 if number == 1 and looked:
                     await asyncio.to_thread(server.said.wait)
@@ -193,11 +212,11 @@ async def _ask(client: AiohttpClient, url: str, body: bytes) -> bytes:
 
 
 def test_a_client_works_in_one_event_loop_after_another() -> None:
-    client = AiohttpClient()
+    client = clients.AiohttpClient()
     with EchoServer() as server:
         for body in (b"1", b"2", b"3"):
             assert asyncio.run(_ask(client, server.url, body)) == body
-        assert len(client._sessions) == 1  # those of the loops before are gone
+        assert len(pools_of(client)) == 1  # those of the loops before are gone
         asyncio.run(client.aclose())
 
 
@@ -242,7 +261,7 @@ def test_a_cut_in_uvloop_is_a_failure_and_what_came_is_read() -> None:
 
 
 def test_a_client_works_in_event_loops_of_several_threads_at_once() -> None:
-    client = AiohttpClient()
+    client = clients.AiohttpClient()
     together = threading.Barrier(8)
     found: list[bytes] = []
 
@@ -262,15 +281,15 @@ def test_a_client_works_in_event_loops_of_several_threads_at_once() -> None:
 
 
 def test_closing_a_client_closes_its_connections_in_other_running_loops() -> None:
-    client = AiohttpClient()
+    client = clients.AiohttpClient()
     asked, closed = threading.Event(), threading.Event()
 
     async def other() -> bool:
         await _ask(client, server.url, b"x")
-        session = next(iter(client._sessions.values()))[1]
+        (pool,) = pools_of(client)
         asked.set()
         await asyncio.to_thread(closed.wait)
-        while not session.closed:  # noqa: ASYNC110  # aiohttp tells nobody
+        while not pool.closed:  # noqa: ASYNC110  # there is no event
             await asyncio.sleep(0.001)
         return True
 
@@ -288,16 +307,16 @@ def test_closing_a_client_closes_its_connections_in_other_running_loops() -> Non
 
 @pytest.mark.filterwarnings("error")
 def test_a_loop_that_shuts_down_closes_the_connections_of_a_client_that_nobody_closed() -> None:
-    client = AiohttpClient()
+    client = clients.AiohttpClient()
     with EchoServer() as server:
         asyncio.run(_ask(client, server.url, b"x"))
-        ((_, session),) = client._sessions.values()
-        assert session.closed
+        (pool,) = pools_of(client)
+        assert pool.closed
 
 
 async def test_a_closed_client_refuses() -> None:
     with EchoServer() as server:
-        client = AiohttpClient()
+        client = clients.AiohttpClient()
         assert await _ask(client, server.url, b"x") == b"x"
         await client.aclose()
         await client.aclose()

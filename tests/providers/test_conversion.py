@@ -47,7 +47,7 @@ from swink_core.providers import (
     text_of,
 )
 from swink_core.providers.conversion import NO_RESULT
-from swink_testing.strategies import contexts
+from swink_test_helpers.strategies import contexts
 
 HI = UserMessage("Hi")
 M = {"opaque": 1}

@@ -34,7 +34,7 @@ from swink_core import (
 )
 from swink_core.streaming.builder import MessageBuilder
 from swink_core.vocabulary.grammar import Automaton
-from swink_testing.event_strategies import event_streams
+from swink_test_helpers.event_strategies import event_streams
 
 
 def built(*events: Any) -> AssistantMessage:

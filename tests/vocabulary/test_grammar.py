@@ -28,7 +28,7 @@ from swink_core import (
     ToolCallStart,
 )
 from swink_core.vocabulary.grammar import RULES, Automaton
-from swink_testing.event_strategies import event_streams
+from swink_test_helpers.event_strategies import event_streams
 
 DONE = Done(StopReason.STOP)
 RETRY = Retry(2, 3, 0.0, "so", "toy/large")

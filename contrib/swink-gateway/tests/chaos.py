@@ -318,10 +318,14 @@ def _chat(data: bytes) -> tuple[str, bool, str]:
 
 
 MESSAGE = re.compile(
-    "message_start (ping )*content_block_start (ping |content_block_delta )*content_block_stop "
+    "(ping )*message_start (ping )*content_block_start (ping |content_block_delta )*"
+    "content_block_stop "
     "(ping )*message_delta (ping )*message_stop $"
 )
-"""The events of one text (https://platform.claude.com/docs/en/build-with-claude/streaming)."""
+"""The events of one text (https://platform.claude.com/docs/en/build-with-claude/streaming).
+
+A stream may contain any number of pings. They come first if the model is silent at the beginning.
+"""
 
 
 def _messages(data: bytes) -> tuple[str, bool, str]:

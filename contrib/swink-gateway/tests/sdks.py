@@ -32,7 +32,8 @@ class Read:
     """An answer as a vendor's SDK returns it.
 
     `calls` are ids, names and arguments; invalid JSON arguments are text. `counts` are the tokens
-    of the prompt and of the answer, the cached tokens and those of thinking. `error` is the
+    of the prompt and of the answer, the cached tokens and those of thinking. `refused`: the text is
+    in the field of refusals, which counts as `stop` for a filter. `error` is the
     exception that the SDK raised, or the status of a failed answer; `message`, `code` and `status`
     are its details.
     """
@@ -43,6 +44,7 @@ class Read:
     stop: str | None = None
     id: str | None = None
     model: str | None = None
+    refused: bool = False
     counts: tuple[int, int, int, int] | None = None
     opaque: list[str] = field(factory=list)
     error: Exception | None = None
@@ -170,7 +172,8 @@ class Chat:
     def _said(self, read: Read, said: Any, choice: Any) -> None:
         read.text += said.content or said.refusal or ""
         read.thinking += getattr(said, "reasoning_content", None) or ""
-        stop = "content_filter" if getattr(said, "refusal", None) else choice.finish_reason
+        read.refused = read.refused or bool(said.refusal)
+        stop = "content_filter" if read.refused else choice.finish_reason
         read.stop = stop or read.stop
 
 
@@ -258,7 +261,10 @@ class Responses:
                 read.calls.append((item.call_id, item.name, parsed(item.arguments)))
             elif item.type == "message":
                 for part in item.content:
+                    read.refused = read.refused or part.type == "refusal"
                     read.text += part.refusal if part.type == "refusal" else part.text
+        if read.refused and read.stop == "completed":
+            read.stop = "content_filter"
         return read
 
 

@@ -15,8 +15,8 @@ import swink_core as swink
 from swink_core import StopReason, Usage, replace
 from swink_gateway.protocols import Facts
 from swink_gateway.protocols.chat.protocol import ChatProtocol, usage_data
+from swink_test_helpers.event_strategies import event_streams
 from swink_testing.driver import fold
-from swink_testing.event_strategies import event_streams
 
 CHAT = ChatProtocol()
 ASK = {"model": "echo/echo", "messages": [{"role": "user", "content": "one two"}]}

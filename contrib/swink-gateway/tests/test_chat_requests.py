@@ -184,7 +184,6 @@ def test_unknown_fields_are_reported() -> None:
             {**HI, "name": "Ann", "mood": "good"},
             {"role": "user", "content": [{"type": "smell"}, {"type": "text", "text": "a", "x": 1}]},
         ],
-        n=2,
         tools=[{"type": "web_search"}, {"type": "function", "function": {"name": "f", "y": 1}}],
         tool_choice={"type": "allowed_tools"},
         reasoning_effort="enormous",
@@ -192,7 +191,6 @@ def test_unknown_fields_are_reported() -> None:
         logit_bias={"1": 2},
     )  # fmt: skip
     assert asked.dropped == [
-        "n",
         "messages[0].mood",
         "messages[1].content[0] (smell)",
         "messages[1].content[1].x",
@@ -218,6 +216,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', an unknown role"),
     ({"temperature": "hot"}, "temperature is a string; expected a number"),
     ({"stream": "yes"}, "stream is a string; expected a boolean"),
+    ({"n": 2}, "n is 2: the gateway returns one answer to each request"),
     ({"messages": [FILE]}, "messages[0].content[0].image_url is not a URL"),
 ]  # fmt: skip
 

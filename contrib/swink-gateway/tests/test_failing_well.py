@@ -26,8 +26,9 @@ from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.protocols import Asked, Facts
 from swink_gateway.protocols.native.protocol import NativeProtocol
 from swink_gateway.serving.limits import Limits, timeouts_within
-from swink_gateway.serving.relay import ENDED_EARLY, Line, relayed
+from swink_gateway.serving.relay import Line, relayed
 from swink_gateway.serving.server import Gateway
+from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -414,9 +415,13 @@ async def test_a_failure_after_output_is_inside_the_stream(protocol: str) -> Non
     assert answer.body.decode().count("it broke") == (2 if protocol == "responses" else 1)
 
 
-BROKEN = swink.ProviderFailure(
-    swink.Failure("streaming", kind=Kind.NETWORK, code="cut", message=ENDED_EARLY)
-)
+class Broken(LoopbackServer):
+    """A server that closes the connection in the middle of each answer."""
+
+    async def respond(self, exchange: Exchange) -> None:
+        await exchange.start(headers=dict(THINKING.headers))
+        await exchange.write(THINKING.body[: len(THINKING.body) // 2])
+        exchange.close()
 
 
 @pytest.mark.parametrize("agent", [None, "OpenAI/Python 3.0"])
@@ -424,14 +429,13 @@ BROKEN = swink.ProviderFailure(
 async def test_a_broken_connection_breaks_for_clients_that_expect_it(
     protocol: str, agent: str | None
 ) -> None:
-    half = THINKING.body[: len(THINKING.body) // 2]
-    http = MemoryHTTPClient(MemoryResponse([half], 200, THINKING.headers, BROKEN))
     streamed, _, body = ASKING[protocol]
     model = f"anthropic/{THINKING.model}"
     headers = {} if agent is None else {"User-Agent": agent}
     said = b""
     async with (
-        serving(http=http, providers={"anthropic": OWN}) as gateway,
+        Broken() as vendor,
+        serving(providers={"anthropic": {**OWN, "base_url": vendor.url}}) as gateway,
         aiohttp.ClientSession() as session,
     ):
         path = gateway.url + streamed.replace(MODEL, model)
@@ -445,7 +449,7 @@ async def test_a_broken_connection_breaks_for_clients_that_expect_it(
     assert (BROKEN_WORDS in said) is (agent is None)
 
 
-BROKEN_WORDS = b"before its end"
+BROKEN_WORDS = b"before the end of the response"
 
 
 async def test_a_failed_response_has_the_error_where_openais_sdks_look_for_it() -> None:

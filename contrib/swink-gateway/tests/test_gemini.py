@@ -15,8 +15,8 @@ from swink_core import StopReason, StreamErrorKind, Usage
 from swink_core.providers import is_synthetic_id
 from swink_gateway.protocols import Facts
 from swink_gateway.protocols.gemini.protocol import GeminiProtocol
+from swink_test_helpers.event_strategies import event_streams
 from swink_testing.driver import fold
-from swink_testing.event_strategies import event_streams
 
 GEMINI = GeminiProtocol()
 SHOWN = {"array": False, "thoughts": True}

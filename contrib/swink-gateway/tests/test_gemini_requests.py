@@ -36,7 +36,7 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.gemini.protocol import GeminiProtocol
 from swink_gateway.protocols.gemini.schemas import json_schema
 from swink_gateway.protocols.sealing import seal
-from swink_testing.strategies import contexts
+from swink_test_helpers.strategies import contexts
 
 GEMINI = GeminiProtocol()
 WIRE = GEMINI.wire_format
@@ -343,14 +343,13 @@ def test_unknown_fields_are_reported_and_nothing_is_refused() -> None:
         ],
         cachedContent="cachedContents/1",
         safetySettings=[{"category": "C"}],
-        generationConfig={"candidateCount": 3, "speechConfig": {}, "responseModalities": ["TEXT"]},
+        generationConfig={"speechConfig": {}, "responseModalities": ["TEXT"]},
         labels={"a": "b"},
         unheardOf=True,
     )
     assert asked.dropped == [
         "contents[0].x",
         "contents[0].parts[0].mood",
-        "generationConfig.candidateCount",
     ]
     assert asked.own == {
         "cachedContent": "cachedContents/1",
@@ -370,6 +369,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"contents": [{"role": "king"}]}, "contents[0].role is 'king', an unknown role"),
     ({"contents": [{"parts": [{"inlineData": {}}]}]}, "inlineData.mimeType is missing"),
     ({"generationConfig": {"temperature": "hot"}}, "generationConfig.temperature is a string"),
+    ({"generationConfig": {"candidateCount": 3}}, "generationConfig.candidateCount is 3: the"),
 ]
 
 

@@ -22,6 +22,8 @@ INTERPRETER = {
     "outputs": [{"type": "logs", "logs": "1\n"}],
 }
 
+HI = {"role": "user", "content": "Hi"}
+
 GEMINI, OPENAI = "gemini/gemini-3.6-flash", "openai/gpt-5.4"
 OWN = {"gemini": {"api_key": "k"}, "openai": {"api_key": "k"}}
 
@@ -122,17 +124,75 @@ async def test_a_block_that_a_client_sends_back_reaches_its_vendor_once(
     assert [(b.provider, b.kind, b.data) for b in sent] == [(model.partition("/")[0], name, data)]
 
 
-@pytest.mark.parametrize(
-    ("notes", "facts"),
-    [(None, {"refusal": True}), ({"item": {"refused": True}}, None)],
-    ids=["Chat's", "Responses'"],
-)
-async def test_a_refusal_has_its_field(notes: Any, facts: Any) -> None:
-    text = [swink.TextStart(0), swink.TextDelta(0, "No."), swink.TextEnd(0, metadata=notes)]
-    done = swink.Done(swink.StopReason.CONTENT_FILTER, metadata=facts)
-    async with serving(Scripted([swink.Start(), *text, done]), providers=OWN) as gateway:
-        path, body = ASKS["chat"]
-        (choice,) = (await ask(gateway, path, {"model": OPENAI, **body})).json["choices"]
-    assert choice["message"]["refusal"] == "No."
-    assert choice["message"]["content"] is None
-    assert choice["finish_reason"] == "stop"
+REFUSALS = {"Chat's": {"refusal": True}, "Responses'": {"item": {"refused": True}}}
+
+
+async def refused(client: str, notes: Any, stream: bool) -> Answer:
+    text = [swink.TextStart(0), swink.TextDelta(0, "No"), swink.TextDelta(0, ".")]
+    end = [swink.TextEnd(0, metadata=notes), swink.Done(swink.StopReason.CONTENT_FILTER)]
+    upstream = Scripted([swink.Start(), swink.Notice("refusal", "No."), *text, *end])
+    path, body = ASKS[client]
+    async with serving(upstream, providers=OWN) as gateway:
+        return await ask(gateway, path, {"model": OPENAI, "stream": stream, **body})
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("notes", REFUSALS.values(), ids=REFUSALS)
+async def test_a_refusal_has_its_field_in_chat(notes: Any, stream: bool) -> None:
+    answer = await refused("chat", notes, stream)
+    frames = answer.frames[:-1] if stream else [answer.json]
+    choices = [choice for frame in frames for choice in frame["choices"]]
+    said = [choice.get("delta", choice.get("message")) for choice in choices]
+    assert "".join(each.get("refusal") or "" for each in said) == "No."
+    assert not any(each.get("content") for each in said)
+    assert choices[-1]["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("notes", REFUSALS.values(), ids=REFUSALS)
+async def test_a_refusal_is_a_part_of_its_own_in_responses(notes: Any, stream: bool) -> None:
+    answer = await refused("responses", notes, stream)
+    response = answer.frames[-1]["response"] if stream else answer.json
+    part = {"type": "refusal", "refusal": "No."}
+    assert next(i["content"] for i in response["output"] if i["type"] == "message") == [part]
+    if not stream:
+        return
+    events = [f for f in answer.frames if "refusal" in f["type"] or "text" in f["type"]]
+    assert [(e["type"], e.get("delta", e.get("refusal"))) for e in events] == [
+        ("response.refusal.delta", "No"),
+        ("response.refusal.delta", "."),
+        ("response.refusal.done", "No."),
+    ]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_refusal_that_only_ends_the_answer_keeps_its_finish_reason(stream: bool) -> None:
+    text = [swink.TextStart(0), swink.TextDelta(0, "No."), swink.TextEnd(0)]
+    end = [swink.Notice("refusal", "bio"), swink.Done(swink.StopReason.CONTENT_FILTER)]
+    path, body = ASKS["chat"]
+    async with serving(Scripted([swink.Start(), *text, *end]), providers=OWN) as gateway:
+        answer = await ask(gateway, path, {"model": OPENAI, "stream": stream, **body})
+    frame = answer.frames[-2] if stream else answer.json
+    assert frame["choices"][0]["finish_reason"] == "content_filter"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("client", ["messages", "responses"])
+async def test_opaque_data_after_the_last_word_is_no_empty_text(client: str, stream: bool) -> None:
+    words = [swink.TextStart(0), swink.TextDelta(0, "So."), swink.TextEnd(0)]
+    opaque = [swink.TextStart(1)], [swink.TextEnd(1, metadata={"thoughtSignature": "s"})]
+    upstream = Scripted([swink.Start(), *words], *opaque, [swink.Done(swink.StopReason.STOP)])
+    path, body = {
+        "messages": ("/v1/messages", {"max_tokens": 9, "messages": [HI]}),
+        "responses": ("/v1/responses", {"input": "Hi"}),
+    }[client]
+    async with serving(upstream, providers=OWN) as gateway:
+        answer = await ask(gateway, path, {"model": GEMINI, "stream": stream, **body})
+    if client == "responses":
+        response = answer.frames[-1]["response"] if stream else answer.json
+        blocks = [item for item in response["output"] if item["type"] == "message"]
+    elif stream:
+        blocks = [f["content_block"] for f in answer.frames if "content_block" in f]
+    else:
+        blocks = answer.json["content"]
+    assert [block["type"] for block in blocks] == ["message" if client == "responses" else "text"]

@@ -45,8 +45,9 @@ from swink_gateway.protocols.responses.protocol import ResponsesProtocol
 from swink_gateway.serving.bodies import read_body
 from swink_gateway.serving.calls import Calls
 from swink_test_helpers.canary_credentials import SONG, given_to
+from swink_test_helpers.growing_work import PER_BYTE
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.freeze import FREEZE, HOSTILE_SIZE, PER_BYTE
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE
 from swink_testing.oversized_json import TEXTS, inflated
 
 MODEL = "echo/echo"

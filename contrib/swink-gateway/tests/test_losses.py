@@ -27,8 +27,8 @@ from swink_gateway.protocols.native.protocol import NativeProtocol
 from swink_gateway.protocols.ollama.protocol import OllamaProtocol
 from swink_gateway.protocols.responses.protocol import ResponsesProtocol
 from swink_gateway.protocols.table import PROTOCOLS, losses_between
+from swink_test_helpers.event_strategies import event_streams
 from swink_testing.driver import comparable, fold
-from swink_testing.event_strategies import event_streams
 
 HI = {"role": "user", "content": "Hi"}
 GEMINI_HI = {"role": "user", "parts": [{"text": "Hi"}]}

@@ -17,8 +17,8 @@ from turned import is_empty, last_attempt, read_by, whole, written
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage, replace
 from swink_gateway.protocols.messages.protocol import MessagesProtocol
+from swink_test_helpers.event_strategies import event_streams
 from swink_testing.driver import fold
-from swink_testing.event_strategies import event_streams
 
 MESSAGES = MessagesProtocol()
 ASK = {

@@ -14,8 +14,8 @@ import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
 from swink_core.providers import arguments_object
 from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
+from swink_test_helpers.event_strategies import event_streams
 from swink_testing.driver import fold
-from swink_testing.event_strategies import event_streams
 
 OLLAMA = OllamaProtocol()
 

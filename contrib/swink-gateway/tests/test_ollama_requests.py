@@ -27,7 +27,7 @@ from swink_core import (
 from swink_core.providers.contexts import folded_system
 from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
-from swink_testing.strategies import contexts
+from swink_test_helpers.strategies import contexts
 
 HI = {"role": "user", "content": "Hi"}
 FIRST, SECOND = "swink_call_ollama_1", "swink_call_ollama_2"

@@ -16,8 +16,8 @@ import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.responses.protocol import ResponsesProtocol
+from swink_test_helpers.event_strategies import event_streams
 from swink_testing.driver import fold
-from swink_testing.event_strategies import event_streams
 
 RESPONSES = ResponsesProtocol()
 OF_GROUP = [

@@ -83,6 +83,8 @@ def test_an_invalid_route_is_reported_at_the_start(swink: Any, model: str) -> No
 UNSERVED = {
     "/v1/images/generations": "not_found_error",
     "/v1/messages/batches": "not_found_error",
+    "/v1/responses/compact": "not_found_error",
+    "/v1/responses/input_tokens": "not_found_error",
     "/v1beta/models/echo/echo:predictLongRunning": "NOT_FOUND",
     "/v1/models/echo/echo:predictLongRunning": "NOT_FOUND",
     "/api/pull": None,

@@ -70,14 +70,14 @@ FAULTS = [
     ("another header", "X-Jobs-Version", "X-Job-Version", "recorded_requests"),
     ("another field", "'system': context", "'instructions': context", "recorded_requests"),
     ("POST instead of GET", "job.stream, method='GET'", "job.stream", "recorded_requests"),
-    ("the cancel is never sent", "x.on_abandon(", "str(", "cancelling_closes"),
+    ("the cancel is never sent", "x.on_abandon(", "str(", "connections_are_closed"),
     (
         "the cancel is stated after the first piece",
         "        x.on_abandon(HTTPRequest(job.cancel))\n"
         "        async for data in x.stream(HTTPRequest(job.stream, method='GET')):\n",
         "        async for data in x.stream(HTTPRequest(job.stream, method='GET')):\n"
         "            x.on_abandon(HTTPRequest(job.cancel))\n",
-        "cancelling_closes",
+        "connections_are_closed",
     ),
     (
         "a refused request is repeated",
@@ -86,7 +86,7 @@ FAULTS = [
         "            job = await x.read(x.request(), Job)\n"
         "        except Exception:\n"
         "            job = await x.read(x.request(), Job)",
-        "other_legs",
+        "further_requests",
     ),
     (
         "the options of the latest call",
@@ -118,13 +118,13 @@ FAULTS = [
         "        except Exception:\n"
         "            yield b'event: end\\ndata: done\\n\\n'\n\n"
         "    async def exchanged(self, x",
-        "http_errors",
+        "errors",
     ),
     (
         "the counts are not read",
         "counts = await x.read(",
         "return\n        counts = await x.read(",
-        "expected_message",
+        "expected_messages",
     ),
 ]
 
@@ -152,7 +152,12 @@ def test_a_provider_of_several_requests_passes() -> None:
 
     assert [f"{r.name}: {r.detail}" for r in results if r.is_fault] == []
     applied = {result.name for result in results if result.applied}
-    assert {"other_legs", "credentials", "recorded_requests", "cancelling_closes"} <= applied
+    assert {
+        "further_requests",
+        "credentials",
+        "recorded_requests",
+        "connections_are_closed",
+    } <= applied
 
 
 @pytest.mark.parametrize(("name", "was", "now", "check"), FAULTS, ids=[f[0] for f in FAULTS])

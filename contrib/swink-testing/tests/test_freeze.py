@@ -13,16 +13,9 @@ import pytest
 from conformance_subjects import FIXTURES, subject_of
 
 from swink_core import Host
+from swink_test_helpers.growing_work import LINEAR, by_parser, growing_frames, growth
 from swink_testing.conformance import Subject
-from swink_testing.freeze import (
-    FREEZE,
-    HOSTILE_SIZE,
-    LINEAR,
-    by_parser,
-    cpu_seconds,
-    growing_frames,
-    growth,
-)
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 from swink_testing.oversized_json import NESTING, inflated
 
 EVERY = [Subject.find(name) for name in Host(environ={}).provider_names()]

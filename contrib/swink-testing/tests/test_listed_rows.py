@@ -39,8 +39,8 @@ def result_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     ("name", "row"),
     [
         ("listed_requests", {**ASKED, "body": {}}),
-        ("listed_answers", {**WHOLE, "message": {"content": []}}),
-        ("listed_errors", {"status": 400, "body": {}, "kind": "overloaded"}),
+        ("expected_messages", {**WHOLE, "message": {"content": []}}),
+        ("errors", {"status": 400, "body": {}, "kind": "overloaded"}),
     ],
 )
 def test_a_row_that_does_not_hold_is_named_by_its_line(
@@ -85,7 +85,7 @@ def test_a_whole_answer_is_asked_for_with_its_options(
     told = ["seed", "stop_reason: "]
     row = {**WHOLE, "options": options, "message": message, "notices": told}
 
-    assert result_of("listed_answers", row).outcome is outcome
+    assert result_of("expected_messages", row).outcome is outcome
 
 
 @pytest.mark.parametrize(("most", "outcome"), [(2, Outcome.PASSED), (3, Outcome.FAILED)])
@@ -96,6 +96,5 @@ def test_a_stream_is_asked_for_with_its_options(
                "error_kind": "output_too_large"}  # fmt: skip
     row = {"about": "an answer", "frames": WHOLE["whole"], "message": message}
 
-    assert result_of("listed_answers", {**row, "options": {"max_output_chars": most}}).outcome is (
-        outcome
-    )
+    limited = {**row, "options": {"max_output_chars": most}}
+    assert result_of("expected_messages", limited).outcome is outcome

@@ -30,12 +30,12 @@ FOUND_BY = {
     "extra_dropped": "nothing_dropped",
     "extra_overrides_options": "nothing_dropped",
     "another_model_asked": "nothing_dropped",
-    "images_of_another_type": "other_models",
-    "images_dropped": "other_models",
-    "image_bytes_dropped": "other_models",
+    "images_of_another_type": "nothing_dropped",
+    "images_dropped": "nothing_dropped",
+    "image_bytes_dropped": "nothing_dropped",
     "normalise_not_called": "nothing_dropped",
-    "unknown_frame_raises": "unknown_frames",
-    "missing_reason_is_stop": "stop_reasons",
+    "unknown_frame_raises": "other_forms",
+    "missing_reason_is_stop": "finish_reasons",
 }
 """Faults that an earlier kit missed, and the check that finds each now."""
 

@@ -94,7 +94,7 @@ def test_swink_check_finds_no_fault_in_its_provider(
 
 
 FAULTS = """
-from swink_testing.fault_matrix import FaultMatrix
+from swink_test_helpers.fault_matrix import FaultMatrix
 
 
 class TestSeams(FaultMatrix):

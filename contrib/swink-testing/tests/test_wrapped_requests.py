@@ -13,7 +13,7 @@ import swink_core as swink
 from swink_core import Host
 from swink_core.providers import HTTPProvider
 from swink_judge.request_readers import strings_of
-from swink_testing.capture import CaptureServer
+from swink_test_helpers.capture import CaptureServer
 from swink_testing.clock import DatedClock
 from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from swink_testing.capture import CaptureServer
+from swink_test_helpers.capture import CaptureServer
 
 sys.path.append(str(Path(__file__).parent))  # helpers, in a checkout and in an unpacked sdist
 

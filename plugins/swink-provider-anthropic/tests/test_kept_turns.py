@@ -5,7 +5,7 @@ from __future__ import annotations
 from messages_api import SERVER_TOOL, START, STOP, TOOL, block, body, ended, input_json, text
 
 from swink_core import ExtensionBlock, TextBlock, ThinkingBlock, ToolCallBlock
-from swink_testing.two_turns import two_turns
+from swink_test_helpers.two_turns import two_turns
 
 EDITS = {"applied_edits": [{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 3}]}
 CITED = {"type": "char_location", "cited_text": "Good", "document_index": 0}

@@ -9,7 +9,7 @@ import pytest
 from messages_api import CITATION, block, ended
 
 from swink_provider_anthropic.parser import MessagesParser
-from swink_testing.freeze import LINEAR, growth, parsing
+from swink_test_helpers.growing_work import LINEAR, growth, parsing
 
 
 def _citations_of_a_new_block(n: int) -> list[bytes]:

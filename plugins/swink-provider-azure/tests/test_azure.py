@@ -15,9 +15,9 @@ import swink_core as swink
 from swink_core.providers import AiohttpClient
 from swink_provider_azure import AzureProvider, entra
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.recorded_chat import RecordedChat
 from swink_testing.calls import client_with
-from swink_testing.capture import CaptureServer
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 

@@ -25,8 +25,8 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_azure import AzureProvider
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.outgoing import leaving
-from swink_testing.capture import CaptureServer
 
 PROVIDER = AzureProvider("azure")
 QUESTION = {"role": "user", "content": "Which tide?"}

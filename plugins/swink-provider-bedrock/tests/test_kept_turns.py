@@ -9,8 +9,8 @@ from converse import CONTENT_TYPE, START, USAGE, block, event
 
 from swink_core import Notice, TextBlock, ThinkingBlock, ToolCallBlock
 from swink_provider_bedrock import BedrockProvider
+from swink_test_helpers.two_turns import two_turns
 from swink_testing.driver import run_bytes
-from swink_testing.two_turns import two_turns
 
 ACTED = {"piiEntities": [{"match": "Ann", "type": "NAME", "action": "ANONYMIZED"}]}
 GUARDRAIL: dict[str, Any] = {

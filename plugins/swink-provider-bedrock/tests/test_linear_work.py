@@ -14,7 +14,8 @@ from converse import START, USAGE, delta, encode, event, header, tool_use
 from swink_core.providers import EventWriter
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parser import ConverseParser
-from swink_testing.freeze import FREEZE, HOSTILE_SIZE, LINEAR, cpu_seconds, growth, parsing
+from swink_test_helpers.growing_work import LINEAR, growth, parsing
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 from swink_testing.oversized_json import inflated
 
 LONG = "x" * 400

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from swink_core import TextBlock, ThinkingBlock
-from swink_testing.two_turns import two_turns
+from swink_test_helpers.two_turns import two_turns
 
 CITED = {"start": 0, "end": 2, "text": "At", "sources": [{"type": "document", "id": "doc:0"}]}
 TOKEN = {"text": "At noon.", "token_ids": [1], "logprobs": [-0.1]}

@@ -17,8 +17,8 @@ from swink_core import (
     Usage,
 )
 from swink_provider_cohere import CohereProvider
+from swink_test_helpers.two_turns import two_turns
 from swink_testing.driver import fold, run_bytes
-from swink_testing.two_turns import two_turns
 
 PROVIDER = CohereProvider("cohere")
 CITED = {"start": 0, "end": 2, "text": "At", "sources": [{"type": "document", "id": "doc:0"}]}

@@ -21,8 +21,8 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_cohere import CohereProvider
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.outgoing import leaving
-from swink_testing.capture import CaptureServer
 from swink_testing.driver import fold, run_bytes
 
 with warnings.catch_warnings():

@@ -10,7 +10,7 @@ from generate_content import body, call, text, thought
 from generate_content import frame as frame_of
 
 from swink_core import ExtensionBlock, TextBlock, ThinkingBlock, ToolCallBlock
-from swink_testing.two_turns import two_turns
+from swink_test_helpers.two_turns import two_turns
 
 SETTINGS: dict[str, dict[str, Any]] = {"gemini": {}, "vertex": {"project": "p"}}
 RATINGS = [{"category": "HARM_CATEGORY_HARASSMENT", "probability": "NEGLIGIBLE"}]

@@ -10,7 +10,7 @@ import pytest
 from generate_content import frame, text
 
 from swink_provider_gemini.parser import GenerateContentParser
-from swink_testing.freeze import LINEAR, growth, parsing
+from swink_test_helpers.growing_work import LINEAR, growth, parsing
 
 
 def _cites(start: int, stop: int) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_provider_gemini import VertexProvider
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.corpus import cases, ids
-from swink_testing.capture import CaptureServer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
 
 SSE = {"Content-Type": "text/event-stream"}

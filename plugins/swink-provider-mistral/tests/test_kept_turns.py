@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from swink_core import TextBlock
-from swink_testing.two_turns import two_turns
+from swink_test_helpers.two_turns import two_turns
 
 
 def frame(content: Any, finish: str | None = None) -> bytes:

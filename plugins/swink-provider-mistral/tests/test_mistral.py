@@ -12,9 +12,9 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.failures.classification import classify_default
 from swink_provider_mistral import MistralProvider
 from swink_provider_mistral.provider import TOOL_ID, tool_id
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.recorded_chat import RecordedChat
 from swink_testing.calls import client_with
-from swink_testing.capture import CaptureServer
 from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,

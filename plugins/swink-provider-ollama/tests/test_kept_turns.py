@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from swink_core import TextBlock, ThinkingBlock
-from swink_testing.two_turns import two_turns
+from swink_test_helpers.two_turns import two_turns
 
 
 def line(logprobs: list[Any], done: bool = False, **message: str) -> bytes:

@@ -26,8 +26,8 @@ from swink_core import (
 )
 from swink_core.providers import Catalog
 from swink_provider_ollama import OllamaProvider
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.corpus import Case, cases, ids
-from swink_testing.capture import CaptureServer
 from swink_testing.driver import fold, run_bytes
 
 with warnings.catch_warnings():

@@ -20,8 +20,8 @@ from swink_core import (
     ThinkingBlock,
 )
 from swink_provider_openai import OpenAIProvider
+from swink_test_helpers.two_turns import two_turns
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, run_bytes
-from swink_testing.two_turns import two_turns
 
 RESPONDING = Model("openai", "any", ModelInfo("any", api="responses"))
 CHAT: dict[str, Any] = {"settings": {"api": "chat"}}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from swink_core import TextBlock, ThinkingBlock, ToolCallBlock
-from swink_testing.two_turns import two_turns
+from swink_test_helpers.two_turns import two_turns
 
 DATA = tomllib.loads(files("swink_provider_openai").joinpath("models.toml").read_text("utf-8"))
 ELSEWHERE = {"openai": "test_beside.py", "perplexity": "test_perplexity_turns.py"}

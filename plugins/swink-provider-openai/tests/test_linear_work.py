@@ -11,7 +11,7 @@ from swink_core.providers import Parser
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parser import ChatParser
 from swink_provider_openai.responses.parser import ResponsesParser
-from swink_testing.freeze import LINEAR, growth, parsing
+from swink_test_helpers.growing_work import LINEAR, growth, parsing
 
 _json = msgspec.json.encode
 LONG = "x" * 400

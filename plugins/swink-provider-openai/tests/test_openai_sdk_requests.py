@@ -30,9 +30,9 @@ from swink_core import (
     UserMessage,
 )
 from swink_recorder.loopback import Exchange
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.typed_dicts import misfits
 from swink_testing.calls import client_with
-from swink_testing.capture import CaptureServer
 
 ANSWER = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
 

@@ -13,9 +13,9 @@ import pytest
 from chat_cases import STREAMS, provider_of
 
 from swink_core import AssistantMessage
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.corpus import Case, ids
 from swink_test_helpers.recorded_chat import STOPS
-from swink_testing.capture import CaptureServer
 from swink_testing.driver import fold, run_bytes
 
 ERROR = "the SDK raises what it finds in the stream; we end with it"

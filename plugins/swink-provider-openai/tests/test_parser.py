@@ -457,10 +457,18 @@ async def test_tool_calls_that_stop_plainly_are_a_stop_for_tool_use() -> None:
 
 
 async def test_a_refusal_is_the_text_of_an_answer_that_a_filter_stopped() -> None:
-    message = await message_of(says(refusal="I can"), says(refusal="not."), STOP)
+    events = await events_of(says(refusal="I can"), says(refusal="not."), STOP)
 
-    assert message.text == "I cannot."
+    message = fold(events)
+    assert message.content == [TextBlock("I cannot.", {"refusal": True})]
     assert message.stop_reason is StopReason.CONTENT_FILTER
+    assert notices(events) == ["refusal"]
+
+
+async def test_words_before_a_refusal_are_another_text() -> None:
+    message = await message_of(says(content="Sure."), says(refusal="No."), STOP)
+
+    assert message.content == [TextBlock("Sure."), TextBlock("No.", {"refusal": True})]
 
 
 async def test_the_end_marker_and_the_usage_complete_an_answer() -> None:

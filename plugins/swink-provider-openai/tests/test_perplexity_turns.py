@@ -25,10 +25,10 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
+from swink_test_helpers.two_turns import two_turns
 from swink_testing.calls import client_with
 from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.two_turns import two_turns
 
 SSE = {"Content-Type": "text/event-stream"}
 SONAR = "perplexity/perplexity/sonar"

@@ -25,9 +25,9 @@ from swink_core import (
 )
 from swink_core.providers import synthetic_id
 from swink_test_helpers.corpus import Case, ids
+from swink_test_helpers.two_turns import two_turns
 from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.two_turns import two_turns
 
 ANSWER = (
     b'data: {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}\n\n'

@@ -40,9 +40,9 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_provider_openai import OpenAIProvider
 from swink_recorder.loopback import Exchange
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.typed_dicts import misfits
 from swink_testing.calls import client_with
-from swink_testing.capture import CaptureServer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWER = (

@@ -13,8 +13,8 @@ import pytest
 from responses_cases import MODEL, STREAMS, provider_of
 
 from swink_core import AssistantMessage, StopReason
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.corpus import Case, ids
-from swink_testing.capture import CaptureServer
 from swink_testing.driver import fold, run_bytes
 
 ERROR = "the SDK's helper wants a completed answer; we end with the error that came"

@@ -24,8 +24,8 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_openai import OpenAIProvider
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.outgoing import leaving
-from swink_testing.capture import CaptureServer
 
 
 class Vendor(NamedTuple):

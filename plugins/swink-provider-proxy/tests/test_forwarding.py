@@ -11,7 +11,7 @@ import swink_core as ev
 from swink_core import StopReason, StreamErrorKind, Usage
 from swink_core.providers import Automaton
 from swink_provider_proxy.forwarding import ForwardingWriter
-from swink_testing.event_strategies import event_streams
+from swink_test_helpers.event_strategies import event_streams
 
 
 @given(st.data())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from swink_core import ExtensionBlock, TextBlock, ThinkingBlock, ToolCallBlock
-from swink_testing.two_turns import two_turns
+from swink_test_helpers.two_turns import two_turns
 
 
 def frames(*frames: dict[str, Any]) -> bytes:

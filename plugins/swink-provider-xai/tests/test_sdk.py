@@ -24,8 +24,8 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_xai import XAIProvider
+from swink_test_helpers.capture import CaptureServer
 from swink_test_helpers.outgoing import leaving
-from swink_testing.capture import CaptureServer
 
 PROVIDER = XAIProvider("xai")
 HI = Context([UserMessage("Hi")], "Be brief.")

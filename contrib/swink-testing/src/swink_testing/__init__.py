@@ -5,19 +5,13 @@ Each module is imported by its own name.
     conformance    what every provider promises, as checks
     observers      what observers and wrappers promise
     chaos          a hostile provider on loopback
-    fault_matrix   every such failure before every provider, as a test class
     driver         bytes through a provider, or a client, with no network
     chunking       a body cut in every way
     clock          a clock that tests turn
     freeze         how long what a server sends holds the event loop
     oversized_json JSON data made large in one place
-    capture        a server that keeps every request, to compare two clients
-    two_turns      a conversation of two turns whose requests are judged
     mutants        faulty copies of a provider, by rule
-    strategies     conversations for Hypothesis (extra `swink-testing[pytest]`), events in
-                   `event_strategies`
     acme           a provider that exists only in tests
     command_line   `swink` as a process
-    small_json     services that give tokens and the like (extra `swink-testing[json]`)
-    plugin         the fixtures `chaos`, `small_json` and `swink` (extra `swink-testing[pytest]`)
+    plugin         the fixtures `chaos` and `swink` (extra `swink-testing[pytest]`)
 """

@@ -3,7 +3,6 @@
 Times are the processor time of the thread, so that a busy machine changes nothing.
 
     assert cpu_seconds(lambda: parse(hostile)) < FREEZE
-    assert growth(lambda size: lambda: parse(b"x" * size), 1000) < LINEAR
 
 `long_frames` and `long_errors` put what a hostile server sends to a provider, one thing after the
 other, and yield what took longer than it may.
@@ -17,37 +16,37 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from math import inf
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from swink_core.providers import EventSource, EventWriter, Parser
+from swink_core.providers import EventSource
 from swink_core.streaming.builder import MessageBuilder
 from swink_testing.calls import call_of
 from swink_testing.driver import MemoryResponse
-from swink_testing.oversized_json import NESTING, TEXTS, inflated
+from swink_testing.oversized_json import TEXTS, inflated
 
 if TYPE_CHECKING:
     from swink_testing.conformance.subject import Subject
 
-__all__ = ["FREEZE", "HOSTILE_SIZE", "LINEAR", "PER_BYTE", "Frames", "cpu_seconds", "growth"]
-__all__ += ["by_parser", "frames_of", "growing_frames", "long_errors", "long_frames", "parsing"]
+__all__ = [
+    "CONTENT",
+    "FREEZE",
+    "HOSTILE_SIZE",
+    "Frames",
+    "cpu_seconds",
+    "frames_of",
+    "large_frames",
+    "long_errors",
+    "long_frames",
+    "step_seconds",
+]
 
 FREEZE = 0.1
 """Seconds that `HOSTILE_SIZE` of anything a server sends may take in one go."""
 
 HOSTILE_SIZE = 256 * 1024
-
-PER_BYTE = 1.5
-"""How many times as much a byte of a frame of 8 MB may cost as one of a frame of 0.1 MB."""
-
-TIMES = 8
-
-LINEAR = 30.0
-"""What `growth` stays below for work that is linear, which takes eight times as long, give or
-take; work that is quadratic takes sixty-four times."""
 
 
 def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
@@ -63,30 +62,7 @@ def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
     return best
 
 
-def growth(make: Callable[[int], Callable[[], object]], size: int, times: int = TIMES) -> float:
-    """Return the ratio of the durations of `make`'s work at `times * size` and at `size`."""
-    return cpu_seconds(make(times * size)) / cpu_seconds(make(size))
-
-
-def parsing(
-    parser: Callable[[], Parser], frames: Callable[[int], Iterable[bytes]]
-) -> Callable[[int], Callable[[], object]]:
-    """Return a function that makes the work of reading many frames, for `growth`."""
-
-    def of_size(size: int) -> Callable[[], object]:
-        made = list(frames(size))
-
-        def work() -> None:
-            feed, out = parser().feed, EventWriter()
-            for frame in made:
-                feed(frame, out)
-
-        return work
-
-    return of_size
-
-
-_CONTENT = ("x", "1", '{"a":')
+CONTENT = ("x", "1", '{"a":')
 """Texts that are repeated in frames, which contain no wait."""
 
 
@@ -132,29 +108,18 @@ def frames_of(subject: Subject) -> list[Frames]:
     return found
 
 
-def by_parser(subjects: Iterable[Subject]) -> list[list[Subject]]:
-    """Put those together whose answers are read by the same parser, in the same state."""
-    groups: dict[Any, list[Subject]] = {}
-    for subject in subjects:
-        if subject.parses:
-            parser = subject.provider.parser(subject.model)
-            state = (type(value) for value in getattr(parser, "__dict__", {}).values())
-            groups.setdefault((type(parser), *state), []).append(subject)
-    return list(groups.values())
-
-
 def long_frames(subjects: Iterable[Subject], size: int = HOSTILE_SIZE) -> Iterator[str]:
     """Yield the frames of `size` bytes that hold the loop for longer than they may.
 
     A place that several answers have is tried once, in the shortest of them.
     """
-    for where, answer, at, frame in _large_frames(subjects, size):
-        seconds = _step_seconds(answer, at, frame, FREEZE)
+    for where, answer, at, frame in large_frames(subjects, size):
+        seconds = step_seconds(answer, at, frame, FREEZE)
         if seconds > FREEZE:
             yield f"{where} takes {seconds:.2f} s"
 
 
-def _large_frames(
+def large_frames(
     subjects: Iterable[Subject], size: int
 ) -> Iterator[tuple[str, Frames, int, bytes]]:
     known = set[tuple[Any, str]]()
@@ -166,7 +131,7 @@ def _large_frames(
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
             kind = data.get("type") if isinstance(data, dict) else None
-            for where, large in inflated(data, size, _CONTENT, _New(known, kind)):
+            for where, large in inflated(data, size, CONTENT, _New(known, kind)):
                 yield f"{answer.name}, frame {at}, {where}", answer, at, large
 
 
@@ -182,34 +147,13 @@ class _New:
         return len(self._known) > before
 
 
-def _step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) -> float:
+def step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) -> float:
     best = float("inf")
     for _ in range(3):
         best = min(best, _once(answer.step(at, frame)))
         if best < enough:
             break
     return best
-
-
-_GROWTH = (250_000, 4_000_000)
-
-GROWS = 8.0
-"""How many times as much a byte of the larger frame may cost. Linear work leaves the processor's
-caches and costs up to three times as much; quadratic work costs sixteen times as much."""
-
-
-def growing_frames(subjects: Iterable[Subject], most: int = 2) -> Iterator[str]:
-    """Yield which of the dearest frames cost more by the byte as they grow from 0.25 to 4 MB."""
-    every = _large_frames(subjects, HOSTILE_SIZE // 16)
-    found = [place for place in every if not place[0].endswith(NESTING)]
-    found.sort(key=lambda place: -_step_seconds(place[1], place[2], place[3], inf))
-    for where, answer, at, _ in found[:most]:
-        data = msgspec.json.decode(answer.frames[at])
-        way = where.split(", ", 2)[2]
-        frames = [frame for size in _GROWTH for _, frame in inflated(data, size, _CONTENT, {way})]
-        small, large = (_step_seconds(answer, at, frame) / len(frame) for frame in frames)
-        if large / small > GROWS:
-            yield f"{where} costs {large / small:.1f} times as much by the byte"
 
 
 def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:

@@ -1,33 +1,42 @@
-"""An observer in real calls, through a client and over a network made of memory.
+"""The checks of observers, by simulated events and by real calls.
 
-The calls are answered, made again, handed to the next model, refused, cut, left early and
-cancelled, next to an observer that crashes.
+The real calls go through a client, over a network made of memory. They are answered, made again,
+handed to the next model, refused, cut, left early and cancelled, next to an observer that crashes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import functools
 import gc
+import inspect
 import io
 import logging
 import os
 import tempfile
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from swink_core import Client, RetryPolicy, StreamErrorKind, hookimpl
+from swink_core import Call, Client, PluginError, RetryPolicy, StreamErrorKind, hookimpl
+from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Binding
 from swink_core.plugins.host import CLOSE_SECONDS
+from swink_core.streaming.driver import SAYING
+from swink_core.streaming.observers import Observers
 from swink_core.vocabulary import events as ev
 from swink_testing.acme import acme_answer, acme_host
 from swink_testing.calls import new_call
+from swink_testing.clock import ManualClock
 from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.plugins.subject import CALLS as SCRIPTS
 from swink_testing.conformance.plugins.subject import PluginSubject, answer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
@@ -36,17 +45,27 @@ __all__ = [
     "PausingResponse",
     "check_closes_in_time",
     "check_disturbs_no_call",
+    "check_fits_the_hooks",
+    "check_keeps_nothing",
     "check_keeps_secrets",
-    "check_leaks_nothing",
-    "check_never_freezes",
+    "check_never_blocks",
     "check_silent_unless_configured",
+    "check_times_are_the_attempts",
     "only_new_objects",
+    "set_times",
 ]
 
 KEY, PROMPT, SAID = "canary-key-3f9a17", "canary-prompt-77c1", "canary-answer-0b52"
 
 CALLS = 50
 """Calls after which something that each of them leaves behind is seen."""
+
+DELTAS = 500
+MOST_SECONDS = 0.25
+"""The longest that an observer may take over a call of `DELTAS` deltas, half a millisecond each."""
+ROUNDS = 3
+"""A busy machine can make one round look slow, hardly all of them."""
+
 
 Scene = tuple[Sequence[MemoryResponse], Sequence[str], str]
 
@@ -155,9 +174,66 @@ def _log() -> Iterator[io.StringIO]:
         logging.getLogger().removeHandler(handler)
 
 
+class _Other(ev.AssistantMessageEvent, tag="other"):
+    """An event that a library above the core makes, before a call or after its end."""
+
+
+def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
+    """Return a function that passes one event of a call to the plugin, between others if any."""
+    observers = [*Observers(call, [binding]).bound.values()]
+    plugins = [impl.plugin for impl in binding.hook.on_event.get_hookimpls()]
+    takes_others = any(getattr(plugin, "other_events", False) for plugin in plugins)
+    before = [_Other()] if takes_others else []
+
+    def show(event: ev.AssistantMessageEvent) -> None:
+        shown = [*before, event]
+        before.clear()
+        if isinstance(event, ev.Done | ev.Error):
+            call.add(event.usage, event.cost)
+            shown += [_Other()] if takes_others else []
+        for observer in observers:
+            observer(shown)
+
+    return show
+
+
+def check_fits_the_hooks(subject: PluginSubject) -> None:
+    """It has a hook, all hooks are spelt correctly, and it fits this plugin API level."""
+    try:
+        binding = subject.binding()
+    except PluginError as error:
+        fail(str(error))
+    for impl in binding.hook.on_event.get_hookimpls():
+        require(
+            not (inspect.iscoroutinefunction(impl.function) or _is_generator(impl.function)),
+            "on_event is a coroutine or generator function, whose body never runs",
+        )
+
+
+def _is_generator(function: Callable[..., Any]) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
 def check_disturbs_no_call(subject: PluginSubject) -> None:
-    """Real calls behave as without the observer, which never raises."""
-    subject.observing()
+    """Calls behave as without the observer, which never raises and never changes an event.
+
+    They are answers, retries, failures, aborted and concurrent calls.
+    """
+    binding = subject.observing()
+    shows = {name: _observe(binding, new_call()) for name in SCRIPTS}
+    streams = {name: make() for name, make in SCRIPTS.items()}
+    while streams:  # an event of each call in turn
+        for name in list(streams):
+            event = next(streams[name], None)
+            if event is None:
+                del streams[name]
+                continue
+            before = copy.deepcopy(event)
+            try:
+                shows[name](event)
+            except Exception as error:
+                fail(f"it raises {type(error).__name__} at {event.type} of {name}: {error}")
+            require(event == before, f"it changes {before!r:.200} into {event!r:.200}")
     for name in _scenes():
         plugin = subject.new()
         called = getattr(plugin, "name", None) or type(plugin).__name__
@@ -167,37 +243,60 @@ def check_disturbs_no_call(subject: PluginSubject) -> None:
         require(f"observer {called}#" not in said.getvalue(), f"it raises in {name}")
 
 
-def check_leaks_nothing(subject: PluginSubject) -> None:
-    """Finished calls leave nothing behind that grows with their number.
+def check_keeps_nothing(subject: PluginSubject) -> None:
+    """It keeps no reference to events, nor to finished calls, nor anything for each of them.
 
     Events in the observer's own queue may wait until it is closed. What is bounded, such as one
     sample for each class of durations, is filled when it happens to be: where so many calls leave
     too much, ten times as many say whether it goes on.
     """
-
-    def left(calls: int) -> int:
-        binding = subject.observing()
-        show = _shows(binding)
-        for _ in range(calls):
-            call = new_call()
-            for event in answer():
-                show(event, call)
+    with only_new_objects():
+        binding, call = subject.observing(), new_call()
+        show, watched = _observe(binding, call), []
+        for event in answer():
+            watched.append((event.type, weakref.ref(event)))
+            show(event)
+        del event
+        ended = weakref.ref(call)
+        del show, call
         asyncio.run(subject.aclose())
         gc.collect()
-        return len(gc.get_objects())
-
+    kept = sorted({name for name, alive in watched if alive() is not None})
+    require(not kept, f"it keeps events alive: {', '.join(kept)}")
+    require(ended() is None, "it keeps the call alive after its terminal event")
     with only_new_objects():
-        before = max(left(2 * CALLS) for _ in range(2))  # tables are filled, and what is bounded
+        before = max(_left(subject, 2 * CALLS) for _ in range(2))  # tables and samples are filled
         for more in (CALLS, 10 * CALLS):
-            grown = left(2 * CALLS + more) - before
+            grown = _left(subject, 2 * CALLS + more) - before
             if grown < more / 2:
                 return
     fail(f"{more} calls that have ended leave {grown} objects behind")
 
 
-def check_never_freezes(subject: PluginSubject) -> None:
-    """Texts of 256 KB from a server do not block the event loop."""
-    show, long = _shows(subject.observing()), "x\n\x1b" * (HOSTILE_SIZE // 3)
+def _left(subject: PluginSubject, calls: int) -> int:
+    """Return the number of objects after so many calls."""
+    binding = subject.observing()
+    for _ in range(calls):
+        show = _observe(binding, new_call())
+        for event in answer():
+            show(event)
+    asyncio.run(subject.aclose())
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def check_never_blocks(subject: PluginSubject) -> None:
+    """It handles an event quickly, because every other stream waits meanwhile.
+
+    So it does with texts of 256 KB from a server.
+    """
+    binding = subject.observing()
+    seconds = min(_seconds(_observe(binding, new_call())) for _ in range(ROUNDS))
+    require(
+        seconds < MOST_SECONDS,
+        f"{DELTAS} deltas take it more than {MOST_SECONDS} s: hand slow work to a thread or task",
+    )
+    long = "x\n\x1b" * (HOSTILE_SIZE // 3)
     long_events = (
         ev.Notice("malformed_frame", long),
         ev.TextStart(0),
@@ -207,14 +306,89 @@ def check_never_freezes(subject: PluginSubject) -> None:
     )
 
     def one_call() -> None:
-        call = new_call()
+        show = _observe(binding, new_call())
         for event in (ev.Start(), *long_events):
-            show(event, call)
+            show(event)
 
     require(
         cpu_seconds(one_call, FREEZE) < FREEZE,
         f"a call with long texts takes it more than {FREEZE} s of the processor's time",
     )
+
+
+def _seconds(show: Callable[[ev.AssistantMessageEvent], None]) -> float:
+    began = time.perf_counter()
+    for event in answer(DELTAS):
+        show(event)
+        if time.perf_counter() - began > MOST_SECONDS:
+            break
+    return time.perf_counter() - began
+
+
+def check_times_are_the_attempts(subject: PluginSubject) -> None:
+    """It takes times from the call and its attempt, and not from the clock."""
+    for make in SCRIPTS.values():
+        binding = subject.observing()
+        call, clock = new_call(), _CountingClock()
+        call.clock = clock
+        show = _observe(binding, call)
+        for seconds, event in enumerate(make(), 1):
+            set_times(call, event, float(seconds))
+            try:
+                show(event)
+            except Exception:  # which another check reports
+                break
+        plugins = [impl.plugin for impl in binding.hook.on_event.get_hookimpls()]
+        _wait_for_queues(plugins)
+        require(
+            not clock.reads,
+            f"it reads the call's clock {clock.reads} times while it is shown a call: an event may "
+            "have waited in a queue. Use call.attempt.started_at, first_event_at, read_at and "
+            "ended_at, and call.ended_at",
+        )
+
+
+class _CountingClock(ManualClock):
+    """A clock that counts how often its time is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+
+    def time(self) -> float:
+        self.reads += 1
+        return super().time()
+
+
+def set_times(call: Call, event: ev.AssistantMessageEvent, now: float) -> None:
+    """Set the times that the core sets before it shows an event; `now` is in seconds."""
+    if isinstance(event, ev.Start):
+        call.attempts += 1
+        call.turn_to(Attempt(call.attempt.target, call.attempts))
+        call.attempt.begin(now)
+        if call.attempts == 1:
+            call.started_at = now
+        return
+    attempt = call.attempt
+    if isinstance(event, ev.Retry | ev.Done | ev.Error):
+        attempt.end(now)
+        call.ended_at = None if isinstance(event, ev.Retry) else now
+        return
+    attempt.hear(now)
+    attempt.count_read()
+    if attempt.first_event_at is None and type(event) in SAYING:
+        attempt.show_content(now)
+
+
+def _wait_for_queues(plugins: Sequence[Any]) -> None:
+    """Wait until observers in a thread have seen what is queued, by closing them."""
+
+    async def close() -> None:
+        for plugin in plugins:
+            if hasattr(plugin, "aclose"):
+                await plugin.aclose()
+
+    asyncio.run(close())
 
 
 def check_closes_in_time(subject: PluginSubject) -> None:
@@ -299,15 +473,3 @@ def only_new_objects() -> Iterator[None]:
 def _leaves_some_out() -> bool:
     """Tell whether the run does; asked once, because they are counted one by one."""
     return gc.get_freeze_count() > 0
-
-
-def _shows(binding: Binding) -> Callable[[ev.AssistantMessageEvent, Any], None]:
-    """Return a function that passes one event of a call to the plugin."""
-    hook = binding.hook.on_event
-
-    def show(event: ev.AssistantMessageEvent, call: Any) -> None:
-        if isinstance(event, ev.Done | ev.Error):
-            call.add(event.usage, event.cost)
-        hook(event=event, call=call)
-
-    return show

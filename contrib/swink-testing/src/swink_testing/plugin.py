@@ -1,7 +1,6 @@
 """The pytest plugin of swink-testing.
 
-* The fixtures `chaos`, a hostile provider; `small_json`, services that give tokens and the like
-  (extra `swink-testing[json]`); and `swink`, a command line as a separate process.
+* The fixtures `chaos`, a hostile provider, and `swink`, a command line as a separate process.
 * A coroutine test runs in a separate event loop, unless another plugin handles it: those
   that run coroutines are asked first, and marked tests are theirs.
 * `--hypothesis-profile=swink` draws the same examples on every run and has no deadline that a
@@ -25,7 +24,6 @@ import pytest
 
 if TYPE_CHECKING:
     from swink_testing.chaos import ChaosServer
-    from swink_testing.small_json import SmallJSON
 
 ASYNC_TEST_SECONDS = 120
 """A coroutine test that takes longer is stuck; failing says where, hanging does not."""
@@ -34,8 +32,6 @@ PROFILES: dict[str, dict[str, Any]] = {
     "swink": {"deadline": None, "derandomize": True},
     "swink-fuzz": {"deadline": None, "max_examples": 5_000, "print_blob": True},
 }
-
-pytest.register_assert_rewrite("swink_testing.fault_matrix")
 
 OF_OTHERS = ("anyio", "asyncio", "trio", "twisted")
 """Marks of tests that another plugin runs."""
@@ -58,16 +54,6 @@ def chaos() -> Iterator[ChaosServer]:
 
     with ChaosServer() as server:
         yield server
-
-
-@pytest.fixture
-def small_json() -> Iterator[SmallJSON]:
-    """Answer small JSON requests that go through aiohttp; see `swink_testing.small_json`."""
-    from swink_testing.small_json import SmallJSON
-
-    service = SmallJSON()
-    with service:
-        yield service
 
 
 @pytest.fixture

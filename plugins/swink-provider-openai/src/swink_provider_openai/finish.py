@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from swink_core import Failure, StopReason
+from swink_core.providers import EventWriter
 from swink_provider_openai.wire import AnyChoice, Delta
 
-__all__ = ["BROKEN_OFF", "ERROR_FINISH", "FINISH", "error_finish", "reason_of"]
+__all__ = ["BROKEN_OFF", "ERROR_FINISH", "FINISH", "REFUSAL"]
+__all__ += ["announce_refusal", "error_finish", "reason_of"]
 
 FINISH: dict[str, StopReason] = {
     "stop": StopReason.STOP,
@@ -30,6 +32,14 @@ BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "abort"})
 
 ERROR_FINISH = "error_finish"
 """The finish reason of a chunk whose text is an error message (Qwen)."""
+
+REFUSAL = "refusal"
+"""The metadata of a text in which the model refuses, and the code of the notice before it."""
+
+
+def announce_refusal(out: EventWriter) -> None:
+    """Report that the text that follows is a refusal, before its first word."""
+    out.notice(REFUSAL, "the model refuses to answer")
 
 
 def reason_of(choice: AnyChoice) -> str:

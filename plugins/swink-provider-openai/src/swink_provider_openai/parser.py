@@ -25,7 +25,15 @@ from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.beside import IMAGE, Beside
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.errors import read_error
-from swink_provider_openai.finish import BROKEN_OFF, ERROR_FINISH, FINISH, error_finish, reason_of
+from swink_provider_openai.finish import (
+    BROKEN_OFF,
+    ERROR_FINISH,
+    FINISH,
+    REFUSAL,
+    announce_refusal,
+    error_finish,
+    reason_of,
+)
 from swink_provider_openai.free_text import FreeTexts
 from swink_provider_openai.pieces import said_alone
 from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags
@@ -213,8 +221,12 @@ class ChatParser:
             for part in content:
                 self._part(part, out)
         if delta.refusal:
-            self._refused = True
-            out.response(metadata={"refusal": True})
+            if not self._refused:
+                self._refused = True
+                self._settle(out)
+                out.end(None)
+                announce_refusal(out)
+                out.text("", metadata={REFUSAL: True})
             self._text(delta.refusal, out)
         if delta.audio is not None:
             self._beside.hear(delta.audio, out)

@@ -1,11 +1,29 @@
-"""A pytest plugin that reports how many tests found no recorded cases."""
+"""The fixture `small_json`, and the number of tests that found no recorded cases."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from swink_test_helpers.small_json import SmallJSON
+
+pytest.register_assert_rewrite("swink_test_helpers.fault_matrix")
 
 NO_CASES = "got empty parameter set"
 """How pytest says that a parametrised test has nothing to run with."""
+
+
+@pytest.fixture
+def small_json() -> Iterator[SmallJSON]:
+    """Answer small JSON requests that go through aiohttp; see `swink_test_helpers.small_json`."""
+    from swink_test_helpers.small_json import SmallJSON
+
+    service = SmallJSON()
+    with service:
+        yield service
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

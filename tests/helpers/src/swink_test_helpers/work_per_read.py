@@ -33,8 +33,8 @@ from swink_gateway.protocols.table import PROTOCOLS
 from swink_observer_log.observer import LogObserver
 from swink_observers.feed import Feed
 from swink_recorder.recorder import Recorder
+from swink_test_helpers.growing_work import LINEAR
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.freeze import LINEAR
 
 __all__ = ["FLAT", "PARTS", "growth", "growth_of_end"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from swink_core import (
@@ -23,11 +23,21 @@ from swink_gateway.protocols import Facts, Known
 from swink_gateway.protocols.failures import EMPTY
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["EventEncoder", "arguments_text", "cost_data", "cut_short", "empty_completed", "id_of"]
-__all__ += ["model_of", "started_anew"]
+__all__ = ["REFUSAL", "EventEncoder", "arguments_text", "cost_data", "cut_short", "empty_completed"]
+__all__ += ["id_of", "is_refusal", "model_of", "started_anew"]
 
 DECIMALS = 12
 """Decimal places of a dollar amount; further digits are rounding noise of sums."""
+
+REFUSAL = "refusal"
+"""The code of the notice before a text in which the model refuses."""
+
+
+def is_refusal(metadata: Mapping[str, Any] | None) -> bool:
+    """Return True if an API of OpenAI marks a text as a refusal."""
+    said = metadata or {}
+    item = said.get("item")
+    return said.get("refusal") is True or (isinstance(item, dict) and item.get("refused") is True)
 
 
 def cost_data(cost: Cost | None) -> dict[str, float]:

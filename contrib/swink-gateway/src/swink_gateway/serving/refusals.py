@@ -67,9 +67,14 @@ def refused_key(path: str, why: str) -> web.Response:
 
 
 def is_unserved(request: web.Request, error: web.HTTPException) -> bool:
-    """Return True if the path does not exist; Gemini's paths have a method after a colon."""
+    """Return True if the path does not exist.
+
+    Gemini's paths have a method after a colon, and `/v1/responses/compact` looks like the id of a
+    response, which only takes other methods than POST.
+    """
     method = _OF_GEMINI.match(request.path) is not None and ":" in request.path
-    return error.status == NOT_FOUND or (error.status == 405 and method)
+    is_call = method or request.method == "POST"
+    return error.status == NOT_FOUND or (error.status == 405 and is_call)
 
 
 def unserved(request: web.Request) -> web.Response:

@@ -60,14 +60,6 @@ after it less often than after an error event in the stream. `make clients` test
 them.
 """
 
-ENDED_EARLY = "the response ended before its end"
-"""The core's message for a body that breaks off.
-
-If the body is complete and only lacks the end of the answer, the code is the same but the message
-is another: SDKs would take such an answer for a whole one.
-"""
-
-
 NOTHING_YET = (TextStart(0), TextDelta(0, ""))
 """An answer that began without text. Some SDKs retry a request whose answer did not begin."""
 
@@ -221,13 +213,13 @@ def _is_refusal(event: Any, stream: EventStream) -> bool:
 def _is_broken_off(event: Any, stream: EventStream) -> bool:
     """Return True if the connection to the provider broke during the answer.
 
-    SDKs have a separate exception for this.
+    SDKs have a separate exception for this. A body that is complete and lacks only the end of the
+    answer has the code `cut`: SDKs would take it for a whole answer.
     """
     head = stream.call.attempt.response
     if type(event) is not Error or event.error_kind is not StreamErrorKind.NETWORK:
         return False
-    is_broken = event.code == "connection" or event.error_message == ENDED_EARLY
-    return is_broken and head is not None and head.status < 400
+    return event.code == "connection" and head is not None and head.status < 400
 
 
 def hold_little(transport: asyncio.Transport | None) -> None:

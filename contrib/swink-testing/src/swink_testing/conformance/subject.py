@@ -37,6 +37,9 @@ from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
 from swink_core.providers import Catalog, Clock, HTTPClient, HTTPProvider
 from swink_judge.matrix.asker import Asker, Outcome
+from swink_judge.matrix.cases import Case
+from swink_judge.matrix.expected_values import Said
+from swink_judge.matrix.models import AskedModel
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of, events_of
 from swink_testing.clock import DatedClock
@@ -166,6 +169,16 @@ class Subject:
         """Whether it makes HTTP requests; one whose bytes come from elsewhere makes none."""
         return isinstance(self.provider, HTTPProvider) and self.provider.speaks_http
 
+    def require_http(self) -> None:
+        """Raise DoesNotApply for a provider that makes no HTTP requests."""
+        if not self.speaks_http:
+            raise DoesNotApply("it does not speak HTTP")
+
+    def require_parser(self) -> None:
+        """Raise DoesNotApply for a provider without a parser."""
+        if not self.parses:
+            raise DoesNotApply("it has no parser: no bytes can be put through it")
+
     @property
     def reads_elsewhere(self) -> bool:
         """Whether its bytes come from something else than HTTP, such as a child process."""
@@ -211,6 +224,26 @@ class Subject:
                     raise PluginError(f"{file}: {error}", resolution="Correct the file.") from error
         return None
 
+    def rows(self, name: str, row: type[T]) -> list[tuple[str, T]]:
+        """Return the rows of a file that are about this provider, each with its place.
+
+        A row's `provider` is `None` if it is about all providers of the package. The list is empty
+        where there is no such file. Raises PluginError for one that cannot be read.
+        """
+        listed = self.shipped(name, msgspec.json.Decoder(row).decode_lines) or []
+        return [
+            (f"{name}, line {number}", each)
+            for number, each in enumerate(listed, 1)
+            if getattr(each, "provider", None) in (None, self.name)
+        ]
+
+    def listed_model(self, id: str | None) -> Model:
+        """Return a row's model: without an id the first of the catalogue, or else the one that is
+        checked."""
+        known = self.catalog.models(self.name)
+        first = known[0].id if known else self.model.id
+        return self.catalog.resolve(Model(self.name, id or first))
+
     # -- recordings --------------------------------------------------------------------------
 
     @cached_property
@@ -240,8 +273,7 @@ class Subject:
 
     def answers(self) -> list[Recording]:
         """Return the recordings of complete answers. Raises DoesNotApply without any."""
-        if not self.parses:
-            raise DoesNotApply("it has no parser: no bytes can be put through it")
+        self.require_parser()
         found = [
             recording
             for recording in self.recordings
@@ -297,6 +329,24 @@ class Subject:
 
         return Asker(self.host, outcomes, through=through, **self.options, **more)
 
+    async def outcome(
+        self,
+        asker: Asker,
+        name: str,
+        context: Context,
+        options: dict[str, Any] | None = None,
+        id: str | None = None,
+    ) -> Outcome:
+        """Make a call with a context, which `name` names in faults, and return its outcome.
+
+        `None` for `options` is a call without any; `None` for `id` is the subject's own model.
+        """
+        asker.hold(self.name, Said(name, context))
+        id = id or self.model.id
+        return await asker.outcome(
+            Case(self.name, AskedModel(id, "listed", id), name, options or {})
+        )
+
     async def played_events(
         self, recording: Recording, answer: MemoryResponse | None = None, **more: Any
     ) -> list[Event]:
@@ -306,9 +356,7 @@ class Subject:
         """
         answer = answer or MemoryResponse.of_recording(recording)
         http = self.http(answer, recording=recording, **more)
-        model = self.model_of(recording)
-        async with self.client(http).stream(model, "Hello", **self.call_options()) as stream:
-            return [event async for event in stream]
+        return await self.events_of_call(http, self.model_of(recording))
 
     def client(
         self,
@@ -334,6 +382,17 @@ class Subject:
         """Return options for a client's call: the canary key, an address, limits."""
         given = {"api_key": CANARY_KEY, "base_url": NOWHERE, "timeouts": PATIENCE}
         return {**given, **self.options, **more}
+
+    async def events_of_call(
+        self, http: HTTPClient, model: Model | None = None, **more: Any
+    ) -> list[Event]:
+        """Return the events of a call. `more` are its options.
+
+        `None` for `model` is the model that other calls are made to.
+        """
+        options = self.call_options(**more)
+        async with self.client(http).stream(model or self.model, "Hello", **options) as stream:
+            return [event async for event in stream]
 
     async def recorded_events(self, recording: Recording) -> AsyncIterator[Event]:
         """Yield what the provider's `stream` hook itself yields where it reads a recording.

@@ -27,6 +27,7 @@ import msgspec
 from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, MalformedFrame, text_field
 from swink_provider_openai.errors import read_error
+from swink_provider_openai.finish import announce_refusal
 from swink_provider_openai.responses import calls
 from swink_provider_openai.responses.facts import cut_short, kept_long, note_facts
 from swink_provider_openai.responses.hosted import Asked
@@ -118,12 +119,20 @@ class ResponsesParser:
         self._say_rest(self._item(event), event.content_index or 0, event.text, out)
 
     def _refusal_delta(self, event: Event, out: EventWriter) -> None:
-        self._refused = True
+        self._refuse(self._item(event), event.content_index or 0, out)
         self._text_delta(event, out)
 
     def _refusal_done(self, event: Event, out: EventWriter) -> None:
+        item, number = self._item(event), event.content_index or 0
+        self._refuse(item, number, out)
+        self._say_rest(item, number, event.refusal, out)
+
+    def _refuse(self, item: Item, number: Any, out: EventWriter) -> None:
         self._refused = True
-        self._say_rest(self._item(event), event.content_index or 0, event.refusal, out)
+        if not item.part(number):
+            announce_refusal(out)
+            self._current = key = (item.number, number)
+            out.text("", key, {"item": {"refused": True}})
 
     def _part_done(self, event: Event, out: EventWriter) -> None:
         item = self._item(event)
@@ -143,7 +152,8 @@ class ResponsesParser:
     def _say_part(self, item: Item, number: Any, part: dict[str, Any], out: EventWriter) -> None:
         """Write a complete message part: the new text and the metadata."""
         refused = part.get("type") == "refusal"
-        self._refused |= refused
+        if refused:
+            self._refuse(item, number, out)
         self._say_rest(item, number, part.get("refusal" if refused else "text"), out)
         key = (item.number, number)
         if self._current != key or not item.part(number):

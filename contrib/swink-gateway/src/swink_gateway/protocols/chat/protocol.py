@@ -18,7 +18,9 @@ from swink_core import (
     Error,
     Extension,
     ExtensionBlock,
+    Notice,
     Retry,
+    Start,
     StopReason,
     TextBlock,
     TextDelta,
@@ -36,10 +38,12 @@ from swink_gateway.protocols import Asked, Facts, Reply
 from swink_gateway.protocols import Known as KnownAnswer
 from swink_gateway.protocols.chat.requests import AUDIO, FREE_TEXT, WIRE_FORMAT, read_chat
 from swink_gateway.protocols.encoding import (
+    REFUSAL,
     EventEncoder,
     arguments_text,
     cost_data,
     id_of,
+    is_refusal,
     model_of,
     started_anew,
 )
@@ -61,6 +65,9 @@ FINISH = {
 
 PREFIX = "chatcmpl-"
 """The prefix of generated ids."""
+
+_CONTENT, _REFUSAL = b'{"content":%b}', b'{"refusal":%b}'
+"""The deltas of a text."""
 
 _SAYING = frozenset({TextDelta, TextEnd, ThinkingDelta, ToolCallStart, Extension, Done})
 """Events that produce output in this protocol."""
@@ -116,6 +123,8 @@ class ChatEncoder(EventEncoder):
         self._length = 0
         self._images = 0
         self._is_own = False
+        self._refuses = False
+        self._form = _CONTENT
 
     def alive(self, known: KnownAnswer) -> bytes:
         """Return an SSE comment."""
@@ -125,7 +134,7 @@ class ChatEncoder(EventEncoder):
         match event:
             case TextDelta(content_index=index, delta=text):
                 self._said[index].append(text)
-                self._delta(b'{"content":%b}' % encode(text), out)
+                self._delta(self._form % encode(text), out)
             case ThinkingDelta(delta=text):
                 self._delta(b'{"reasoning_content":%b}' % encode(text), out)
             case ToolCallDelta(content_index=index, delta=text) if index in self._texts:
@@ -150,6 +159,12 @@ class ChatEncoder(EventEncoder):
                     self._delta(encode({"tool_calls": [call]}), out)
             case TextStart(content_index=index):
                 self._said[index] = []
+                self._form = _REFUSAL if self._refuses else _CONTENT
+                self._refuses = False
+            case Notice(code=code):
+                self._refuses = self._refuses or code == REFUSAL
+            case Start():
+                self._refuses = False
             case TextEnd(content_index=index, metadata=said):
                 text = "".join(self._said.pop(index))
                 if said:
@@ -200,7 +215,8 @@ class ChatEncoder(EventEncoder):
     def _finish(self, done: Done, out: list[bytes]) -> None:
         self.ended = True
         head = {**self._head, **_facts(done.metadata)}
-        choice = {"index": 0, "delta": {}, "finish_reason": FINISH[done.stop_reason]}
+        reason = _finish(done.stop_reason, self._form is _REFUSAL)
+        choice = {"index": 0, "delta": {}, "finish_reason": reason}
         out.append(data_frame({**head, "choices": [choice]}))
         if self._usage and (counts := usage_data(done.usage, done.cost)):
             out.append(data_frame({**head, "choices": [], "usage": counts}))
@@ -238,7 +254,10 @@ class ChatEncoder(EventEncoder):
 
     def whole(self, message: AssistantMessage) -> bytes:
         """Encode a chat completion."""
-        said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+        texts = [block for block in message.content if isinstance(block, TextBlock)]
+        refusals = [text for text in texts if is_refusal(text.metadata)]
+        words = "".join(text.text for text in texts if not is_refusal(text.metadata))
+        said: dict[str, Any] = {"role": "assistant", "content": words or None}
         if message.thinking:
             said["reasoning_content"] = message.thinking
         if message.tool_calls:
@@ -253,14 +272,11 @@ class ChatEncoder(EventEncoder):
                 images += media.pop(IMAGES, ())
                 said |= media
         said |= {IMAGES: images} if images else {}
-        reason = FINISH[message.stop_reason or StopReason.STOP]
-        said["refusal"] = None
-        if _is_refusal(message):
-            said |= {"content": None, "refusal": message.text}
-            reason = "stop"
+        said["refusal"] = "".join(text.text for text in refusals) or None
+        reason = _finish(message.stop_reason or StopReason.STOP, bool(refusals))
         choice: dict[str, Any] = {"index": 0, "message": said, "finish_reason": reason}
         is_own, length = self._speaks(message.provider), 0
-        for text in [block for block in message.content if isinstance(block, TextBlock)]:
+        for text in texts:
             notes = text.metadata or {}
             if sources := _sources(notes, text.text, length, is_own):
                 said.setdefault("annotations", []).extend(sources)
@@ -280,13 +296,11 @@ class ChatEncoder(EventEncoder):
         return encode(body)
 
 
-def _is_refusal(message: AssistantMessage) -> bool:
-    """Return True if an OpenAI API marked the whole answer as a refusal."""
-    if (message.metadata or {}).get("refusal"):
-        return True
-    texts = [block for block in message.content if isinstance(block, TextBlock)]
-    items = [(text.metadata or {}).get("item") for text in texts]
-    return bool(items) and all(isinstance(i, dict) and i.get("refused") for i in items)
+def _finish(reason: StopReason, has_refusal: bool) -> str:
+    """Return the finish reason; a refusal that has its own field is a normal end."""
+    if has_refusal and reason is StopReason.CONTENT_FILTER:
+        return "stop"
+    return FINISH[reason]
 
 
 def _sources(said: Mapping[str, Any], text: str, length: int, is_own: bool) -> list[Any]:
@@ -327,11 +341,11 @@ def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
         "prompt_tokens_details": _told(
             cached_tokens=usage.cache_read,
             cache_write_tokens=usage.cache_write,
-            audio_tokens=more("input_audio"),
+            audio_tokens=more("input_audio", more("prompt_tokens_details.audio_tokens")),
         ),
         "completion_tokens_details": _told(
             reasoning_tokens=usage.reasoning,
-            audio_tokens=more("output_audio"),
+            audio_tokens=more("output_audio", more("completion_tokens_details.audio_tokens")),
             **{name: more(f"completion_tokens_details.{name}") for name in PREDICTED},
         ),
         **cost_data(cost),

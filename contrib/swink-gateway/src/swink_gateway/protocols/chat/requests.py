@@ -34,7 +34,7 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.options import EFFORTS, SOUNDS, response_format
+from swink_gateway.protocols.options import EFFORTS, SOUNDS, check_one_answer, response_format
 from swink_gateway.protocols.tool_names import Known, free_text_schema
 
 __all__ = ["AUDIO", "FREE_TEXT", "WIRE_FORMAT", "called", "read_chat"]
@@ -89,8 +89,7 @@ def _options(said: Fields, own: dict[str, Any]) -> dict[str, Any]:
         own["reasoning_effort"] = effort
     if (wanted := said.object("response_format")) is not None:
         options["response_format"] = _response_format(wanted)
-    if said.whole_number("n") not in (None, 1):
-        said.drop("n")
+    check_one_answer(said, "n")
     return {name: value for name, value in options.items() if value is not None}
 
 

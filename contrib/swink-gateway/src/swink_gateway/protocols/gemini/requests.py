@@ -18,6 +18,7 @@ from swink_gateway.protocols import Asked
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.gemini.contents import Contents, said_in
 from swink_gateway.protocols.gemini.schemas import camel, json_schema
+from swink_gateway.protocols.options import check_one_answer
 
 __all__ = ["WIRE_FORMAT", "read_gemini"]
 
@@ -143,8 +144,7 @@ def _options(config: Fields, asked: Asked) -> None:
     options |= {ours: config.whole_number(name) for name, ours in _COUNTED.items()}
     stops = config.take("stopSequences", list)
     options["stop"] = tuple(map(str, stops)) if stops else None
-    if config.data("candidateCount") not in (None, 1):
-        config.drop("candidateCount")
+    check_one_answer(config, "candidateCount")
     options["response_format"] = _response_format(config, asked)
     if (thinking := config.object("thinkingConfig")) is not None:
         options["thinking"] = _thinking(thinking, asked)

@@ -64,9 +64,15 @@ def opaque_of(
     )  # fmt: skip
 
 
-def sealed_beside(provider: str, key: Key, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a block that contains a provider's opaque data for a call or a text."""
-    return {"type": "redacted_thinking", "data": seal_beside(provider, key, metadata)}
+def sealed_beside(
+    provider: str, key: Key, metadata: Mapping[str, Any], is_wordless: bool = False
+) -> dict[str, Any]:
+    """Return a block that contains a provider's opaque data for a call or a text.
+
+    `is_wordless`: the block replaces an empty text.
+    """
+    data = seal_beside(provider, key, metadata, is_wordless)
+    return {"type": "redacted_thinking", "data": data}
 
 
 def says_more(metadata: Mapping[str, Any] | None) -> bool:
@@ -99,7 +105,8 @@ def block_data(
             key = numbers.next(None)
             if is_own or sources or not block.metadata:
                 return [native]
-            return [native, sealed_beside(provider, key, block.metadata)]
+            beside = sealed_beside(provider, key, block.metadata, not block.text)
+            return [native, beside] if block.text else [beside]
         case ThinkingBlock():
             shown, kept = (block.thinking, "") if thoughts else ("", block.thinking)
             opaque = opaque_of(block, provider, is_own, bool(shown), kept)

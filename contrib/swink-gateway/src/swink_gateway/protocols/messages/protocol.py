@@ -24,6 +24,7 @@ from swink_core import (
     ExtensionBlock,
     Retry,
     StopReason,
+    TextBlock,
     TextDelta,
     TextEnd,
     TextStart,
@@ -63,8 +64,11 @@ STOPS = {
 
 PING = named_frame({"type": "ping"})
 
-COUNTED_APART = ("cache_creation", "server_tool_use")
-"""Token counts that only Anthropic's own services report."""
+COUNTED_APART = ("cache_creation", "inference_geo", "server_tool_use")
+"""Figures that the API's own services report with their token counts."""
+
+TIERS = frozenset({"batch", "priority", "standard"})
+"""The service tiers of this API; other providers name theirs otherwise."""
 
 PREFIX = "msg_"
 
@@ -110,6 +114,7 @@ class MessagesEncoder(EventEncoder):
         self._numbers = Numbers()
         self._calls: dict[int, Key] = {}
         self._texts: dict[int, Key] = {}
+        self._waiting: dict[int, None] = {}
         self._sealed: list[dict[str, Any]] = []
         self._container: Any = None
 
@@ -120,6 +125,8 @@ class MessagesEncoder(EventEncoder):
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
             case TextDelta(content_index=index, delta=text):
+                if index in self._waiting:
+                    self._begin_texts(out)
                 out.append(_delta(self._places[index], b'"text_delta","text":%b' % encode(text)))
             case ThinkingDelta(content_index=index, delta=text) if not self._thoughts:
                 self._hidden[index].append(text)
@@ -133,15 +140,9 @@ class MessagesEncoder(EventEncoder):
                 out.append(_delta(self._places[index], said))
             case TextStart(content_index=index):
                 self._texts[index] = self._numbers.next(None)
-                self._open(index, {"type": "text", "text": ""}, out)
-            case TextEnd(content_index=index, metadata=metadata):
-                sources = citations(metadata, self._provider, self._is_own)
-                for source in sources:
-                    said = b'"citations_delta","citation":%b' % encode(source)
-                    out.append(_delta(self._places[index], said))
-                self._close(index, out)
-                if metadata and not self._is_own and not sources:
-                    self._sealed.append(sealed_beside(self._provider, self._texts[index], metadata))
+                self._waiting[index] = None
+            case TextEnd():
+                self._end_text(event, out)
             case ThinkingEnd():
                 self._end_thinking(event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
@@ -195,6 +196,7 @@ class MessagesEncoder(EventEncoder):
     # -- blocks ------------------------------------------------------------------------------------
 
     def _open(self, index: int, block: dict[str, Any], out: list[bytes]) -> None:
+        self._begin_texts(out)
         sealed, self._sealed = self._sealed, []
         for one in sealed:
             self._whole(one, out)
@@ -210,6 +212,29 @@ class MessagesEncoder(EventEncoder):
     def _whole(self, block: dict[str, Any], out: list[bytes]) -> None:
         self._open(-1, block, out)
         self._close(-1, out)
+
+    def _end_text(self, event: TextEnd, out: list[bytes]) -> None:
+        index, metadata = event.content_index, event.metadata
+        sources = citations(metadata, self._provider, self._is_own)
+        is_sealed = bool(metadata) and not self._is_own and not sources
+        is_wordless = is_sealed and index in self._waiting
+        if is_wordless:
+            del self._waiting[index]
+        else:
+            self._begin_texts(out)
+            for source in sources:
+                said = b'"citations_delta","citation":%b' % encode(source)
+                out.append(_delta(self._places[index], said))
+            self._close(index, out)
+        if is_sealed and metadata:
+            key = self._texts[index]
+            self._sealed.append(sealed_beside(self._provider, key, metadata, is_wordless))
+
+    def _begin_texts(self, out: list[bytes]) -> None:
+        """Begin the texts without words: one may only keep opaque data, and its block is sealed."""
+        waiting, self._waiting = self._waiting, {}
+        for index in waiting:
+            self._open(index, {"type": "text", "text": ""}, out)
 
     def _end_thinking(self, event: ThinkingEnd, out: list[bytes]) -> None:
         index = event.content_index
@@ -246,11 +271,13 @@ class MessagesEncoder(EventEncoder):
         provider = message.provider or ""
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
         numbers = Numbers()
-        said = message.content
-        blocks = [block_data(one, provider, is_own, numbers, self._thoughts) for one in said]
-        blocks = [block for block in blocks if block]
-        if blocks and blocks[-1][0]["type"] == "text":
-            del blocks[-1][1:]
+        blocks, last = [], None
+        for one in message.content:
+            if block := block_data(one, provider, is_own, numbers, self._thoughts):
+                blocks.append(block)
+                last = one
+        if isinstance(last, TextBlock):
+            blocks[-1] = [native for native in blocks[-1] if native["type"] == "text"]
         body = {
             "id": message.response_id or PREFIX + self._facts.id,
             "type": "message",
@@ -314,4 +341,6 @@ def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
     if usage.reasoning is not None:
         data["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
     data |= {name: usage.extra[name] for name in COUNTED_APART if name in usage.extra}
+    if (tier := usage.extra.get("service_tier")) in TIERS:
+        data["service_tier"] = tier
     return data | cost_data(cost)

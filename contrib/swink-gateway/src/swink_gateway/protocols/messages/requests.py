@@ -312,6 +312,8 @@ def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[S
     answer.provider = sealed.provider
     held = sealed.data
     if "of" in held:
+        if held.get("wordless"):
+            answer.content.append(TextBlock(""))
         beside.append(sealed)
         return
     block: Block | None

@@ -20,13 +20,13 @@ from swink_core import (
     Usage,
     dump,
 )
-from swink_gateway.protocols.encoding import arguments_text, cost_data
+from swink_gateway.protocols.encoding import arguments_text, cost_data, is_refusal
 from swink_gateway.protocols.generated import image_of, run_of
 from swink_gateway.protocols.sealing import Key, Numbers, seal, seal_beside
 from swink_gateway.protocols.sources import flat_annotation, sources_of
 from swink_gateway.protocols.tool_names import Known
 
-__all__ = ["Items", "ending", "is_made", "text_part", "usage_data"]
+__all__ = ["Items", "is_made", "refusal_part", "text_part", "usage_data"]
 
 INCOMPLETE = {
     StopReason.LENGTH: "max_output_tokens",
@@ -62,6 +62,7 @@ class Items:
         self._tools = tools
         self._made = 0
         self._numbers = Numbers()
+        self._has_refusal = False
 
     def message(self, notes: Notes = None) -> dict[str, Any]:
         """Return a message in progress."""
@@ -86,13 +87,14 @@ class Items:
         """Return a message with its text and the provider's ids."""
         metadata = block.metadata or {}
         own = _item(metadata) if self.is_own else {}
-        refused = own.pop("refused", False)
+        own.pop("refused", None)
         sources: Any = metadata.get("annotations")
         if not self.is_own:
             sources = [flat_annotation(one) for one in sources_of(metadata, block.text)]
         part = text_part(block.text, sources, metadata.get("logprobs"))
-        if refused:
-            part = {"type": "refusal", "refusal": block.text}
+        if is_refusal(metadata):
+            self._has_refusal = True
+            part = refusal_part(block.text)
         return {**item, **own, "id": item["id"], "status": "completed", "content": [part]}
 
     def thought(self, item: dict[str, Any], block: ThinkingBlock) -> dict[str, Any]:
@@ -185,6 +187,18 @@ class Items:
                 return self.extension(block)
         return []
 
+    def ending(self, reason: StopReason, metadata: Notes) -> dict[str, Any]:
+        """Return the end of an answer; metadata of the answer has fields of the same names here.
+
+        An answer is complete if its text is a refusal, which has its own type of part.
+        """
+        said = {name: metadata[name] for name in FACTS if metadata and name in metadata}
+        is_refused = self._has_refusal and reason is StopReason.CONTENT_FILTER
+        if reason in INCOMPLETE and not is_refused:
+            why = {"reason": INCOMPLETE[reason]}
+            return {**said, "status": "incomplete", "incomplete_details": why}
+        return {**said, "status": "completed"}
+
     def _id(self, kind: str, notes: Notes = None) -> str:
         if self.is_own and isinstance(given := _item(notes).get("id"), str):
             return given
@@ -206,6 +220,11 @@ def text_part(text: str, sources: Any = None, chances: Any = None) -> dict[str, 
     return part
 
 
+def refusal_part(text: str) -> dict[str, Any]:
+    """Return a part of a message in which the model refuses."""
+    return {"type": "refusal", "refusal": text}
+
+
 def _status(call: ToolCallBlock) -> str:
     return "completed" if call.state == "complete" else "incomplete"
 
@@ -213,15 +232,6 @@ def _status(call: ToolCallBlock) -> str:
 def _item(metadata: Notes) -> dict[str, Any]:
     item = (metadata or {}).get("item")
     return dict(item) if isinstance(item, dict) else {}
-
-
-def ending(reason: StopReason, metadata: Notes) -> dict[str, Any]:
-    """Return the end of an answer, including metadata for which this protocol has a field."""
-    said = {name: metadata[name] for name in FACTS if metadata and name in metadata}
-    if reason in INCOMPLETE:
-        why = {"reason": INCOMPLETE[reason]}
-        return {**said, "status": "incomplete", "incomplete_details": why}
-    return {**said, "status": "completed"}
 
 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any] | None:

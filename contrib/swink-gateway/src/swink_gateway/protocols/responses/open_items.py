@@ -12,6 +12,7 @@ __all__ = ["DELTAS", "PARTS", "Open", "head_of_deltas"]
 
 DELTAS: dict[str, tuple[str, dict[str, int]]] = {
     "text": ("output_text", {"content_index": 0}),
+    "refusal": ("refusal", {"content_index": 0}),
     "reasoning": ("reasoning_text", {"content_index": 0}),
     "summary": ("reasoning_summary_text", {"summary_index": 0}),
     "arguments": ("function_call_arguments", {}),

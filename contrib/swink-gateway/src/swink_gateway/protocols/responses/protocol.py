@@ -16,7 +16,9 @@ from swink_core import (
     Error,
     Extension,
     ExtensionBlock,
+    Notice,
     Retry,
+    Start,
     StopReason,
     TextBlock,
     TextDelta,
@@ -34,10 +36,21 @@ from swink_core import (
 )
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.encoding import EventEncoder, id_of, model_of, started_anew
+from swink_gateway.protocols.encoding import (
+    REFUSAL,
+    EventEncoder,
+    id_of,
+    model_of,
+    started_anew,
+)
 from swink_gateway.protocols.frames import SSE, encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data, error_reply, final_in_responses
-from swink_gateway.protocols.responses.items import Items, ending, text_part, usage_data
+from swink_gateway.protocols.responses.items import (
+    Items,
+    refusal_part,
+    text_part,
+    usage_data,
+)
 from swink_gateway.protocols.responses.open_items import DELTAS, PARTS, Open, head_of_deltas
 from swink_gateway.protocols.responses.requests import WIRE_FORMAT, read_responses
 from swink_gateway.protocols.sealing import Key
@@ -72,7 +85,10 @@ class ResponsesProtocol:
 
 
 class ResponsesEncoder(EventEncoder):
-    """Writes numbered events; `_output` maps indexes to complete items or `None`."""
+    """Writes numbered events; `_output` maps indexes to complete items or `None`.
+
+    `_texts` has the kinds of texts that have begun and have no words yet.
+    """
 
     content_type = SSE
 
@@ -83,32 +99,41 @@ class ResponsesEncoder(EventEncoder):
         self._number = 0
         self._response: dict[str, Any] = {}
         self._open: dict[int, Open] = {}
+        self._texts: dict[int, str] = {}
         self._output: list[dict[str, Any] | None] = []
         self._keys: dict[int, Key] = {}
         self._items = Items("", "", False, {})
+        self._refuses = False
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
-            case TextDelta() | ThinkingDelta() | ToolCallDelta():
+            case TextDelta(content_index=index, delta=text):
+                if index in self._texts:
+                    self._begin_texts(batch, out)
+                self._delta(self._open[index], text, out)
+            case ThinkingDelta() | ToolCallDelta():
                 self._delta(self._open[event.content_index], event.delta, out)
-            case TextStart(content_index=index) if self._is_wordless(index, batch):
-                self._keys[index] = self._items.key(None)
-            case TextEnd(content_index=index) if index not in self._open:
-                self._seal(event, out, is_wordless=True)
             case TextStart(content_index=index):
+                self._begin_texts(batch, out)
                 self._keys[index] = self._items.key(None)
-                self._add(index, self._items.message(_notes(index, batch)), "text", out)
-                part = text_part("")
-                self._say("content_part.added", out, self._open[index], content_index=0, part=part)
-            case TextEnd(content_index=index):
+                self._texts[index] = "refusal" if self._refuses else "text"
+                self._refuses = False
+            case TextEnd(content_index=index, metadata=metadata):
+                if index in self._texts and metadata and not self._items.is_own:
+                    del self._texts[index]
+                    self._seal(event, out, is_wordless=True)
+                    return
+                self._begin_texts(batch, out)
                 self._end_text(self._open.pop(index), event, out)
                 self._seal(event, out)
             case ThinkingStart(content_index=index):
+                self._begin_texts(batch, out)
                 kind = "summary" if self._items.is_own else "reasoning"
                 self._add(index, self._items.reasoning(_notes(index, batch)), kind, out)
             case ThinkingEnd(content_index=index):
                 self._end_thinking(self._open.pop(index), event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
+                self._begin_texts(batch, out)
                 self._keys[index] = self._items.key(id)
                 for end in batch:
                     if isinstance(end, ToolCallEnd) and end.content_index == index:
@@ -119,9 +144,14 @@ class ResponsesEncoder(EventEncoder):
                 self._end_call(self._open.pop(index), event, out)
                 self._seal(event, out)
             case Extension():
+                self._begin_texts(batch, out)
                 block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
                 for item in self._items.extension(block):
                     self._whole(item, out)
+            case Notice(code=code):
+                self._refuses = self._refuses or code == REFUSAL
+            case Start():
+                self._refuses = False
             case Retry() if self._begun:
                 self._fail(started_anew(event), out)
             case Done():
@@ -193,7 +223,7 @@ class ResponsesEncoder(EventEncoder):
 
     def _finish(self, done: Done, out: list[bytes]) -> None:
         self.ended = True
-        response = ending(done.stop_reason, done.metadata)
+        response = self._items.ending(done.stop_reason, done.metadata)
         usage = usage_data(done.usage, done.cost)
         self._say(response["status"], out, response={**self._ended(), **response, "usage": usage})
 
@@ -223,14 +253,13 @@ class ResponsesEncoder(EventEncoder):
         self._add(-1, item, "summary", out)
         self._done(self._open.pop(-1), item, out)
 
-    def _is_wordless(self, index: int, batch: Sequence[Any]) -> bool:
-        """Return True if a text ends in the batch in which it begins, empty but with opaque data.
-
-        The data comes from another provider, which needs it in the next request.
-        """
-        of_text = [e for e in batch if getattr(e, "content_index", None) == index]
-        has_words = any(isinstance(e, TextDelta) for e in of_text)
-        return not self._items.is_own and not has_words and bool(_notes(index, of_text))
+    def _begin_texts(self, batch: Sequence[Any], out: list[bytes]) -> None:
+        """Begin the texts without words: one may only keep opaque data, which is sealed."""
+        waiting, self._texts = self._texts, {}
+        for index, kind in waiting.items():
+            self._add(index, self._items.message(_notes(index, batch)), kind, out)
+            part = refusal_part("") if kind == "refusal" else text_part("")
+            self._say("content_part.added", out, self._open[index], content_index=0, part=part)
 
     def _delta(self, opened: Open, text: str, out: list[bytes]) -> None:
         if not opened.text and opened.kind in PARTS:
@@ -248,7 +277,9 @@ class ResponsesEncoder(EventEncoder):
         block = TextBlock(opened.said, event.metadata)
         item = self._items.said(opened.item, block)
         part = item["content"][0]
-        self._say("output_text.done", out, opened, content_index=0, text=opened.said)
+        word, index = DELTAS[opened.kind]
+        name = "refusal" if opened.kind == "refusal" else "text"
+        self._say(f"{word}.done", out, opened, **index, **{name: opened.said})
         self._say("content_part.done", out, opened, content_index=0, part=part)
         self._done(opened, item, out)
 
@@ -301,8 +332,8 @@ class ResponsesEncoder(EventEncoder):
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
         items = Items(self._facts.id, provider, is_own, self._asked.tools)
         response = self._head(message.response_id or PREFIX + self._facts.id, message.model)
-        response |= ending(message.stop_reason or StopReason.STOP, message.metadata)
         response["output"] = [item for block in message.content for item in items.of(block)]
+        response |= items.ending(message.stop_reason or StopReason.STOP, message.metadata)
         response["usage"] = usage_data(message.usage, message.cost)
         return encode(response)
 

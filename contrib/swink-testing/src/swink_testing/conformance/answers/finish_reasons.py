@@ -1,24 +1,33 @@
-"""Unknown finish reasons, in the fields that contain them."""
+"""Finish reasons: unknown, missing, of other answers, and before the end of an answer."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, TypeAlias
 
-from swink_core import AssistantMessage, Block, Event, ExtensionBlock, Notice, StopReason, replace
-from swink_recorder.recording import Recording
-from swink_testing.chaos_answers import Answer
-from swink_testing.conformance.answers.edited_answers import Place, answers, data_of, edited, remove
+from attrs import define
+
+from swink_core import AssistantMessage, Block, Error, Event, ExtensionBlock, StopReason, replace
+from swink_testing.conformance.answers.recorded_answers import (
+    GONE,
+    Changes,
+    Path,
+    RecordedAnswer,
+    at,
+    details,
+    message_of,
+    names_of,
+    read_answers,
+    with_value,
+)
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import comparable, fold
 
-__all__ = ["check_stop_reasons"]
+__all__ = ["check_finish_reasons"]
 
 UNHEARD = "swink_unknown"
 
@@ -28,95 +37,177 @@ WORDS = ("stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "
 MOST_TRIES = 150
 """Answers that are read to find the reason's fields."""
 
-_Path: TypeAlias = tuple[str, ...]
+_NONE_YET = ("null", "")
+"""Names that APIs use while an answer continues."""
+
+_CUT = (StopReason.LENGTH, StopReason.CONTENT_FILTER)
+
+_Names: TypeAlias = tuple[str, ...]
 
 
-def check_stop_reasons(subject: Subject) -> None:
-    """An unknown or missing finish reason is an error or is reported by a Notice.
+@define
+class _Ended:
+    """A recorded answer, and the places that hold the finish reason."""
 
-    It may be missing if a recording has none. Its field has a name that ends with "reason", or is
-    the string whose change gives the same answer another reason. The rest of the message stays
-    unchanged. A reason that means truncated, refused or interrupted is never a normal end.
+    answer: RecordedAnswer
+    places: Sequence[tuple[int, Path]]
+
+    @property
+    def words(self) -> dict[_Names, str]:
+        """The reason, by the names of each field."""
+        return {names_of(path): at(self.answer.frames[n], path) for n, path in self.places}
+
+    def ending(self, words: Mapping[_Names, Any] | Any) -> Changes:
+        """Return the changes that give it another reason: a word, or one for each field."""
+        by_field = words if isinstance(words, Mapping) else dict.fromkeys(self.words, words)
+        return self.answer.replaced({(n, p): by_field[names_of(p)] for n, p in self.places})
+
+
+def check_finish_reasons(subject: Subject) -> None:
+    """Every finish reason has its meaning, or is an error or reported by a Notice.
+
+    An unknown or missing one is reported; it may be missing if a recording has none. One that means
+    truncated, refused or interrupted is never a normal end, whatever the answer holds. One that
+    each frame repeats does not end the answer early. Its field has a name that ends with "reason",
+    or is the string whose change gives the same answer another reason.
     """
 
     async def compare() -> None:
-        recorded = list(answers(subject))
-        find = partial(_at, await _fields(subject, recorded))
-        without = {r.wire_format for r, answer in recorded if edited(answer, find, remove) is None}
-        named = known = False
-        await _require_meant(subject, recorded, find)
-        for recording, answer in recorded:
-            whole = await subject.parse(recording)
-            before = _told(whole)
-            for what, change in (("unknown", _set(UNHEARD)), ("missing", remove)):
-                body = edited(answer, find, change)
-                if body is None or (what == "missing" and recording.wire_format in without):
-                    continue
-                named, known = True, known or not before
-                events = await subject.parse(recording, [body])
-                reason, told = fold(events).stop_reason, _told(events)
-                where = f"recording {recording.name}: where the reason to stop is {what}"
-                require(
-                    {*told} - {*before} or reason is StopReason.ERROR,
-                    f"{where}, it is said to be {reason}, and no Notice tells of it",
-                )
-                require(
-                    reason is StopReason.ERROR
-                    or what == "missing"
-                    or any(UNHEARD in n for n in told),
-                    f"{where}, the Notice does not name it: {', '.join(told)}",
-                )
-                lost = _lost(events, whole)
-                require(
-                    reason is StopReason.ERROR or lost is None, f"{where}, {lost} is another", body
-                )
-        if not named:
+        answers = await read_answers(subject)
+        fields = await _fields(answers)
+        ended = [_Ended(answer, list(_places(answer, fields))) for answer in answers]
+        without = {each.answer.recording.wire_format for each in ended if not each.places}
+        ended = [each for each in ended if each.places]
+        if not ended:
             raise DoesNotApply("no recording names a reason to stop")
+        by_size = sorted(ended, key=lambda each: -len(each.answer.recording.body))
+        for smallest in {each.answer.recording.wire_format: each for each in by_size}.values():
+            await _require_meant(subject, smallest)
+        for each in ended:
+            await _require_reported(each, "unknown", UNHEARD)
+            if each.answer.recording.wire_format not in without:
+                await _require_reported(each, "missing", GONE)
+            await _require_not_early(each)
+            for other in ended:
+                if _can_end(each, other, ended):
+                    await _require_as_other(each, other)
+        known = [each for each in ended if not details(each.answer.whole)]
         require(known, "each recorded finish reason is reported as unknown by a Notice")
 
     asyncio.run(compare())
 
 
+async def _require_meant(subject: Subject, ended: _Ended) -> None:
+    """No word for an incomplete answer is a clean end, neither the API's nor another's."""
+    answer = ended.answer
+    parser = subject.provider.parser(subject.model_of(answer.recording))
+    for word in dict.fromkeys([*NOT_WHOLE, *filter(_NOT_WHOLE.search, _vocabulary(parser))]):
+        changes = ended.ending(word)
+        events = await answer.events(changes)
+        reason = message_of(events).stop_reason
+        require(
+            reason not in (StopReason.STOP, StopReason.TOOL_USE)
+            or {*details(events)} - {*details(answer.whole)},
+            f"{answer.where}: where the reason to stop is {word!r}, it is said to be {reason}, and "
+            "no Notice tells of it",
+            answer.body(changes),
+        )
+
+
+async def _require_reported(ended: _Ended, what: str, word: Any) -> None:
+    """An unknown or missing reason is an error or a Notice, and nothing else is lost by it."""
+    answer = ended.answer
+    changes = ended.ending(word)
+    events = await answer.events(changes)
+    reason = message_of(events).stop_reason
+    if reason is StopReason.ERROR:
+        return
+    notices = details(events)
+    where = f"{answer.where}: where the reason to stop is {what}"
+    told = {*notices} - {*details(answer.whole)}
+    require(told, f"{where}, it is said to be {reason}, and no Notice tells of it")
+    require(
+        word is GONE or any(UNHEARD in notice for notice in notices),
+        f"{where}, the Notice does not name it: {', '.join(notices)}",
+    )
+    lost = _lost(events, answer.whole)
+    require(lost is None, f"{where}, {lost} is another", answer.body(changes))
+
+
+async def _require_not_early(ended: _Ended) -> None:
+    """With the reason in every frame that has its object, no text is lost without a report."""
+    answer = ended.answer
+    named = [(number, path) for number, path in ended.places if _is_named(names_of(path))]
+    if not named:
+        return
+    last, path = named[-1]
+    word = at(answer.frames[last], path)
+    changes = {
+        number: [with_value(data, path, word)]
+        for number, data in enumerate(answer.frames[:last])
+        if _has_object(data, path[:-1])
+    }
+    if not changes:
+        return
+    events = await answer.events(changes)
+    text, expected = ((m.thinking, m.text) for m in (message_of(events), answer.message))
+    told = len(details(events)) > len(details(answer.whole))
+    require(
+        text == expected or isinstance(events[-1], Error) or told,
+        f"{answer.where}: where each frame says the reason to stop, the text is another, and "
+        "nothing tells of it",
+        answer.body(changes),
+        expected,
+    )
+
+
+def _has_object(data: Any, path: Path) -> bool:
+    try:
+        return not isinstance(data, bytes) and isinstance(at(data, path), dict)
+    except (LookupError, TypeError):
+        return False
+
+
+async def _require_as_other(one: _Ended, other: _Ended) -> None:
+    changes = one.ending(other.words)
+    reason = message_of(await one.answer.events(changes)).stop_reason
+    expected = other.answer.message.stop_reason
+    require(
+        reason is expected,
+        f"{one.answer.where}: where it ends as {other.answer.recording.name}, which is {expected}, "
+        f"it is said to be {reason}",
+        one.answer.body(changes),
+        expected,
+    )
+
+
+def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
+    """Tell whether an answer can end like a cut one, with words that mean that alone."""
+    reason = other.answer.message.stop_reason
+    if reason not in _CUT or one.words.keys() - other.words.keys():
+        return False
+    meant = {
+        each.answer.message.stop_reason
+        for each in ended
+        for names in one.words
+        if each.words.get(names) == other.words[names]
+    }
+    alike = one.answer.recording.wire_format == other.answer.recording.wire_format
+    return alike and meant == {reason} and one.answer.message.stop_reason is not reason
+
+
 def _lost(events: Sequence[Event], whole: Sequence[Event]) -> str | None:
-    """Name what of a message is another than it was, besides the reason and what belongs to it."""
+    """Name a field that changed besides the reason and what belongs to it; `None` without any."""
     found, expected = _without_reason(events), _without_reason(whole)
     names = (n for n in AssistantMessage.__struct_fields__ if not n.startswith("total_"))
     return next((n for n in names if getattr(found, n) != getattr(expected, n)), None)
 
 
 def _without_reason(events: Sequence[Event]) -> AssistantMessage:
-    message = comparable(fold(events))
+    message = message_of(events)
     blocks = [block for block in message.content if not isinstance(block, ExtensionBlock)]
     content: list[Block] = [replace(block, metadata=None) for block in blocks]
     return replace(message, content=content, stop_reason=None, metadata=None)
-
-
-async def _require_meant(
-    subject: Subject,
-    recorded: Sequence[tuple[Recording, Answer]],
-    find: Callable[[Any], Iterator[Place]],
-) -> None:
-    """No word for an answer that is not whole is a clean end, neither the API's nor another's."""
-    smallest = {
-        recording.wire_format: (recording, answer)
-        for recording, answer in sorted(recorded, key=lambda pair: -len(pair[0].body))
-        if edited(answer, find, remove) is not None
-    }
-    for recording, answer in smallest.values():
-        parser = subject.provider.parser(subject.model_of(recording))
-        before = _told(await subject.parse(recording))
-        for word in dict.fromkeys([*NOT_WHOLE, *filter(_NOT_WHOLE.search, _vocabulary(parser))]):
-            body = edited(answer, find, _set(word))
-            assert body is not None  # only such are the smallest
-            events = await subject.parse(recording, [body])
-            reason = fold(events).stop_reason
-            require(
-                reason not in (StopReason.STOP, StopReason.TOOL_USE)
-                or {*_told(events)} - {*before},
-                f"recording {recording.name}: where the reason to stop is {word!r}, it is said to "
-                f"be {reason}, and no Notice tells of it",
-                body,
-            )
 
 
 NOT_WHOLE = (
@@ -158,93 +249,62 @@ def _words(value: Any, module: str) -> Iterator[str]:
                 yield from _words(each, module)
 
 
-async def _fields(subject: Subject, recorded: Sequence[tuple[Recording, Answer]]) -> set[_Path]:
+_WORD = re.compile(r"[A-Za-z_-]{2,32}")
+
+
+async def _fields(answers: Sequence[RecordedAnswer]) -> set[_Names]:
     """Return the fields that say why an answer stopped: by their names, or by their effect."""
-    said: dict[_Path, set[str]] = {}
-    for _, answer in recorded:
-        for path, value in _strings(answer):
-            said.setdefault(path, set()).add(value)
-    found = {path for path in said if _is_named(path)}
-    named = {r.wire_format for r, a in recorded if any(path in found for path, _ in _strings(a))}
+    said: dict[_Names, set[str]] = {}
+    for answer in answers:
+        for _, path, value in _strings(answer):
+            said.setdefault(names_of(path), set()).add(value)
+    found = set(filter(_is_named, said))
+    named = {a.recording.wire_format for a in answers if any(_places(a, found))}
     tries = MOST_TRIES
-    for recording, answer in sorted(recorded, key=lambda pair: len(pair[0].body)):
-        paths = list(dict.fromkeys(path for path, _ in _strings(answer)))
-        if recording.wire_format in named or not found.isdisjoint(paths):
+    for answer in sorted(answers, key=lambda answer: len(answer.recording.body)):
+        fields = list(dict.fromkeys(names_of(path) for _, path, _ in _strings(answer)))
+        if answer.recording.wire_format in named or not found.isdisjoint(fields):
             continue
-        whole = await subject.parse(recording)
-        for path in paths:
-            if len(said[path]) > len(WORDS) or not all(map(_WORD.fullmatch, said[path])):
+        for names in fields:
+            if len(said[names]) > len(WORDS) or not all(map(_WORD.fullmatch, said[names])):
                 continue
-            for word in dict.fromkeys([UNHEARD, *sorted(said[path]), *WORDS]):
+            ended = _Ended(answer, list(_places(answer, {names})))
+            for word in dict.fromkeys([UNHEARD, *sorted(said[names]), *WORDS]):
                 if not tries:
                     return found
                 tries -= 1
-                body = edited(answer, partial(_at, {path}), _set(word))
-                assert body is not None  # the path is of this answer
                 try:
-                    events = await subject.parse(recording, [body])
+                    events = await answer.events(ended.ending(word))
                 except Exception:
                     continue  # a fault; where it is the reason's field, the check itself tells it
-                if _says_why(events, whole):
-                    found.add(path)
+                if _says_why(events, answer):
+                    found.add(names)
                     break
     return found
 
 
-_WORD = re.compile(r"[A-Za-z_-]{2,32}")
+def _is_named(names: _Names) -> bool:
+    return names[-1].lower().replace("_", "").endswith("reason")
 
 
-def _is_named(path: _Path) -> bool:
-    return path[-1].lower().replace("_", "").endswith("reason")
-
-
-def _says_why(events: Sequence[Event], whole: Sequence[Event]) -> bool:
-    """Whether the same answer has another finish reason, or the unknown one is reported."""
-    message, before = fold(events), fold(whole)
-    if comparable(message).content != comparable(before).content:
+def _says_why(events: Sequence[Event], answer: RecordedAnswer) -> bool:
+    """Tell whether the same answer has another reason, or the unknown one is reported."""
+    message = message_of(events)
+    if message.content != answer.message.content:
         return False
     if message.stop_reason is StopReason.ERROR:
         return UNHEARD in (message.error_message or "")
-    told = any(UNHEARD in detail for detail in _told(events))
-    return told or message.stop_reason is not before.stop_reason
+    told = any(UNHEARD in detail for detail in details(events))
+    return told or message.stop_reason is not answer.message.stop_reason
 
 
-def _strings(answer: Answer) -> Iterator[tuple[_Path, str]]:
-    for frame in answer.frames:
-        for data in data_of(answer, frame):
-            for path, holder, name in _walk(data):
-                yield path, holder[name]
+def _strings(answer: RecordedAnswer) -> Iterator[tuple[int, Path, str]]:
+    for number, path, value in answer.values():
+        if path and isinstance(path[-1], str) and isinstance(value, str):
+            yield number, path, value
 
 
-def _at(fields: set[_Path], data: Any) -> Iterator[Place]:
-    for path, holder, name in _walk(data):
-        if path in fields and holder[name] not in _NONE_YET:
-            yield holder, name
-
-
-_NONE_YET = ("null", "")
-"""Names that APIs use while an answer continues."""
-
-
-def _walk(data: Any, path: _Path = ()) -> Iterator[tuple[_Path, dict[str, Any], str]]:
-    """Yield the strings in JSON data: the names that lead to one, and where it is."""
-    if isinstance(data, dict):
-        for name, value in data.items():
-            if isinstance(value, str):
-                yield (*path, name), data, name
-            else:
-                yield from _walk(value, (*path, name))
-    elif isinstance(data, list):
-        for value in data:
-            yield from _walk(value, path)
-
-
-def _set(word: str) -> Callable[[dict[str, Any], str], None]:
-    def change(holder: dict[str, Any], name: str) -> None:
-        holder[name] = word
-
-    return change
-
-
-def _told(events: Sequence[Event]) -> list[str]:
-    return [event.detail for event in events if isinstance(event, Notice) and event.detail]
+def _places(answer: RecordedAnswer, fields: set[_Names]) -> Iterator[tuple[int, Path]]:
+    for number, path, value in _strings(answer):
+        if names_of(path) in fields and value not in _NONE_YET:
+            yield number, path

@@ -4,42 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from copy import deepcopy
-from typing import Any, TypeAlias
+from typing import Any
 
-from swink_testing.conformance.answers.edited_answers import places, remove
+from swink_testing.conformance.answers.recorded_answers import (
+    GONE,
+    Path,
+    at,
+    values_in,
+    with_value,
+)
 
-__all__ = ["Path", "at", "ended_apart", "joined", "rest_of", "texts_in", "with_value"]
-
-Path: TypeAlias = tuple[str | int, ...]
+__all__ = ["ended_apart", "joined", "rest_of"]
 
 _OF_A_FRAME = re.compile("creat|time|count|token|number")
 """Names of what differs from frame to frame and says nothing of what it is."""
-
-
-def at(data: Any, path: Path) -> Any:
-    """Return the value at a path in JSON data."""
-    for step in path:
-        data = data[step]
-    return data
-
-
-def texts_in(data: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield each text in JSON data, and its place."""
-    if isinstance(data, str):
-        yield path, data
-    elif isinstance(data, dict | list):
-        for step, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from texts_in(value, (*path, step))
-
-
-def with_value(data: Any, path: Path, value: Any) -> Any:
-    """Return a copy of JSON data with another value at a place."""
-    if not path:
-        return value
-    data = deepcopy(data)
-    at(data, path[:-1])[path[-1]] = value
-    return data
 
 
 def ended_apart(data: Any, path: Path) -> tuple[Any, Any | None]:
@@ -48,23 +26,32 @@ def ended_apart(data: Any, path: Path) -> tuple[Any, Any | None]:
     `path` is where the frame has the answer's last text. The end is `None` where the frame does
     not say a reason to stop.
     """
-    if not any(holder[name] for holder, name in places(data, _ends)):
+    if not any(at(data, each) for each in _paths(data, r"reason$")):
         return data, None
-    begun, end = deepcopy(data), deepcopy(data)
-    for holder, name in list(places(begun, _ends)):
-        holder[name] = None
-    for holder, name in list(places(begun, lambda name, value: "usage" in name)):
-        remove(holder, name)
+    begun = end = data
+    for each in _paths(data, r"reason$"):
+        begun = with_value(begun, each, None)
+    for each in _paths(data, r"usage"):
+        begun = with_value(begun, each, GONE)
     lists = [depth for depth, step in enumerate(path) if isinstance(step, int)]
     for depth in reversed(lists):
-        if not any(places(at(end, path[:depth]), _ends)) and isinstance(path[depth - 1], str):
-            remove(at(end, path[: depth - 1]), str(path[depth - 1]))
-            return begun, end
+        has_reason = any(_paths(at(end, path[:depth]), r"reason$"))
+        if not has_reason and isinstance(path[depth - 1], str):
+            return begun, with_value(end, path[:depth], GONE)
     return begun, with_value(end, path, "")
 
 
-def _ends(name: str, value: Any) -> bool:
-    return name.endswith("reason")
+def _paths(data: Any, name: str) -> list[Path]:
+    """Return the paths of fields whose names in small letters, without `_`, match a pattern."""
+    found: list[Path] = []
+    for path, _ in values_in(data):
+        is_inner = any(path[:depth] in found for depth in range(len(path)))
+        last = path[-1] if path else 0
+        if is_inner or isinstance(last, int):
+            continue
+        if re.search(name, last.lower().replace("_", "")):
+            found.append(path)
+    return found
 
 
 def rest_of(data: Any, path: Path, begun: int) -> Iterator[Any]:

@@ -1,42 +1,30 @@
-"""Answers with other texts, and in other frames, than recorded."""
+"""Texts of an answer that are easily lost, and texts in other frames than recorded.
+
+The functions report faults of an answer in which a text of the message stands at one place.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-from attrs import define
-
-from swink_core import (
-    AssistantMessage,
-    Error,
-    Event,
-    Notice,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    replace,
-)
+from swink_core import AssistantMessage, Error, Event, TextBlock, ThinkingBlock, ToolCallBlock
+from swink_core import replace as replaced
 from swink_judge.request_readers import strings_of
-from swink_recorder.recording import Recording
-from swink_testing.chaos_answers import Answer
-from swink_testing.conformance.answers.edited_answers import answers, data_of
-from swink_testing.conformance.answers.joined_frames import (
+from swink_testing.conformance.answers.joined_frames import ended_apart, joined, rest_of
+from swink_testing.conformance.answers.recorded_answers import (
+    Changes,
     Path,
+    RecordedAnswer,
     at,
-    ended_apart,
-    joined,
-    rest_of,
-    texts_in,
+    details,
+    message_of,
     with_value,
 )
-from swink_testing.conformance.check import DoesNotApply, fail
-from swink_testing.conformance.subject import Subject
-from swink_testing.driver import comparable, fold
+from swink_testing.conformance.check import fail
 
-__all__ = ["check_pieces"]
+__all__ = ["is_once", "require_calls", "require_pieces", "require_together"]
 
 _NONCE, _SECOND = "nonce_piece", "nonce_second"
 
@@ -46,157 +34,45 @@ PIECES = (
 )  # fmt: skip
 """Texts that are easily taken for nothing, for the end, or for markup."""
 
-_TRIES = 3
-"""Places of one kind in an answer that are tried to find one whose text is in the message."""
 
-_Frames: TypeAlias = list[Any]
-"""Each frame's JSON data, or its bytes where it has none."""
-
-
-@define
-class _Place:
-    """Where a frame holds text of the message; `kind` is the same for all pieces of one block."""
-
-    frame: int
-    path: Path
-    value: str
-
-    def kind(self, frames: _Frames) -> tuple[Any, ...]:
-        """Return the kind of the piece."""
-        named = frames[self.frame].get("type") if isinstance(frames[self.frame], dict) else None
-        return (named, *(step for step in self.path if isinstance(step, str)))
+def _changed(answer: RecordedAnswer, frame: int, path: Path, *values: str) -> Changes:
+    """Return the changes that put a value there; several values: in as many frames."""
+    return {frame: [with_value(answer.frames[frame], path, value) for value in values]}
 
 
-@define
-class _Read:
-    """A recorded answer, to be read with other frames."""
-
-    subject: Subject
-    recording: Recording
-    answer: Answer
-    frames: _Frames
-
-    @property
-    def where(self) -> str:
-        """Name the recording."""
-        return f"recording {self.recording.name}"
-
-    def body(self, frames: _Frames) -> bytes:
-        """Write frames."""
-        return b"".join(
-            frame if isinstance(frame, bytes) else self.answer.frame(json.dumps(frame).encode())
-            for frame in frames
-        )
-
-    async def events(self, frames: _Frames) -> list[Event]:
-        """Read frames instead of those that were recorded."""
-        return await self.subject.parse(self.recording, [self.body(frames)])
-
-    def holds(self, data: Any) -> bool:
-        """Tell whether a frame can hold data unchanged: an event holds no carriage return."""
-        frame = self.answer.frame(json.dumps(data).encode())
-        return [json.loads(payload) for payload in self.answer.payloads(frame)] == [data]
-
-    def replaced(self, place: _Place, *values: str) -> _Frames:
-        """Return the frames with that place saying something else; several values: in as many
-        frames."""
-        data = self.frames[place.frame]
-        others = [with_value(data, place.path, value) for value in values]
-        return [*self.frames[: place.frame], *others, *self.frames[place.frame + 1 :]]
+def _is_written(answer: RecordedAnswer, data: Any) -> bool:
+    """Tell whether a frame can hold data unchanged: an event holds no carriage return."""
+    payloads = answer.answer.payloads(answer.frame(data))
+    return [json.loads(payload) for payload in payloads] == [data]
 
 
-def check_pieces(subject: Subject) -> None:
-    """No piece of an answer is lost, whatever its text and its place in the frames."""
-
-    async def compare() -> None:
-        seen: set[tuple[Any, ...]] = set()
-        for recording, answer in answers(subject):
-            frames = [next(data_of(answer, frame), frame) for frame in answer.frames]
-            read = _Read(subject, recording, answer, frames)
-            whole = await read.events(frames)
-            places = list(_places(frames, _said(whole)))
-            for place in await _new_places(read, places, seen):
-                await _require_each_piece(read, place)
-                await _require_both(read, place)
-                await _require_listed(read, place, whole)
-            if places:
-                await _require_together(read, places[-1], whole)
-            await _require_calls(read, whole)
-        if not seen:
-            raise DoesNotApply("no text of a recorded answer is unchanged in its message")
-
-    asyncio.run(compare())
+async def is_once(answer: RecordedAnswer, frame: int, path: Path) -> bool:
+    """Tell whether the message has the text of this place once."""
+    events = await answer.events(_changed(answer, frame, path, _NONCE))
+    return "".join(_said(events)).count(_NONCE) == 1 and not isinstance(events[-1], Error)
 
 
-def _said(events: Sequence[Event], *, parsed: bool = False) -> list[str]:
-    """Return the text of each block; of a call, the raw or the parsed arguments."""
-    return list(_texts(fold(events), parsed))
-
-
-def _texts(message: AssistantMessage, parsed: bool) -> Iterator[str]:
-    for block in message.content:
-        match block:
-            case TextBlock(text=text) | ThinkingBlock(thinking=text):
-                yield text
-            case ToolCallBlock(arguments=arguments, raw_arguments=raw):
-                as_it_came = raw is not None and not (parsed and arguments)
-                yield raw if as_it_came and raw else "\0".join(strings_of(arguments))
-
-
-def _places(frames: _Frames, said: Sequence[str]) -> Iterator[_Place]:
-    for number, data in enumerate(frames):
-        for path, value in texts_in(data):
-            if value.strip() and any(value in text for text in said):
-                yield _Place(number, path, value)
-
-
-async def _new_places(
-    read: _Read, places: Sequence[_Place], seen: set[tuple[Any, ...]]
-) -> list[_Place]:
-    """Return a place of each kind not `seen` yet that the message repeats, once."""
-    found: list[_Place] = []
-    tried: dict[tuple[Any, ...], int] = {}
-    for place in places:
-        kind = (read.recording.wire_format, *place.kind(read.frames))
-        tried[kind] = tried.get(kind, 0) + 1
-        if kind in seen or tried[kind] > _TRIES:
-            continue
-        events = await read.events(read.replaced(place, _NONCE))
-        if "".join(_said(events)).count(_NONCE) == 1 and not isinstance(events[-1], Error):
-            seen.add(kind)
-            found.append(place)
-    return found
-
-
-async def _require_each_piece(read: _Read, place: _Place) -> None:
-    """Blanks, digits, markup: each text is in the message."""
-    marked = await read.events(read.replaced(place, _NONCE))
+async def require_pieces(answer: RecordedAnswer, frame: int, path: Path) -> None:
+    """Blanks, digits, markup and equal texts: each is in the message."""
+    marked = await answer.events(_changed(answer, frame, path, _NONCE))
     for piece in PIECES:
-        frames = read.replaced(place, piece)
-        if not read.holds(frames[place.frame]):
-            continue  # no frame of this format can say it
-        if not _says(await read.events(frames), marked, _NONCE, piece):
-            why = (
-                f"{read.where}: where frame {place.frame + 1} says {piece!r}, the message does not"
-            )
-            fail(why, read.body(frames), _expected(marked, _NONCE, piece))
-
-
-async def _require_both(read: _Read, place: _Place) -> None:
-    """Two pieces that say the same are both kept."""
-    marked, both = await read.events(read.replaced(place, _NONCE, _SECOND)), _NONCE + _SECOND
-    if not any(both in text for text in _said(marked)):
-        return  # the frame is not one that can come again
-    frames = read.replaced(place, "ha", "ha")
-    if not _says(await read.events(frames), marked, both, "haha"):
-        why = (
-            f"{read.where}: of two equal pieces, frames {place.frame + 1} and the next, one is lost"
-        )
-        fail(why, read.body(frames), _expected(marked, both, "haha"))
+        changes = _changed(answer, frame, path, piece)
+        if not _is_written(answer, changes[frame][0]):
+            continue
+        if not _says(await answer.events(changes), marked, _NONCE, piece):
+            why = f"{answer.where}: where frame {frame + 1} says {piece!r}, the message does not"
+            fail(why, answer.body(changes), _expected(marked, _NONCE, piece))
+    both, equal = _NONCE + _SECOND, _changed(answer, frame, path, "ha", "ha")
+    marked = await answer.events(_changed(answer, frame, path, _NONCE, _SECOND))
+    comes_again = any(both in text for text in _said(marked))
+    if comes_again and not _says(await answer.events(equal), marked, both, "haha"):
+        why = f"{answer.where}: of two equal pieces, frames {frame + 1} and the next, one is lost"
+        fail(why, answer.body(equal), _expected(marked, both, "haha"))
+    await _require_listed(answer, frame, path)
 
 
 def _says(events: Sequence[Event], marked: Sequence[Event], mark: str, piece: str) -> bool:
-    """Whether a message says what another does, with a piece in the place of the mark."""
+    """Tell whether a message says what another does, with a piece in the place of the mark."""
     if not piece:  # what stands beside it may be said instead
         return not isinstance(events[-1], Error)
     return any(
@@ -209,74 +85,89 @@ def _expected(marked: Sequence[Event], mark: str, piece: str, *, parsed: bool = 
     return [text.replace(mark, piece) for text in _said(marked, parsed=parsed)]
 
 
-async def _require_listed(read: _Read, place: _Place, whole: Sequence[Event]) -> None:
+async def _require_listed(answer: RecordedAnswer, frame: int, path: Path) -> None:
     """Where a frame lists pieces, all are kept, or a Notice tells that only one is."""
-    notices = sum(isinstance(event, Notice) for event in whole)
-    for depth, step in enumerate(place.path):
+    for depth, step in enumerate(path):
         if not isinstance(step, int):
             continue
-        frames = read.replaced(place, _NONCE)
-        listed = at(frames[place.frame], place.path[:depth])
-        parts = "type" in listed[step] or any(isinstance(s, int) for s in place.path[:depth])
+        changes = _changed(answer, frame, path, _NONCE)
+        listed = at(changes[frame][0], path[:depth])
+        parts = "type" in listed[step] or any(isinstance(s, int) for s in path[:depth])
         if not parts or "index" in listed[step]:
             continue  # several answers, of which one is read, or several calls
-        again = with_value(listed[step], place.path[depth + 1 :], _SECOND)
-        listed.insert(step + 1, again)
-        events = await read.events(frames)
-        told = sum(isinstance(event, Notice) for event in events) > notices
+        listed.insert(step + 1, with_value(listed[step], path[depth + 1 :], _SECOND))
+        events = await answer.events(changes)
+        told = len(details(events)) > len(details(answer.whole))
         if _SECOND not in "".join(_said(events)) and not told:
-            name = ".".join(map(str, place.path[:depth]))
-            why = f"{read.where}: the second of `{name}` in frame {place.frame + 1} is lost, and no"
-            fail(f"{why} Notice tells of it", read.body(frames), _SECOND)
+            name = ".".join(map(str, path[:depth]))
+            why = f"{answer.where}: the second of `{name}` in frame {frame + 1} is lost, and no"
+            fail(f"{why} Notice tells of it", answer.body(changes), _SECOND)
 
 
-async def _require_calls(read: _Read, whole: Sequence[Event]) -> None:
+async def require_calls(answer: RecordedAnswer) -> None:
     """Several calls of one tool are as many calls."""
-    before = comparable(fold(whole))
-    names = list(dict.fromkeys(call.name for call in before.tool_calls))
+    names = list(dict.fromkeys(call.name for call in answer.message.tool_calls))
     if len(names) < 2:
         return
-    frames = list(read.frames)
-    for number, data in enumerate(frames):
-        for path, value in texts_in(data):
-            if value in names:
-                frames[number] = with_value(frames[number], path, names[0])
-    found = comparable(fold(await read.events(frames))).tool_calls
-    expected = [replace(call, name=names[0]) for call in before.tool_calls]
+    own = {
+        (number, path): value
+        for number, path, value in answer.values()
+        if isinstance(value, str) and value in names
+    }
+    changes = answer.replaced(dict.fromkeys(own, names[0]))
+    found = message_of(await answer.events(changes)).tool_calls
+    rewritten = message_of(await answer.events(answer.replaced(own)))
+    expected = [replaced(call, name=names[0]) for call in rewritten.tool_calls]
     if found != expected:
-        why = f"{read.where}: where all calls are of the tool {names[0]!r}, they are others"
-        fail(why, read.body(frames), expected)
+        why = f"{answer.where}: where all calls are of the tool {names[0]!r}, they are others"
+        fail(why, answer.body(changes), expected)
 
 
-async def _require_together(read: _Read, place: _Place, whole: Sequence[Event]) -> None:
+async def require_together(answer: RecordedAnswer, frame: int, path: Path) -> None:
     """The last piece, or a part of it, may come in the frame that ends the answer."""
-    before, after = read.frames[: place.frame], read.frames[place.frame + 1 :]
-    data, end = ended_apart(read.frames[place.frame], place.path)
-    if end is None and after and not isinstance(after[0], bytes):
-        end, after = after[0], after[1:]
+    data, end = ended_apart(answer.frames[frame], path)
+    following = answer.frames[frame + 1 : frame + 2]
+    replaces_next = end is None and following and not isinstance(following[0], bytes)
+    if replaces_next:
+        end = following[0]
     if end is None:
         return
-    expected = _ending(whole)
+    expected = _ending(answer.whole)
+
+    def changed(*frames: Any) -> Changes:
+        return {frame: frames, frame + 1: []} if replaces_next else {frame: frames}
 
     async def same(*frames: Any) -> bool:
-        return _ending(await read.events([*before, *frames, *after])) == expected
+        return _ending(await answer.events(changed(*frames))) == expected
 
     if not await same(data, end):
         return  # its end says more than that
-    half = len(place.value) // 2
-    first = with_value(data, place.path, place.value[:half])
-    for begun, rest in [
-        ((), data),
-        *(((first,), rest) for rest in rest_of(data, place.path, half)),
-    ]:
+    text = at(answer.frames[frame], path)
+    half = len(text) // 2
+    first = with_value(data, path, text[:half])
+    for begun, rest in [((), data), *(((first,), rest) for rest in rest_of(data, path, half))]:
         together = joined(rest, end)
         if together is None or not await same(*begun, rest, end):
             continue
         if not await same(*begun, together):
-            frames = [*before, *begun, together, *after]
-            why = f"{read.where}: what comes in one frame with the end of the answer is lost"
-            fail(why, read.body(frames), expected)
+            why = f"{answer.where}: what comes in one frame with the end of the answer is lost"
+            fail(why, answer.body(changed(*begun, together)), expected)
 
 
 def _ending(events: Sequence[Event]) -> tuple[str, str]:
-    return "".join(_said(events)), str(fold(events).stop_reason)
+    return "".join(_said(events)), str(message_of(events).stop_reason)
+
+
+def _said(events: Sequence[Event], *, parsed: bool = False) -> list[str]:
+    """Return the text of each block; of a call, the raw or the parsed arguments."""
+    return list(_texts(message_of(events), parsed))
+
+
+def _texts(message: AssistantMessage, parsed: bool) -> Iterator[str]:
+    for block in message.content:
+        match block:
+            case TextBlock(text=text) | ThinkingBlock(thinking=text):
+                yield text
+            case ToolCallBlock(arguments=arguments, raw_arguments=raw):
+                as_it_came = raw is not None and not (parsed and arguments)
+                yield raw if as_it_came and raw else "\0".join(strings_of(arguments))

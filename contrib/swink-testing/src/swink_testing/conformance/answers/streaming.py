@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
-from swink_core import AssistantMessage, Event, Notice, StopReason, replace
+from swink_core import Event, Notice
+from swink_core.plugins.hookspecs import PROJECT
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.recording import Recording
 from swink_testing.chunking import chunkings, every_cut, random_cuts
 from swink_testing.conformance.check import Blocks, DoesNotApply, fail, require
 from swink_testing.conformance.lifecycle.blocking import waits
 from swink_testing.conformance.subject import PATIENCE, Subject
-from swink_testing.driver import comparable, comparable_events, fold
+from swink_testing.driver import comparable, comparable_events, fold, source_of
 
 __all__ = [
+    "HOOKS",
     "broken_rule",
-    "check_expected_message",
     "check_grammar",
     "check_loads",
     "check_never_blocks",
     "check_recordings",
-    "check_same_events_however_cut",
-    "message_difference",
-    "notice_difference",
+    "check_same_events",
 ]
 
 FREEZE = 0.1
@@ -37,20 +37,32 @@ SMALL = 1024
 LONGEST_BYTE_BY_BYTE = 128 * 1024
 """Bytes up to which a body is also read byte by byte."""
 
+_READ = 5
+"""Recordings that are read beside each other."""
+
+HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
+
 
 def check_loads(subject: Subject) -> None:
-    """The plugin imports, fits the hooks, and is written for this level of the plugin API."""
+    """The plugin imports, fits the hooks, and is written for this level of the plugin API.
+
+    Each method with a hook's name is a hook: one without @hookimpl never runs.
+    """
     require(subject.fault is None, subject.fault or "")
     require(
         subject.binding.hook.stream.get_hookimpls(),
         "it has no stream hook: a method `stream` with @hookimpl, or a base such as HTTPProvider",
     )
+    for name in HOOKS:
+        found = inspect.getattr_static(subject.provider, name, None)
+        is_hook = hasattr(getattr(found, "__func__", found), f"{PROJECT}_impl")
+        why = f"{name} is defined without @hookimpl, so that nobody calls it"
+        require(found is None or is_hook, why)
 
 
 def check_recordings(subject: Subject) -> None:
     """It ships readable recordings, each with its message; at least one answer is complete."""
-    if not subject.parses:
-        raise DoesNotApply("it has no parser: no bytes can be put through it")
+    subject.require_parser()
     recordings = subject.recordings
     require(recordings, "it ships no recordings: `swink record` makes one of a live answer")
     for recording in recordings:
@@ -64,8 +76,11 @@ def check_recordings(subject: Subject) -> None:
     )
 
 
-def check_same_events_however_cut(subject: Subject) -> None:
-    """The boundaries of network reads make no difference to the events."""
+def check_same_events(subject: Subject) -> None:
+    """Neither the boundaries of network reads nor other answers change the events.
+
+    The other answers are read at the same time, or before.
+    """
 
     async def compare() -> None:
         for recording in subject.answers():
@@ -74,8 +89,46 @@ def check_same_events_however_cut(subject: Subject) -> None:
                 events = comparable_events(await subject.parse(recording, chunks))
                 if events != whole:
                     fail(f"recording {recording.name}, {cut}: {_difference(events, whole)}")
+        await _require_side_by_side(subject)
 
     asyncio.run(compare())
+
+
+async def _require_side_by_side(subject: Subject) -> None:
+    """Answers that are read concurrently or consecutively do not affect each other."""
+    recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))[:_READ]
+    alone = {r.name: comparable(fold(await subject.parse(r))) for r in recordings}
+    for one, other in zip(recordings, [*recordings[1:], recordings[0]], strict=True):
+        for pair in ((one, other), (one, one)):
+            for recording, events in zip(pair, await _together(subject, pair), strict=True):
+                beside = " and ".join(each.name for each in pair)
+                require(
+                    comparable(fold(events)) == alone[recording.name],
+                    f"recording {recording.name}: it is another message where {beside} are read "
+                    "at the same time",
+                    recording.body,
+                )
+
+
+async def _together(subject: Subject, pair: tuple[Recording, Recording]) -> list[list[Event]]:
+    sources = [
+        source_of(subject.provider, subject.model_of(recording), _in_parts(recording.body))
+        for recording in pair
+    ]
+    found: list[list[Event]] = [[], []]
+    left = list(zip(map(aiter, sources), found, strict=True))
+    while left:
+        for source, events in list(left):
+            try:
+                events.append(await anext(source))
+            except StopAsyncIteration:
+                left.remove((source, events))
+    return found
+
+
+def _in_parts(body: bytes) -> list[bytes]:
+    size = max(1, len(body) // 20)
+    return [body[at : at + size] for at in range(0, len(body), size)]
 
 
 def check_grammar(subject: Subject) -> None:
@@ -143,32 +196,6 @@ def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
         yield "a call", subject.raw_events(subject.http(), subject.model)
 
 
-def check_expected_message(subject: Subject) -> None:
-    """Each recording of a complete answer becomes its message and its notices."""
-
-    async def compare() -> None:
-        for recording in subject.answers():
-            assert recording.message is not None  # answers() chose those that have one
-            several = subject.speaks_http and len(recording.legs) > 1
-            of_call = subject.played_events if several else subject.parse
-            events = await of_call(recording)
-            found = fold(events, subject.name, recording.model)
-            expected = replace(recording.message, provider=subject.name)
-            if (difference := message_difference(found, expected)) is not None:
-                fail(f"recording {recording.name}: {difference}", recording.body, expected)
-            notices = [event for event in events if isinstance(event, Notice)]
-            if (difference := notice_difference(notices, recording.notices)) is not None:
-                why = f"recording {recording.name}: {difference} (notices.json)"
-                fail(why, recording.body, recording.notices)
-            named = f'"{recording.message.model}"'.encode() in recording.body
-            require(
-                fold(events).model is not None or not named,
-                f"recording {recording.name}: the model that the answer names is not told",
-            )
-
-    asyncio.run(compare())
-
-
 def broken_rule(events: Iterable[Event]) -> str | None:
     """Name the rule of the grammar that events break, or return `None`."""
     automaton = Automaton()
@@ -214,28 +241,3 @@ def _difference(events: Sequence[Event], whole: Sequence[Event]) -> str:
         if event != expected:
             return f"event {number} is {event!r:.200}, in one piece it is {expected!r:.200}"
     return f"there are {len(events)} events, in one piece {len(whole)}"
-
-
-_NOT_COMPARED = frozenset({"cost", "request_id", "error_message", "total_usage", "total_cost"})
-"""Fields of a message that do not come from the body: prices, headers, the core's own words, the
-totals of its call."""
-
-
-def message_difference(found: AssistantMessage, expected: AssistantMessage) -> str | None:
-    """Say in what a message is not the expected one; `None` where it is."""
-    found, expected = comparable(found), comparable(expected)
-    if found.stop_reason is StopReason.ERROR:
-        return f"it fails ({found.error_kind}): {found.error_message}"
-    for name in AssistantMessage.__struct_fields__:
-        is_, should = getattr(found, name), getattr(expected, name)
-        if name not in _NOT_COMPARED and is_ != should:
-            return f"{name} is {is_!r:.300}, expected {should!r:.300}"
-    return None
-
-
-def notice_difference(notices: Sequence[Notice], expected: Sequence[str]) -> str | None:
-    """Say in what notices are not the expected ones, each of which may be as much of `code:
-    detail` as matters; `None` where they are."""
-    told = [f"{notice.code}: {notice.detail}" for notice in notices]
-    same = len(told) == len(expected) and all(map(str.__contains__, told, expected))
-    return None if same else f"the notices are {told}, expected {[*expected]}"

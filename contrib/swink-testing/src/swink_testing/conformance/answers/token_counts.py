@@ -1,123 +1,164 @@
-"""Token counts: missing, 0, and told again. A number that is read as one is one, whatever its
-name."""
+"""Token counts: missing, 0, and repeated. A number counts tokens if nothing but the usage changes
+with it, whatever its name."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
-from swink_core import AssistantMessage, StopReason, replace
-from swink_recorder.recording import Recording
-from swink_testing.chaos_answers import Answer
-from swink_testing.conformance.answers.edited_answers import (
-    Place,
-    answers,
-    data_of,
-    edited,
-    places,
-    remove,
+from swink_core import AssistantMessage, StopReason, Usage, replace
+from swink_testing.conformance.answers.recorded_answers import (
+    GONE,
+    Changes,
+    Path,
+    RecordedAnswer,
+    at,
+    message_of,
+    names_of,
+    read_answers,
 )
-from swink_testing.conformance.answers.joined_frames import Path, at, with_value
-from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import comparable, fold
 
-__all__ = ["check_counts", "check_missing_usage"]
+__all__ = ["check_token_counts"]
 
 _COUNTED = 4711
 
-_NONE_SEEN = "no number of a recording is read as a count of tokens"
-
 _KINDS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
+_NAMED = re.compile("usage|token|count", re.IGNORECASE)
+"""Names of counts in most APIs; other names are recognized by their effect."""
 
-def check_missing_usage(subject: Subject) -> None:
-    """Without token counts, the message is the same, and its counts are unknown, not 0."""
+_Counts: TypeAlias = dict[tuple[str, ...], bool]
+"""Whether a number of a wire format, by its names, counts tokens."""
+
+
+def check_token_counts(subject: Subject) -> None:
+    """Token counts are those of the answer: 0 is 0, a missing count is unknown, not 0.
+
+    A count that a later frame repeats counts once, and another one replaces it. Cached tokens are
+    part of the input.
+    """
 
     async def compare() -> None:
-        counted = False
-        for recording, answer in answers(subject):
-            whole = comparable(fold(await subject.parse(recording)))
-            body = await _without_counts(subject, recording, answer)
-            found = comparable(fold(await subject.parse(recording, [body])))
-            if found == whole:
-                continue
-            counted = True
-            where = f"recording {recording.name}: where no tokens are counted"
-            if found.stop_reason is StopReason.ERROR:
-                fail(f"{where}, it fails: {found.error_message}", body)
-            for name in ("input", "output"):
-                told = getattr(found.usage, name, None)
-                require(
-                    told in (None, getattr(whole.usage, name, None)),
-                    f"{where}, {name} tokens are said to be {told}",
-                    body,
-                    {name: None},
-                )
-            same = replace(found, usage=whole.usage) == whole
-            require(same, f"{where}, the message is another", body)
-        if not counted:
-            raise DoesNotApply(_NONE_SEEN)
+        counts: _Counts = {}
+        answers = await read_answers(subject)
+        for answer in answers:
+            await _find_counts(answer, counts)
+        for answer in answers:
+            await _require_unknown(answer, counts)
+            await _require_once(answer, counts)
+            if answer.message.usage is not None:
+                await _require_replaced(answer, answer.message.usage)
+        if not any(counts.values()):
+            raise DoesNotApply("no number of a recording is read as a count of tokens")
 
     asyncio.run(compare())
 
 
-async def _without_counts(subject: Subject, recording: Recording, answer: Answer) -> bytes:
-    """Return an answer without its counts: what is named as one, and what else is read as one."""
-    body = edited(answer, _counts, remove) or recording.body
-    rest = comparable(fold(await subject.parse(recording, [body])))
-    if all(getattr(rest.usage, name, None) is None for name in _KINDS):
-        return body
-    bare = Answer.of_body(body, type(subject.provider).decoder)
-    paths = []
-    for place, data, path in _last_numbers(bare):
-        more = _with(bare, place, with_value(data, path, _COUNTED))
-        if _is_counted(comparable(fold(await subject.parse(recording, [more]))), rest):
-            paths.append(path)
-
-    def of_these(data: Any) -> Iterator[Place]:
-        for *above, name in paths:
-            with suppress(LookupError, TypeError):
-                holder = at(data, tuple(above))
-                if isinstance(holder, dict) and name in holder:
-                    yield holder, str(name)
-
-    return edited(bare, of_these, remove) or body
+async def _find_counts(answer: RecordedAnswer, counts: _Counts) -> None:
+    """Find the numbers that count tokens, and hold that 0 of them are 0."""
+    for place in _last_numbers(answer):
+        kind = _kind(answer, place[1])
+        if kind in counts:
+            continue
+        found = await _message(answer, answer.replaced({place: _COUNTED}))
+        counts[kind] = _is_counted(found, answer.message)
+        shown = [name for name in _KINDS if getattr(found.usage, name, None) == _COUNTED]
+        none = answer.replaced({place: 0})
+        usage = (await _message(answer, none)).usage if shown else None
+        for name in shown:
+            count = getattr(usage, name, None)
+            what = f"{answer.where}: 0 {name} tokens are said to be {count}"
+            require(count == 0, what, answer.body(none), {name: 0})
 
 
-def check_counts(subject: Subject) -> None:
-    """Token counts are those of the answer: 0 stays 0, and a repeated count counts once."""
+async def _require_unknown(answer: RecordedAnswer, counts: _Counts) -> None:
+    """Without counts, the message is the same, and its counts are unknown."""
+    gone: dict[tuple[int, Path], Any] = {}
+    for number, path, value in answer.values():
+        if not path or isinstance(path[-1], int):
+            continue
+        if any((number, path[:depth]) in gone for depth in range(len(path))):
+            continue  # its object is removed
+        is_number = type(value) is int and counts.get(_kind(answer, path), False)
+        if is_number or _is_named(path, value):
+            gone[number, path] = GONE
+    changes = answer.replaced(gone)
+    whole = answer.message
+    found = await _message(answer, changes)
+    if found == whole:
+        return
+    where, body = f"{answer.where}: where no tokens are counted", answer.body(changes)
+    is_error = found.stop_reason is StopReason.ERROR
+    require(not is_error, f"{where}, it fails: {found.error_message}", body)
+    for name in ("input", "output"):
+        told = getattr(found.usage, name, None)
+        is_unknown = told in (None, getattr(whole.usage, name, None))
+        require(is_unknown, f"{where}, {name} tokens are said to be {told}", body, {name: None})
+    same = replace(found, usage=whole.usage) == whole
+    require(same or is_error, f"{where}, the message is another", body)
 
-    async def compare() -> None:
-        seen: dict[tuple[str, ...], bool] = {}
-        for recording, answer in answers(subject):
-            where, frames = f"recording {recording.name}", set[int]()
-            whole = comparable(fold(await subject.parse(recording)))
-            for place, data, path in _last_numbers(answer):
-                kind = (recording.wire_format, *map(str, path))
-                if kind not in seen:
-                    many = _with(answer, place, with_value(data, path, _COUNTED))
-                    found = comparable(fold(await subject.parse(recording, [many])))
-                    seen[kind] = _is_counted(found, whole)
-                    usage = found.usage
-                    shown = [name for name in _KINDS if getattr(usage, name, None) == _COUNTED]
-                    none = _with(answer, place, with_value(data, path, 0))
-                    told = fold(await subject.parse(recording, [none])).usage if shown else None
-                    for name in shown:
-                        count = getattr(told, name, None)
-                        what = f"{where}: 0 {name} tokens are said to be {count}"
-                        require(count == 0, what, none, {name: 0})
-                if seen[kind] or _COUNT.search(".".join(map(str, path))):
-                    frames.add(place)
-            await _require_once(subject, recording, answer, frames)
-        if not any(seen.values()):
-            raise DoesNotApply(_NONE_SEEN)
 
-    asyncio.run(compare())
+def _is_named(path: Path, value: Any) -> bool:
+    name = str(path[-1]).lower().replace("_", "")
+    is_count = "token" in name and isinstance(value, int | dict)
+    return is_count or "usage" in name or name.endswith("evalcount")
+
+
+async def _require_once(answer: RecordedAnswer, counts: _Counts) -> None:
+    """A frame with counts that comes twice counts once."""
+    for number in {n for n, path in _last_numbers(answer) if _counts_tokens(answer, path, counts)}:
+        frame = answer.answer.frames[number]
+        twice = {number: [frame, frame]}
+        found, whole = await _message(answer, twice), answer.message
+        if found.content == whole.content and found.stop_reason is whole.stop_reason:
+            same = found.usage == whole.usage
+            where = f"{answer.where}: where frame {number + 1} comes twice"
+            why = f"{where}, tokens are counted twice"
+            require(same, why, answer.body(twice), whole.usage)
+
+
+async def _require_replaced(answer: RecordedAnswer, usage: Usage) -> None:
+    """A count that a later frame repeats counts once, and another count replaces it."""
+    of_cache = (usage.cache_read or 0) + (usage.cache_write or 0)
+    within = usage.input is None or usage.input >= of_cache
+    where, body = answer.where, answer.recording.body
+    require(within, f"{where}: the cache had more than the input: {usage}", body)
+    for first, later, name in _repeatable(answer):
+        count = at(answer.frames[first[0]], first[1])[name]
+        other = answer.replaced({(first[0], (*first[1], name)): _COUNTED})
+        if (await _message(answer, other)).usage == usage:
+            continue  # the answer was begun anew since, and it counts no longer
+        again = f"{where}: where frame {later[0] + 1} says again that {name} is"
+        for value, is_same in ((count, True), (_COUNTED, False)):
+            changes = answer.replaced({(later[0], (*later[1], name)): value})
+            found = (await _message(answer, changes)).usage
+            why = f"{again} {value}, the usage is {found}"
+            require((found == usage) is is_same, why, answer.body(changes), usage)
+
+
+def _repeatable(
+    answer: RecordedAnswer,
+) -> Iterator[tuple[tuple[int, Path], tuple[int, Path], str]]:
+    """Yield the last object with a count, a later one without it, and the count's name."""
+    said: dict[tuple[Any, str], tuple[int, Path]] = {}
+    for number, path, value in answer.values():
+        kind = path[-1] if path else None
+        if not isinstance(value, dict) or not isinstance(kind, str) or "usage" not in kind.lower():
+            continue
+        for (other, name), first in said.items():
+            if other == kind and name not in value and first[0] < number:
+                yield first, (number, path), name
+        for name, count in value.items():
+            if type(count) is int:
+                said[kind, name] = number, path
+
+
+async def _message(answer: RecordedAnswer, changes: Changes) -> AssistantMessage:
+    return message_of(await answer.events(changes))
 
 
 def _is_counted(found: AssistantMessage, whole: AssistantMessage) -> bool:
@@ -125,52 +166,15 @@ def _is_counted(found: AssistantMessage, whole: AssistantMessage) -> bool:
     return found.usage != whole.usage and replace(found, usage=whole.usage) == whole
 
 
-async def _require_once(
-    subject: Subject, recording: Recording, answer: Answer, frames: set[int]
-) -> None:
-    """Counts that come twice are counted once."""
-    whole = comparable(fold(await subject.parse(recording)))
-    for place in frames:
-        frame = answer.frames[place]
-        body = b"".join([*answer.frames[:place], frame, *answer.frames[place:]])
-        found = comparable(fold(await subject.parse(recording, [body])))
-        if found.content == whole.content and found.stop_reason is whole.stop_reason:
-            same = found.usage == whole.usage
-            where = f"recording {recording.name}: where frame {place + 1} comes twice"
-            require(same, f"{where}, tokens are counted twice", body, whole.usage)
+def _counts_tokens(answer: RecordedAnswer, path: Path, counts: _Counts) -> bool:
+    return counts[_kind(answer, path)] or bool(_NAMED.search(".".join(map(str, path))))
 
 
-def _last_numbers(answer: Answer) -> list[tuple[int, Any, Path]]:
-    """Return each whole number where it stands last: the frame, its data, and the place."""
-    found: dict[Path, tuple[int, Any, Path]] = {}
-    for place, frame in enumerate(answer.frames):
-        for data in data_of(answer, frame):
-            for path in _numbers(data, ()):
-                found[path] = (place, data, path)
-    return list(found.values())
+def _kind(answer: RecordedAnswer, path: Path) -> tuple[str, ...]:
+    return (answer.recording.wire_format, *names_of(path))
 
 
-def _numbers(data: Any, path: Path) -> Iterator[Path]:
-    if type(data) is int:
-        yield path
-    elif isinstance(data, dict | list):
-        for step, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _numbers(value, (*path, step))
-
-
-_COUNT = re.compile("usage|token|count", re.IGNORECASE)
-"""Names of counts in most APIs; other names are recognized by their effect."""
-
-
-def _with(answer: Answer, place: int, data: Any) -> bytes:
-    frame = answer.frame(json.dumps(data).encode())
-    return b"".join([*answer.frames[:place], frame, *answer.frames[place + 1 :]])
-
-
-def _counts(data: Any) -> Iterator[Place]:
-    return places(data, _counts_tokens)
-
-
-def _counts_tokens(name: str, value: Any) -> bool:
-    counted = "token" in name and isinstance(value, int | dict)
-    return counted or "usage" in name or name.endswith("evalcount")
+def _last_numbers(answer: RecordedAnswer) -> list[tuple[int, Path]]:
+    """Return the last place of each whole number."""
+    places = {path: number for number, path, value in answer.values() if type(value) is int}
+    return [(number, path) for path, number in places.items()]

@@ -1,118 +1,301 @@
-"""Errors over HTTP and inside a stream."""
+"""Errors over HTTP and inside a stream: recorded, listed, and with unexpected bodies."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from swink_core import Done, Error, Event, Notice
+import msgspec
+from attrs import define, field
+
+from swink_core import Error, Event, Model, Notice
 from swink_core import StreamErrorKind as Kind
 from swink_recorder.recording import Recording
+from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.recorded_answers import writer
 from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryResponse
+from swink_testing.driver import MemoryResponse, drive_bytes
+from swink_testing.quiet import quiet
 
-__all__ = ["check_http_errors", "check_in_stream_errors"]
+__all__ = ["LISTED_ERRORS", "ListedError", "check_errors"]
 
-STATUSES = {
+LISTED_ERRORS = "errors.jsonl"
+"""The file of a package that lists errors and their kinds, a row a line."""
+
+KINDS = {
+    400: Kind.INVALID_REQUEST,
     401: Kind.AUTH,
+    402: Kind.QUOTA_EXHAUSTED,
     403: Kind.AUTH,
     404: Kind.MODEL_NOT_FOUND,
+    408: Kind.NETWORK,
+    413: Kind.INVALID_REQUEST,
+    422: Kind.INVALID_REQUEST,
     429: Kind.THROTTLED,
     500: Kind.NETWORK,
+    502: Kind.NETWORK,
     503: Kind.OVERLOADED,
+    504: Kind.NETWORK,
     529: Kind.OVERLOADED,
 }
 """The kind of a status if the body says nothing more (RFC 9110; 529 is common for overload)."""
 
-WAITS = (429, 503, 529)
+_WAITS = (429, 503, 529)
 """Statuses that come with Retry-After, here."""
 
-RETRY_AFTER = 7
+_RETRY_AFTER = 7
 
-_REFUSAL = {"error": {"message": "a check of the conformance kit"}}
+_SAID = "nonce of a refusal"
+
+_ODD: tuple[Any, ...] = (
+    None, True, 1, "", [], {}, [None], [[]], {"error": None}, {"error": []}, {"error": 1},
+    {"error": {}}, {"error": {"message": None, "code": None, "type": None}},
+    {"error": {"message": {"a": [1]}, "code": 7, "type": []}}, {"message": 5, "code": {}},
+    {"detail": None}, {"errors": [1]},
+)  # fmt: skip
+"""JSON bodies without a message, of unexpected types."""
+
+_NO_JSON = (
+    b"", b" ", b"<html><head><title>Away</title></head></html>", b"\xff\xfe\x00", b"\xef\xbb\xbf{}",
+    b'{"error": {"mess', b"NaN",
+)  # fmt: skip
+"""Bodies of proxies and of servers that broke off."""
+
+_TELLING: tuple[Any, ...] = (
+    {"error": {"message": _SAID}}, {"error": _SAID}, {"message": _SAID}, {"detail": _SAID},
+    {"detail": [{"loc": ["body", "seed"], "msg": _SAID, "type": "extra_forbidden"}]},
+    {"errors": [{"message": _SAID}]}, [{"error": {"message": _SAID}}], _SAID,
+)  # fmt: skip
+"""JSON bodies that state the reason, in the formats of several APIs and of proxies."""
+
+_WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
+    (400, "The maximum number of images is exceeded.", ()),
+    (400, "stop: at most 4 items are allowed", ()),
+    (400, "tools.0.name: the length exceeds 64 characters", ()),
+    (400, "max_tokens: must be at least 1", ()),
+    (400, "max_tokens is above the limit of this model", (Kind.CONTEXT_WINDOW_EXCEEDED,)),
+    (400, "The field `model` is required.", (Kind.MODEL_NOT_FOUND,)),
+    (400, "response_format: the schema is invalid", ()),
+    (400, "tool_choice: no tool of this name was found", ()),
+    (400, "sample_rate: not supported for this audio", ()),
+    (400, "timeout: not a positive number", ()),
+    (400, "metadata.key: unknown field", ()),
+    (400, "metadata.access: unexpected value", ()),
+    (400, "context: unknown field", ()),
+    (400, "priority: flex capacity is not available here", ()),
+    (400, "service_tier: not available in this region", ()),
+    (400, "user: must not be blank", ()),
+    (400, "The content of message 3 must be a string.", ()),
+    (400, "safety_settings: unknown category", ()),
+    (400, "The tokens of logit_bias are not numbers.", ()),
+    (401, "The token has expired.", ()),
+    (401, "No access to this model: the key is invalid.", (Kind.MODEL_NOT_FOUND,)),
+    (422, "Too many stop sequences", ()),
+    (429, "Rate limit exceeded", ()),
+    (429, "Too many requests: the limit is 60 a minute.", ()),
+    (429, "Maximum number of tokens per minute exceeded for this model", ()),
+    (429, "Too many concurrent requests for this key.", ()),
+    (500, "Internal error: the context of the request is lost.", ()),
+    (500, "The request could not be processed: invalid state.", (Kind.OVERLOADED,)),
+    (503, "The service is unavailable: its limit is reached.", ()),
+)  # fmt: skip
+"""Errors whose words other APIs use for other kinds; and further kinds that are accepted."""
 
 
-def check_in_stream_errors(subject: Subject) -> None:
-    """An error inside a stream ends it, with the kind in the recording's message."""
-    if not subject.parses:
-        raise DoesNotApply("it has no parser: no bytes can be put through it")
-    recordings = [recording for recording in subject.failures() if recording.status == 200]
-    if not recordings:
-        raise DoesNotApply("no recording contains an error inside a stream")
+class ListedError(msgspec.Struct):
+    """An error and its meaning.
 
-    async def read() -> None:
-        for recording in recordings:
-            events = await subject.parse(recording)
-            if (broken := broken_rule(events)) is not None:
-                fail(f"recording {recording.name}: {broken}")
-            _require_kind(f"recording {recording.name}", events[-1], recording)
+    `status`, `headers` and `body` are those of an HTTP response; `frame` is a frame of a stream.
+    A body or a frame is JSON data, or a string with its exact text. The error's message must
+    contain `says`. `code` is the expected error code (`None`: any), `provider` is the provider of
+    the package that the row applies to (`None`: all), and `model` is an id (`None`: the model under
+    test). `retry_after` is in seconds; `None` means that the API states no wait.
+    """
 
-    asyncio.run(read())
+    kind: Kind
+    status: int = 200
+    headers: dict[str, str] = {}
+    body: Any = None
+    frame: Any = None
+    says: str = ""
+    code: str | None = None
+    retry_after: float | None = None
+    provider: str | None = None
+    model: str | None = None
 
 
-def check_http_errors(subject: Subject) -> None:
-    """An HTTP error becomes Start and Error with the right kind, and Retry-After is read."""
-    _require_http(subject)
+@define
+class _Refusal:
+    """An HTTP response, and the error that it becomes: its kind, or one of several.
+
+    `says` is in the error's message; `retry_after` is compared if `waits`.
+    """
+
+    where: str
+    status: int
+    body: bytes
+    kinds: tuple[Kind, ...]
+    headers: Mapping[str, str] = field(factory=dict)
+    says: str = ""
+    waits: bool = False
+    retry_after: float | None = None
+
+
+def check_errors(subject: Subject) -> None:
+    """Each error of the API has its kind, its message and its wait, over HTTP and in a stream.
+
+    The status of an HTTP error decides if its body has an unexpected type or says nothing, also if
+    it has words that usually mean another error. Recorded errors and rows of `errors.jsonl` become
+    theirs. Retry-After is read.
+    """
+    subject.require_parser()
+    rows = subject.rows(LISTED_ERRORS, ListedError)
+    if not writer(subject).is_data:
+        rows = [each for each in rows if each[1].frame is None]  # which nobody could write
+    in_stream = [recording for recording in subject.failures() if recording.status == 200]
+    if not (subject.speaks_http or rows or in_stream):
+        raise DoesNotApply("it does not speak HTTP, and no error inside a stream is known")
 
     async def ask() -> None:
-        for status, kind in STATUSES.items():
-            headers = {"Retry-After": str(RETRY_AFTER)} if status in WAITS else {}
-            refused = [MemoryResponse.of_json(_REFUSAL, status, headers) for _ in range(3)]
-            events = await _events(subject, subject.http(*refused))
-            error = _only_error(f"HTTP {status}", events)
-            require(
-                error.error_kind is kind,
-                f"HTTP {status} is Error({error.error_kind}), expected {kind}: "
-                f"{error.error_message}",
-            )
-            require(error.status == status, f"HTTP {status} is reported as {error.status}")
-            if status in WAITS:
-                require(
-                    error.retry_after == RETRY_AFTER,
-                    f"HTTP {status}: Retry-After: {RETRY_AFTER} is read as {error.retry_after}",
-                )
-        for recording in subject.failures():
-            if recording.status == 200:
-                continue
-            where = f"recording {recording.name}"
-            answer = subject.http(MemoryResponse.of_recording(recording))
-            events = await _events(subject, answer)
-            _require_kind(where, _only_error(where, events), recording)
+        for recording in in_stream:
+            await _require_in_stream(subject, recording)
+        if subject.speaks_http:
+            client = _Client(subject)
+            for refusal in (*_refusals(), *_recorded(subject)):
+                await client.require(refusal)
+        for where, row in rows:
+            await _require_listed(subject, where, row)
 
-    asyncio.run(ask())
+    with quiet():
+        asyncio.run(ask())
 
 
-def _require_http(subject: Subject) -> None:
-    if not subject.speaks_http:
-        raise DoesNotApply("it does not speak HTTP")
+async def _require_in_stream(subject: Subject, recording: Recording) -> None:
+    """A recorded error has its kind, also after the beginning of another answer."""
+    where, events = f"recording {recording.name}", await subject.parse(recording)
+    if (broken := broken_rule(events)) is not None:
+        fail(f"{where}: {broken}")
+    kinds = _kinds_of(recording)
+    _require_kind(where, events[-1], kinds, recording.body)
+    answer = Answer.of_recording(recording, type(subject.provider).decoder)
+    alike = [a for a in subject.answers() if a.wire_format == recording.wire_format]
+    for frame in [*answer.frames, recording.body[sum(map(len, answer.frames)) :]]:
+        terminal = (await subject.parse(recording, [frame]))[-1]
+        if getattr(terminal, "code", "cut") in _OWN_CODES:
+            continue
+        for other in alike[:1]:
+            begun = Answer.of_recording(other, type(subject.provider).decoder).frames
+            for number in sorted({1, len(begun) // 2} & {*range(len(begun) - 1)}):
+                body = b"".join([*begun[:number], frame])
+                events = await subject.parse(other, [body])
+                _require_kind(f"{where}, after {number} frames", events[-1], kinds, body)
 
 
-async def _events(subject: Subject, http: Any, **options: Any) -> list[Event]:
-    client = subject.client(http)
-    async with client.stream(subject.model, "Hello", **subject.call_options(**options)) as stream:
-        return [event async for event in stream]
+_OWN_CODES = ("cut", "empty_response")
+"""The core's codes for answers that do not contain an error themselves."""
 
 
-def _only_error(where: str, events: list[Event]) -> Error:
-    said = [event for event in events if not isinstance(event, Notice)]
-    types = [event.type for event in said]
-    require(types == ["start", "error"], f"{where} arrives as {', '.join(types)}")
-    error = said[-1]
-    assert isinstance(error, Error)  # its type says so
-    require(error.error_message, f"{where}: the error has no message")
-    return error
-
-
-def _require_kind(where: str, terminal: Event, recording: Recording) -> None:
+def _kinds_of(recording: Recording) -> tuple[Kind]:
     assert recording.message is not None  # only such are called failures
-    expected = recording.message.error_kind
+    assert recording.message.error_kind is not None
+    return (recording.message.error_kind,)
+
+
+def _refusals() -> Iterator[_Refusal]:
+    def refusal(status: int, data: Any, *others: Kind, **more: Any) -> _Refusal:
+        body = data if isinstance(data, bytes) else json.dumps(data).encode()
+        where = f"HTTP {status} with the body {body.decode('utf-8', 'replace')!r:.120}"
+        return _Refusal(where, status, body, (KINDS[status], *others), **more)
+
+    for status in KINDS:
+        headers = {"Retry-After": str(_RETRY_AFTER)} if status in _WAITS else {}
+        wait = _RETRY_AFTER if headers else None
+        body = {"error": {"message": "a check of the conformance kit"}}
+        is_wait = bool(headers)
+        yield refusal(status, body, headers=headers, waits=is_wait, retry_after=wait)
+    statuses = [status for status in KINDS if status != 404]  # another API may be asked then
+    for number, data in enumerate([*_ODD, *_NO_JSON]):
+        for status in (400, 503, statuses[number % len(statuses)]):
+            yield refusal(status, json.dumps(data).encode() if number < len(_ODD) else data)
+    for data in _TELLING:
+        yield refusal(400, data, says=_SAID)
+    for status, said, others in _WORDINGS:
+        yield refusal(status, {"error": {"message": said}}, *others)
+        yield refusal(status, {"message": said}, *others)
+
+
+def _recorded(subject: Subject) -> Iterator[_Refusal]:
+    for recording in subject.failures():
+        if recording.status != 200:
+            where, kinds = f"recording {recording.name}", _kinds_of(recording)
+            yield _Refusal(where, recording.status, recording.body, kinds, recording.headers)
+
+
+class _Client:
+    """A client whose calls are refused, one after the other."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._http = subject.http()
+        self._client, self._options = subject.client(self._http), subject.call_options()
+        self._model = subject.model
+
+    async def require(self, refusal: _Refusal) -> None:
+        """Compare the error that a response becomes with the expected one."""
+        headers = {"Content-Type": "application/json", **refusal.headers}
+        refused = [MemoryResponse([refusal.body], refusal.status, headers) for _ in range(3)]
+        self._http.answer(*refused)  # the others if credentials are renewed, or another API is used
+        async with self._client.stream(self._model, "Hello", **self._options) as stream:
+            events = [event async for event in stream]
+        where, body = refusal.where, refusal.body
+        types = [event.type for event in events if not isinstance(event, Notice)]
+        require(types == ["start", "error"], f"{where} arrives as {', '.join(types)}", body)
+        error = _require_kind(where, events[-1], refusal.kinds, body)
+        status, wait = error.status, error.retry_after
+        require(status == refusal.status, f"{where} is reported as {status}", body)
+        is_told = refusal.says in error.error_message
+        said = f"{where}: its message is not reported, but: {error.error_message}"
+        require(is_told, said, body, refusal.says)
+        waits = f"{where}: Retry-After: {refusal.retry_after} is read as {wait}"
+        require(wait == refusal.retry_after or not refusal.waits, waits)
+
+
+def _require_kind(where: str, terminal: Event, kinds: tuple[Kind, ...], sent: Any) -> Error:
+    """Return the error, which is of the first of the kinds at best, and has a message."""
     if not isinstance(terminal, Error):
-        reason = terminal.stop_reason if isinstance(terminal, Done) else "?"
-        fail(f"{where} ends in Done({reason}), expected Error({expected})")
+        fail(f"{where} ends in {terminal.type}, expected Error({kinds[0]})", sent, kinds[0])
+    kind, message = terminal.error_kind, terminal.error_message
+    wrong = f"{where} is Error({kind}), expected {kinds[0]}: {message}"
+    require(kind in kinds, wrong, sent, kinds[0])
+    require(message, f"{where}: the error has no message", sent)
+    return terminal
+
+
+async def _require_listed(subject: Subject, where: str, row: ListedError) -> None:
+    said = row.body if row.frame is None else row.frame
+    terminal = (await _events_of(subject, row, said))[-1]
+    error = _require_kind(where, terminal, (row.kind,), said)
+    wait, code, message = error.retry_after, error.code, error.error_message
+    require(wait == row.retry_after, f"{where} says to wait {wait} s", None, row.retry_after)
+    require(row.code in (None, code), f"{where} has the code {code}, expected {row.code}")
+    require(row.says in message, f"{where} should say {row.says!r}: {message}")
+    whole = isinstance(row.body, dict) and f"HTTP {row.status}: "
     require(
-        terminal.error_kind is expected,
-        f"{where} is Error({terminal.error_kind}), expected {expected}: {terminal.error_message}",
+        not whole or row.says.startswith(whole) or whole not in message,
+        f"{where} should say {row.says!r}, without the body around it: {message}",
     )
-    require(terminal.error_message, f"{where}: the error has no message")
+
+
+async def _events_of(subject: Subject, row: ListedError, said: Any) -> list[Event]:
+    data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
+    model = subject.model
+    if row.model is not None:
+        model = subject.catalog.resolve(Model(subject.name, row.model))
+    if row.frame is not None:
+        return await drive_bytes(subject.provider, model, [writer(subject).frame(data)])
+    headers = {"Content-Type": "application/json", **row.headers}
+    refused = [MemoryResponse([data], row.status, headers) for _ in range(2)]
+    return await subject.events_of_call(subject.http(*refused), model)

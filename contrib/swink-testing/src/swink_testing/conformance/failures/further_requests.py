@@ -31,7 +31,7 @@ from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, comparable, fold
 from swink_testing.quiet import quiet
 
-__all__ = ["check_other_legs"]
+__all__ = ["check_further_requests"]
 
 
 @define
@@ -43,10 +43,9 @@ class _Fault:
     kinds: tuple[StreamErrorKind, ...] = ()
 
 
-def check_other_legs(subject: Subject) -> None:
+def check_further_requests(subject: Subject) -> None:
     """A fault of an additional request fails the call, or after the answer is a Notice."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it does not speak HTTP")
+    subject.require_http()
     recordings = subject.recordings
     recording = exchange_of(recordings) or next(
         (r for r in recordings if any(leg.kind == "token" for leg in r.legs)), None

@@ -13,12 +13,11 @@ from swink_recorder.recording import Recording
 from swink_testing.chaos import Answer, ChaosServer, standard_faults
 from swink_testing.clock import TurnClock
 from swink_testing.conformance.answers.streaming import broken_rule
-from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.failures.listed_errors import events_of_call
+from swink_testing.conformance.check import fail, require
 from swink_testing.conformance.played import Through
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, comparable, fold, reads_on
-from swink_testing.expected_faults import AFTER_THE_END, FAILS, FULL_STREAM, HALFWAY
+from swink_testing.expected_faults import AFTER_THE_END, FAILS, FULL_STREAM, HALFWAY, TOO_DAMAGED
 from swink_testing.freeze import long_errors, long_frames
 from swink_testing.quiet import quiet
 
@@ -30,12 +29,13 @@ _LONGEST = 16_384
 
 def check_standard_faults(subject: Subject) -> None:
     """Faults of a server have the right error kind, and the partial answer is kept."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it does not speak HTTP")
+    subject.require_http()
     recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))
     fitting = [recording for recording in recordings if len(recording.body) <= _LONGEST]
     recording = (fitting or recordings[:1])[-1]
     answer = Answer.of_recording(recording, type(subject.provider).decoder)
+
+    kinds = FAILS | HALFWAY | TOO_DAMAGED
 
     async def spoil() -> None:
         whole = await subject.played_events(recording)
@@ -44,7 +44,7 @@ def check_standard_faults(subject: Subject) -> None:
         lost = await subject.parse(recording, begun)  # without the further answers
         async with ChaosServer(clock=TurnClock()) as chaos:
             for name, fault in standard_faults(answer).items():
-                if name not in FAILS.keys() | HALFWAY.keys() | FULL_STREAM:
+                if name not in kinds.keys() | FULL_STREAM:
                     continue
                 if name in HALFWAY and isinstance(lost[-1], Done) and _is_same(lost, whole):
                     continue  # half of the bytes are the whole answer
@@ -56,13 +56,12 @@ def check_standard_faults(subject: Subject) -> None:
                     if name not in AFTER_THE_END or not await _reads_on(subject):
                         _require_same(name, events, whole)
                 else:
-                    _require_kind(name, events, FAILS[name][0] if name in FAILS else HALFWAY[name])
+                    _require_kind(name, events, kinds[name])
                 if name in HALFWAY and not _is_same(events, lost):
                     _require_same(name, events, half)
         http = subject.http(MemoryResponse.of_recording(recording))
-        limited = await events_of_call(
-            subject, http, subject.model_of(recording), max_output_chars=1
-        )
+        model = subject.model_of(recording)
+        limited = await subject.events_of_call(http, model, max_output_chars=1)
         _require_kind("an answer that is longer than allowed", limited, Kind.OUTPUT_TOO_LARGE)
 
     with quiet():
@@ -106,8 +105,7 @@ def _is_same(events: list[Event], expected: list[Event]) -> bool:
 
 def check_large_input(subject: Subject) -> None:
     """No frame and no error body of 256 KB blocks the event loop, whichever part is large."""
-    if not subject.parses:
-        raise DoesNotApply("it has no parser: no bytes can be put through it")
+    subject.require_parser()
     with quiet():
         if slow := _slow(_Reading(subject)):
             fail(slow[0])

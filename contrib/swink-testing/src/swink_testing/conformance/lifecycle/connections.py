@@ -1,14 +1,27 @@
-"""Connections of calls and of additional requests."""
+"""Connections: closed after every answer, and at once if a stream is abandoned."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from swink_core import Context, Model, ProviderFailure, StreamOptions, SwinkError, UserMessage
-from swink_testing.conformance.check import DoesNotApply, require
+from swink_core import (
+    Error,
+    Event,
+    EventStream,
+    Model,
+    ProviderFailure,
+    Start,
+    StopReason,
+    StreamOptions,
+    SwinkError,
+)
+from swink_core.vocabulary.grammar import CONTENT
+from swink_recorder.recording import Recording
+from swink_testing.chunking import frame_ends
+from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.played import PlayedClient, shown
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
 from swink_testing.driver import MemoryResponse
@@ -25,85 +38,160 @@ _Question: TypeAlias = Callable[[PlayedClient], Awaitable[Any]]
 
 _HOW = ("with nothing", "with JSON of nothing", "without an end", "with too much", "and broken off")
 
+_JSON = {"Content-Type": "application/json"}
+
 
 def check_connections_are_closed(subject: Subject) -> None:
+    """Abandoning a stream ends it with Error(aborted), and every response is closed at once.
+
+    So are the responses of additional requests, such as a list of models, and of large and
+    interrupted answers.
+    """
+    if subject.speaks_http:
+        recording = subject.answers()[0]
+        ends = frame_ends(recording.body, type(subject.provider).decoder)
+        part = recording.body[: ends[len(ends) // 3]] if len(ends) > 3 else b""
+        for begun in dict.fromkeys((part, b"")):
+            asyncio.run(_abandon_over_http(subject, recording, begun))
+        with quiet():
+            asyncio.run(_require_closed(subject))
+    elif subject.can_be_called:
+        asyncio.run(_abandon_in_process(subject))
+    else:
+        raise DoesNotApply("it answers from somewhere else: use --offline or --live")
+
+
+class _Stalling(MemoryResponse):
+    """Gives these pieces and then nothing more; `stalled` is set by then."""
+
+    def __init__(
+        self, pieces: Iterable[bytes] = (), status: int = 200, headers: Mapping[str, str] = _JSON
+    ) -> None:
+        super().__init__(pieces, status, headers)
+        self.stalled = asyncio.Event()
+
+    async def __anext__(self) -> bytes:
+        with suppress(StopAsyncIteration):
+            return await super().__anext__()
+        self.stalled.set()
+        await asyncio.Event().wait()
+        raise StopAsyncIteration
+
+
+async def _until_stalled(reader: asyncio.Task[Any], stalled: asyncio.Event) -> None:
+    """Wait until an answer stalls, or its reader ends."""
+    waiting = asyncio.create_task(stalled.wait())
+    await asyncio.wait((reader, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes) -> None:
+    """Leave a stream that has given this part of an answer and stalls.
+
+    Work that a recorded call left behind is ended by the recorded request. If the answer has not
+    begun, only an earlier request can have named that work.
+    """
+    answer = _Stalling([part], recording.status, recording.headers)
+    http = subject.http(answer, recording=recording)
+    async with subject.client(http) as client:
+        stream = client.stream(subject.model_of(recording), "Hello", **subject.call_options())
+        reader = asyncio.create_task(_read(stream))
+        await _until_stalled(reader, answer.stalled)
+        if reader.done():
+            fail(f"the stream ended while its answer was still coming: {reader.result()[-1]!r}")
+        await stream.aclose()
+        terminal = (await reader)[-1]
+        require(
+            isinstance(terminal, Error) and terminal.stop_reason is StopReason.ABORTED,
+            f"a closed stream ends in {terminal!r:.200}, not in Error(aborted)",
+        )
+        require(answer.closed, "the connection is still open after the stream was closed")
+    _require_all_closed("a closed stream", http)
+    given = [each.response is answer for each in http.played].index(True)
+    after = [each.request.method for each in http.played[given + 1 :]]
+    for each in subject.recordings:
+        for leg in each.legs:
+            creates = any(earlier.kind == "whole" for earlier in each.before)
+            if leg.kind == "abandon" and (part or creates):
+                method, path = leg.request.method, leg.request.path
+                what = f"a stream that is left does not send {method} {path}"
+                require(method in after, f"{what}, unlike recording {each.name}")
+                return
+
+
+def _require_all_closed(where: str, http: PlayedClient) -> None:
+    for played in http.played:
+        is_closed = getattr(played.response, "closed", True)
+        require(is_closed, f"{where}: the response of {shown(played.request)} is left open")
+
+
+async def _read(stream: EventStream) -> list[Event]:
+    return [event async for event in stream]
+
+
+async def _left_at(subject: Subject, types: Collection[type]) -> StopReason | None:
+    """Leave a stream at its first event of these types, and say how it ended."""
+    async with subject.client().stream(subject.model, "Hello", **subject.call_options()) as stream:
+        async for event in stream:
+            if type(event) in types:
+                break
+    return stream.message.stop_reason
+
+
+async def _abandon_in_process(subject: Subject) -> None:
+    before = asyncio.all_tasks()
+    ended = await _left_at(subject, CONTENT)
+    if ended is not StopReason.ABORTED:  # it came whole with its first word: leave before that
+        ended = await _left_at(subject, {Start})
+    require(ended is StopReason.ABORTED, f"a closed stream ends with {ended}, not with aborted")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    left = asyncio.all_tasks() - before
+    names = ", ".join(sorted(task.get_coro().__qualname__ for task in left))  # type: ignore[union-attr]  # tasks of coroutines have it
+    require(not left, f"tasks are left after the stream was closed: {names}")
+
+
+async def _require_closed(subject: Subject) -> None:
     """Every response is closed, however it is answered, and after a cancellation."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it does not speak HTTP")
-
-    async def ask() -> None:
-        for what, question in _questions(subject).items():
-            for how in _HOW:
-                answers = _Answers(how)
-                http = subject.http(answers)
-                http.is_open = True
-                asked = asyncio.ensure_future(question(http))
-                silence = asyncio.ensure_future(answers.silent.wait())
-                await asyncio.wait((asked, silence), return_when=asyncio.FIRST_COMPLETED)
-                for task in (asked, silence):
-                    task.cancel()
-                    with suppress(SwinkError, ProviderFailure, OSError, asyncio.CancelledError):
-                        await task
-                for played in http.played:
-                    where = f"{what}, answered {how}: the response of {shown(played.request)}"
-                    require(played.response.closed, f"{where} is left open")
-
-    with quiet():
-        asyncio.run(ask())
+    for what, question in _questions(subject).items():
+        for how in _HOW:
+            silent = asyncio.Event()
+            http = subject.http(lambda how=how, silent=silent: _answer(how, silent))
+            http.is_open = True
+            asked = asyncio.ensure_future(question(http))
+            await _until_stalled(asked, silent)
+            asked.cancel()
+            with suppress(SwinkError, ProviderFailure, OSError, asyncio.CancelledError):
+                await asked
+            _require_all_closed(f"{what}, answered {how}", http)
 
 
 def _questions(subject: Subject) -> dict[str, _Question]:
     """Return calls, also of an unlisted model, and the list of a server's models."""
-
-    def call(model: Model, **options: Any) -> _Question:
-        async def ask(http: PlayedClient) -> None:
-            context = Context([UserMessage("Hello")])
-            given = subject.call_options(**options)
-            async with subject.client(http).stream(model, context, **given) as stream:
-                async for _ in stream:
-                    pass
-
-        return ask
-
     unlisted = subject.catalog.resolve(Model(subject.name, "swink-unlisted"))
-    found = {"a call": call(subject.model), "a call of an unlisted model": call(unlisted)}
-    found["a call with thinking"] = call(unlisted, thinking="high")
+    found: dict[str, _Question] = {
+        "a call": subject.events_of_call,
+        "a call of an unlisted model": lambda http: subject.events_of_call(http, unlisted),
+        "a call with thinking": lambda http: subject.events_of_call(
+            http, unlisted, thinking="high"
+        ),
+    }
     if (list_models := getattr(subject.provider, "list_models", None)) is not None:
         options = StreamOptions(api_key=CANARY_KEY, base_url=NOWHERE)
         found["the list of models"] = lambda http: list_models(options, http)
     return found
 
 
-class _Answers:
-    """Answers in one way, each time anew; `silent` is set while nothing comes."""
-
-    def __init__(self, how: str) -> None:
-        self.silent = asyncio.Event()
-        self._how = how
-
-    def __call__(self) -> MemoryResponse:
-        """Make an answer."""
-        headers = {"Content-Type": "application/json"}
-        match self._how:
-            case "with nothing":
-                return MemoryResponse(headers=headers)
-            case "with JSON of nothing":
-                return MemoryResponse([b"{}"], headers=headers)
-            case "with too much":
-                return MemoryResponse([_PIECE] * _LONG, headers=headers)
-            case "and broken off":
-                return MemoryResponse([b'{"a'], headers=headers, error=OSError("it is away"))
-        return _Silent(self.silent)
-
-
-class _Silent(MemoryResponse):
-    """Begins an answer and says nothing more."""
-
-    def __init__(self, silent: asyncio.Event) -> None:
-        super().__init__(headers={"Content-Type": "application/json"})
-        self._silent = silent
-
-    async def __anext__(self) -> bytes:
-        self._silent.set()
-        await asyncio.Event().wait()
-        raise StopAsyncIteration
+def _answer(how: str, silent: asyncio.Event) -> MemoryResponse:
+    match how:
+        case "with nothing":
+            return MemoryResponse(headers=_JSON)
+        case "with JSON of nothing":
+            return MemoryResponse([b"{}"], headers=_JSON)
+        case "with too much":
+            return MemoryResponse([_PIECE] * _LONG, headers=_JSON)
+        case "and broken off":
+            return MemoryResponse([b'{"a'], headers=_JSON, error=OSError("it is away"))
+    stalling = _Stalling()
+    stalling.stalled = silent
+    return stalling

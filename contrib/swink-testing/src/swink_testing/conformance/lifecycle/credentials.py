@@ -39,8 +39,7 @@ def check_credentials(subject: Subject) -> None:
 
     They are sent to no other server that a response names.
     """
-    if not subject.speaks_http:
-        raise DoesNotApply("it does not speak HTTP")
+    subject.require_http()
     tokens = token_legs(subject.recordings)
     answers = subject.answers()
     recording = exchange_of(answers)

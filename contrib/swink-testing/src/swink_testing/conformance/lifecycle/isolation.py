@@ -1,4 +1,4 @@
-"""Calls of one provider with different base URLs, keys and headers."""
+"""Base URL, key and headers of each call: its own, or those of the environment at that time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import re
 from typing import Any
 from unittest.mock import patch
 
-from swink_core import Client
-from swink_testing.conformance.check import DoesNotApply, require
+from swink_core import ProviderInfo
+from swink_core.providers import HTTPRequest
+from swink_testing.conformance.check import require
 from swink_testing.conformance.lifecycle.interleaving import require_apart_while_waiting
 from swink_testing.conformance.played import sent_by
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
@@ -24,109 +25,144 @@ _HELD = "sk-swink-held-by-the-caller-6ac1"
 
 _ENVIRONMENT_KEY = "sk-swink-of-the-environment-9d2e"
 
+_ELSEWHERE = "http://another.invalid/v1"
+
 
 def check_calls_are_apart(subject: Subject) -> None:
     """Each call has its own base URL, key and headers, whatever other calls had.
 
-    A call that waits for a response is not affected by one that is made meanwhile.
+    A call that waits for a response is not affected by one that is made meanwhile. Without a key or
+    a base URL it takes them from the environment at that time.
     """
-    if not subject.speaks_http:
-        raise DoesNotApply("it does not speak HTTP")
+    subject.require_http()
+    info = subject.info
+    names = info.api_key_env if info is not None else ()
 
     async def ask() -> None:
-        calls: tuple[dict[str, Any], ...] = (
-            {"headers": {"X-Nonce": "nonce_first"}},
-            {"api_key": _OTHER_KEY, "base_url": "http://another.invalid/v1"},
-            {},
-        )
-        http = subject.http(*[MemoryResponse(status=400)] * len(calls))
-        async with subject.client(http) as client:
-            for more in calls:
-                async with client.stream(
-                    subject.model, "Hello", **subject.call_options(**more)
-                ) as stream:
-                    async for _ in stream:
-                        pass
-        first, other, last = http.requests
-        require(first.headers.get("X-Nonce") == "nonce_first", "a call's headers are not sent")
-        require("X-Nonce" not in other.headers, "headers of one call go out with another")
-        require(
-            other.url.startswith("http://another.invalid/v1"),
-            f"a call with another base_url goes to {other.url}",
-        )
-        there = last.url.startswith(NOWHERE)
-        require(there, f"a call goes to {last.url}, as the one before it, not to its own base_url")
-        sent = [sent_by(request) for request in (first, other, last)]
-        if CANARY_KEY in sent[0]:
-            require(_OTHER_KEY in sent[1], "a call's own key is not sent after another call")
-            require(CANARY_KEY not in sent[1], "the key of one call goes out with another")
-            require(CANARY_KEY in sent[2], "the key of one call goes out with another")
+        with patch.dict(os.environ, dict.fromkeys(names, _ENVIRONMENT_KEY)):
+            first = await _require_own(subject)
+            for name, value in first.headers.items():
+                if CANARY_KEY in value:
+                    await _require_held(subject, name, value.replace(CANARY_KEY, _HELD))
+        if info is not None:
+            await _require_environment(subject, info, first)
 
-        if subject.info is not None and subject.info.auth == "key":
-            require(CANARY_KEY in sent[0], "the environment's key is sent instead of the call's")
-        if CANARY_KEY in sent[0]:
-            await _require_apart_at_once(subject)
-        await require_apart_while_waiting(subject)
-        for name, value in first.headers.items():
-            if CANARY_KEY in value:
-                await _require_held(subject, name, value.replace(CANARY_KEY, _HELD))
-
-        path = other.url.removeprefix("http://another.invalid/v1").partition("?")[0]
-        if version := re.match(r"/v\d\w*(?=/)", path):
-            http = subject.http(MemoryResponse(status=400))
-            address = f"http://another.invalid{version[0]}"
-            async with subject.client(http) as client:
-                options = subject.call_options(base_url=address)
-                async with client.stream(subject.model, "Hello", **options) as stream:
-                    async for _ in stream:
-                        pass
-            url = http.requests[0].url
-            twice = url.startswith(address + version[0])
-            require(not twice, f"a base_url that ends with {version[0]} goes to {url}")
-
-    names = subject.info.api_key_env if subject.info is not None else ()
-    with quiet(), patch.dict(os.environ, dict.fromkeys(names, _ENVIRONMENT_KEY)):
+    with quiet():
         asyncio.run(ask())
 
 
-async def _require_held(subject: Subject, name: str, value: str) -> None:
-    """Credentials in the caller's headers are sent unchanged, and no key is added."""
-    options = {k: v for k, v in subject.call_options().items() if k != "api_key"}
-    options["headers"] = {**options.get("headers", {}), name: value}
-    keys = [n for n, v in os.environ.items() if v == _ENVIRONMENT_KEY]
-    for unset in ([], keys):
-        http = subject.http(MemoryResponse(status=400))
-        with patch.dict(os.environ):
-            for key in unset:
-                del os.environ[key]
-            async with (
-                subject.client(http) as client,
-                client.stream(subject.model, "Hello", **options) as stream,
-            ):
-                async for _ in stream:
-                    pass
-        require(http.requests, f"without a key, a call with a {name} of its own is not made")
-        sent = [v for n, v in http.requests[0].headers.items() if n.lower() == name.lower()]
-        require(sent == [value], f"a call's own {name} does not go out as it is", sent, value)
-        added = f"{http.requests[0].url} {dict(http.requests[0].headers)}"
-        require(_ENVIRONMENT_KEY not in added, f"a key goes out beside a call's own {name}")
+async def _sent(
+    subject: Subject, *calls: dict[str, Any], without: str = "", at_once: bool = False
+) -> list[HTTPRequest]:
+    """Make calls with one client, which are refused, and return their requests.
 
+    `calls` are options beside the usual ones, of which `without` is left out.
+    """
+    http = subject.http(*[MemoryResponse(status=400)] * 2 * len(calls))
+    client = subject.client(http)  # not closed, or the provider would be made anew
 
-async def _require_apart_at_once(subject: Subject) -> None:
-    """Calls that are made at the same time have each its own address and key."""
-    http = subject.http(*[MemoryResponse(status=400)] * 3)
-
-    async def call(client: Client, number: int) -> None:
-        own = {"api_key": f"{_OTHER_KEY}-{number}", "base_url": f"http://at-once-{number}.invalid"}
-        options = subject.call_options(**own)
+    async def call(number: int, more: dict[str, Any]) -> None:
+        options = {k: v for k, v in subject.call_options().items() if k != without} | more
         async with client.stream(subject.model, f"Hello {number}", **options) as stream:
             async for _ in stream:
                 pass
 
-    async with subject.client(http) as client:
-        await asyncio.gather(*(call(client, number) for number in range(3)))
-    for request in http.requests:
+    made = [call(number, more) for number, more in enumerate(calls)]
+    if at_once:
+        await asyncio.gather(*made)
+    else:
+        for each in made:
+            await each
+    return http.requests
+
+
+async def _require_own(subject: Subject) -> HTTPRequest:
+    """Compare three calls of one client, and return the first request."""
+    nonce = {"headers": {"X-Nonce": "nonce_first"}}
+    elsewhere = {"api_key": _OTHER_KEY, "base_url": _ELSEWHERE}
+    requests = await _sent(subject, nonce, elsewhere, {})
+    require(len(requests) == 3, f"three calls that are refused make {len(requests)} requests")
+    first, other, last = requests
+    require(first.headers.get("X-Nonce") == "nonce_first", "a call's headers are not sent")
+    require("X-Nonce" not in other.headers, "headers of one call go out with another")
+    there = other.url.startswith(_ELSEWHERE)
+    require(there, f"a call with another base_url goes to {other.url}")
+    there = last.url.startswith(NOWHERE)
+    require(there, f"a call goes to {last.url}, as the one before it, not to its own base_url")
+    sent = [sent_by(request) for request in requests]
+    if subject.info is not None and subject.info.auth == "key":
+        require(CANARY_KEY in sent[0], "the environment's key is sent instead of the call's")
+    if CANARY_KEY in sent[0]:
+        require(_OTHER_KEY in sent[1], "a call's own key is not sent after another call")
+        require(CANARY_KEY not in sent[1], "the key of one call goes out with another")
+        require(CANARY_KEY in sent[2], "the key of one call goes out with another")
+        await _require_apart_at_once(subject)
+    await require_apart_while_waiting(subject)
+    path = other.url.removeprefix(_ELSEWHERE.removesuffix("/v1")).partition("?")[0]
+    if version := re.match(r"/v\d\w*(?=/)", path):
+        address = f"{_ELSEWHERE.removesuffix('/v1')}{version[0]}"
+        [request] = await _sent(subject, {"base_url": address})
+        twice = request.url.startswith(address + version[0])
+        require(not twice, f"a base_url that ends with {version[0]} goes to {request.url}")
+    return first
+
+
+async def _require_apart_at_once(subject: Subject) -> None:
+    """Calls that are made at the same time have each its own address and key."""
+    calls = [
+        {"api_key": f"{_OTHER_KEY}-{number}", "base_url": f"http://at-once-{number}.invalid"}
+        for number in range(3)
+    ]
+    for request in await _sent(subject, *calls, at_once=True):
         number = request.url.removeprefix("http://at-once-")[:1]
-        sent = sent_by(request)
-        own = f"{_OTHER_KEY}-{number}" in sent and f"Hello {number}".encode() in request.body
+        own = f"{_OTHER_KEY}-{number}" in sent_by(request)
+        own = own and f"Hello {number}".encode() in request.body
         require(own, "of calls at the same time, one goes out with another's key or question")
+
+
+async def _require_held(subject: Subject, name: str, value: str) -> None:
+    """Credentials in the caller's headers are sent unchanged, and no key is added."""
+    headers = {**subject.call_options().get("headers", {}), name: value}
+    keys = [n for n, v in os.environ.items() if v == _ENVIRONMENT_KEY]
+    for unset in ([], keys):
+        with patch.dict(os.environ):
+            for key in unset:
+                del os.environ[key]
+            requests = await _sent(subject, {"headers": headers}, without="api_key")
+        require(requests, f"without a key, a call with a {name} of its own is not made")
+        sent = [v for n, v in requests[0].headers.items() if n.lower() == name.lower()]
+        require(sent == [value], f"a call's own {name} does not go out as it is", sent, value)
+        added = f"{requests[0].url} {dict(requests[0].headers)}"
+        require(_ENVIRONMENT_KEY not in added, f"a key goes out beside a call's own {name}")
+
+
+async def _require_environment(subject: Subject, info: ProviderInfo, given: HTTPRequest) -> None:
+    """A call without a key or a base URL takes those of the environment, or of `models.toml`."""
+    path = given.url.removeprefix(NOWHERE)
+    is_below = given.url.startswith(NOWHERE) and path.startswith("/")
+    if is_below:
+        [slashed] = await _sent(subject, {"base_url": f"{NOWHERE}/"})
+        same = slashed.url == given.url
+        why = f"a base_url that ends with / goes to {slashed.url}"
+        require(same, why, slashed.url, given.url)
+    if info.api_key_env and CANARY_KEY in sent_by(given):
+        for key in ("sk-swink-first-of-two-19f2", "sk-swink-second-of-two-7b3e"):
+            with patch.dict(os.environ, {info.api_key_env[0]: key}):
+                requests = await _sent(subject, {}, without="api_key")
+            is_sent = any(key in sent_by(request) for request in requests[:1])
+            require(is_sent, f"the key that {info.api_key_env[0]} holds is not sent")
+    addresses: list[tuple[str, str]] = []
+    if info.base_url_env and given.url.startswith(NOWHERE):
+        variable = info.base_url_env[0]
+        addresses = [(variable, "http://first.invalid/v1"), (variable, "http://second.invalid/v1")]
+    for name, address in addresses:
+        with patch.dict(os.environ, {name: address}):
+            requests = await _sent(subject, {}, without="base_url")
+        url = requests[0].url if requests else "nowhere"
+        there = url == f"{address}{path}"
+        require(there, f"a call goes to {url}, though {name} is {address}", url, address)
+    if info.base_url is not None and "{" not in info.base_url:
+        requests = await _sent(subject, {}, without="base_url")  # which may need to know more
+        url = requests[0].url if requests else info.base_url
+        there = url.startswith(info.base_url.rstrip("/"))
+        require(there, f"a call goes to {url}, not to {info.base_url}", url, info.base_url)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import re
 import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from types import ModuleType
 from typing import Any
 
 from swink_core import Context, UserMessage
-from swink_testing.chaos_answers import Answer
-from swink_testing.conformance.answers.edited_answers import answers, data_of
-from swink_testing.conformance.answers.joined_frames import texts_in, with_value
+from swink_testing.conformance.answers.recorded_answers import (
+    Changes,
+    Path,
+    RecordedAnswer,
+    read_answers,
+)
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryResponse, fold
+from swink_testing.driver import MemoryResponse
 from swink_testing.quiet import quiet
 
 __all__ = ["check_calls_are_forgotten"]
@@ -49,12 +50,9 @@ def check_calls_are_forgotten(subject: Subject) -> None:
             async with subject.client(http).stream(subject.model, context, **options) as stream:
                 async for _ in stream:
                     pass
-        for recording, answer in islice(answers(subject), 1):
-            message = fold(await subject.parse(recording))
-            said = f"{message.thinking}{message.text}"
-            for number in range(_CALLS):
-                body = _marked(answer, said, _MARK.format(number))
-                await subject.parse(recording, [body])
+        answer = (await read_answers(subject))[0]
+        for number in range(_CALLS):
+            await answer.events(_marked(answer, _MARK.format(number)))
 
     with quiet(), suppress(DoesNotApply):  # whose frames cannot be written was called
         asyncio.run(call())
@@ -63,17 +61,15 @@ def check_calls_are_forgotten(subject: Subject) -> None:
     require(len(kept) <= _FEW, where)
 
 
-def _marked(answer: Answer, said: str, mark: str) -> bytes:
-    """Return an answer whose texts are marked."""
-    frames = []
-    for frame in answer.frames:
-        for data in data_of(answer, frame):
-            for path, value in list(texts_in(data)):
-                if len(value) > 1 and value in said and path[-1] != "type":
-                    data = with_value(data, path, mark)
-            frame = answer.frame(json.dumps(data).encode())
-        frames.append(frame)
-    return b"".join(frames)
+def _marked(answer: RecordedAnswer, mark: str) -> Changes:
+    """Return the changes that mark the texts of an answer."""
+    said = f"{answer.message.thinking}{answer.message.text}"
+    marked: dict[tuple[int, Path], Any] = {}
+    for number, path, value in answer.values():
+        is_text = isinstance(value, str) and len(value) > 1 and value in said
+        if is_text and path and path[-1] != "type":
+            marked[number, path] = mark
+    return answer.replaced(marked)
 
 
 def _held(subject: Subject) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import inspect
 import json
 import os
 import subprocess
@@ -12,18 +11,14 @@ from functools import cache
 from typing import Any
 
 from swink_core import ModelInfo
-from swink_core.plugins.hookspecs import PROJECT
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import NO_WIRE_FORMAT, Subject
 
 __all__ = [
     "check_catalogue",
-    "check_hooks_are_decorated",
     "check_imports_are_light",
     "check_provider_info",
 ]
-
-HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
 HEAVY = (
     "aiohttp", "anthropic", "azure", "boto3", "botocore", "cerebras", "cohere", "fireworks",
@@ -53,17 +48,6 @@ sys.path[:0] = json.loads(sys.argv[2])
 importlib.import_module(sys.argv[1])
 print(json.dumps(sorted(sys.modules)))
 """
-
-
-def check_hooks_are_decorated(subject: Subject) -> None:
-    """Each method with a hook's name is a hook: an override without @hookimpl never runs."""
-    for name in HOOKS:
-        found = inspect.getattr_static(subject.provider, name, None)
-        marked = hasattr(getattr(found, "__func__", found), f"{PROJECT}_impl")
-        require(
-            found is None or marked,
-            f"{name} is defined without @hookimpl, so that nobody calls it",
-        )
 
 
 def check_imports_are_light(subject: Subject) -> None:

@@ -19,8 +19,7 @@ _SHARE = 3
 
 def check_requests_are_accepted(subject: Subject) -> None:
     """Requests keep the known rules of the API and of the package's `request_rules.jsonl`."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it sends no HTTP request that could be looked at")
+    subject.require_http()
     judge = judge_of(subject)
     if subject.name not in judge.providers:
         raise DoesNotApply(f"no rules are known for {subject.name}")

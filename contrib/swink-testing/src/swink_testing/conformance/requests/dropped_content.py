@@ -24,12 +24,13 @@ from swink_judge.matrix.conversations import LOOK_UP
 from swink_judge.matrix.exceptions import excuses
 from swink_judge.matrix.lost_values import invented_values, is_told, lost_values
 from swink_judge.matrix.models import AskedModel
-from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.check import fail, require
 from swink_testing.conformance.requests.api_rules import judge_of, require_accepted
 from swink_testing.conformance.requests.option_effects import further_conversations
+from swink_testing.conformance.requests.schema_keywords import require_names
 from swink_testing.conformance.subject import Subject
 
-__all__ = ["check_nothing_dropped", "check_other_models"]
+__all__ = ["check_nothing_dropped"]
 
 _REMOVED = {"nonce_removed": None}
 
@@ -46,20 +47,18 @@ _OF_A_MODEL = ("thinking", "tool_choice", "response_format")
 
 
 def check_nothing_dropped(subject: Subject) -> None:
-    """The whole conversation and every option is sent, refused, or reported by a Notice."""
-    _require_http(subject)
-    id = subject.model.id
-    asyncio.run(_ask(subject, id, _cases(subject.name, id)))
+    """The whole conversation and every option is sent, refused, or reported by a Notice.
 
-
-def check_other_models(subject: Subject) -> None:
-    """Nothing is dropped or refused for one model of each combination of capabilities."""
-    _require_http(subject)
+    So it is for one model of each combination of capabilities, none of which refuses a call that it
+    can answer. In schemas, fields named like keywords stay, and all `required` fields exist.
+    """
+    subject.require_http()
     able, thinking = _others(subject)
-    if not able:
-        raise DoesNotApply("models.toml lists no other model")
+    judge = judge_of(subject)
+    first = subject.model.id
 
     async def ask() -> None:
+        await _ask(subject, first, _cases(subject.name, first))
         for id in able:
             few = (c for c in _cases(subject.name, id) if set(c.options) <= {*_OF_A_MODEL})
             await _ask(subject, id, few, judge)
@@ -69,14 +68,9 @@ def check_other_models(subject: Subject) -> None:
                 Case(subject.name, model, "plain", {"thinking": level}) for level in ThinkingLevel
             )
             await _ask(subject, id, few, judge)
+        await require_names(subject)
 
-    judge = judge_of(subject)
     asyncio.run(ask())
-
-
-def _require_http(subject: Subject) -> None:
-    if not subject.speaks_http:
-        raise DoesNotApply("it sends no HTTP request that could be looked at")
 
 
 def _others(subject: Subject) -> tuple[list[str], list[str]]:

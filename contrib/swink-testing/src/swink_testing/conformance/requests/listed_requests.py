@@ -15,21 +15,17 @@ from swink_core import (
     CacheStrategy,
     CodecError,
     Context,
-    Model,
     StreamErrorKind,
     load,
 )
 from swink_core.providers import Exchange
 from swink_judge import Asked
 from swink_judge.matrix.asker import Asker, Outcome, address_of
-from swink_judge.matrix.cases import Case
-from swink_judge.matrix.expected_values import Said
-from swink_judge.matrix.models import AskedModel
-from swink_testing.conformance.answers.streaming import notice_difference
+from swink_testing.conformance.answers.expected_messages import notice_difference
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.subject import Subject
 
-__all__ = ["LISTED_REQUESTS", "check_listed_requests", "listed_model"]
+__all__ = ["LISTED_REQUESTS", "check_listed_requests"]
 
 LISTED_REQUESTS = "requests.jsonl"
 """The file of a package that says what calls become, a row a line."""
@@ -63,9 +59,7 @@ class Listed(msgspec.Struct):
 
 def check_listed_requests(subject: Subject) -> None:
     """Each row of the package's `requests.jsonl` becomes its request."""
-    listed = subject.shipped(LISTED_REQUESTS, msgspec.json.Decoder(Listed).decode_lines)
-    rows = [*enumerate(listed or (), 1)]
-    rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
+    rows = subject.rows(LISTED_REQUESTS, Listed)
     if not rows:
         raise DoesNotApply(f"its package does not ship {LISTED_REQUESTS}")
     if not (subject.speaks_http or subject.reads_elsewhere):
@@ -74,8 +68,8 @@ def check_listed_requests(subject: Subject) -> None:
     async def ask() -> None:
         async with AsyncExitStack() as stack:
             askers: dict[str, Asker] = {}
-            for number, row in rows:
-                where = f"{LISTED_REQUESTS}, line {number} ({row.about})"
+            for place, row in rows:
+                where = f"{place} ({row.about})"
                 if (client := repr(row.of_client)) not in askers:
                     own = {subject.name: row.of_client}
                     asker = subject.asker(providers=own)
@@ -85,26 +79,16 @@ def check_listed_requests(subject: Subject) -> None:
     asyncio.run(ask())
 
 
-def listed_model(subject: Subject, id: str | None) -> Model:
-    """Return a row's model: where it names none, the first of the catalogue, or without a catalogue
-    the one that is checked."""
-    known = subject.catalog.models(subject.name)
-    first = known[0].id if known else subject.model.id
-    return subject.catalog.resolve(Model(subject.name, id or first))
-
-
 async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Outcome:
     try:
         context = load(Context, row.context)
     except CodecError as error:
         fail(f"{where}: its context cannot be read: {error}")
-    asker.hold(subject.name, Said(where, context))
-    id, options = listed_model(subject, row.model).id, dict(row.options)
+    id, options = subject.listed_model(row.model).id, dict(row.options)
     if isinstance(cache := options.get("cache"), dict):
         options["cache"] = CacheStrategy(**cache)
-    case = Case(subject.name, AskedModel(id, "listed", id), where, options)
     if subject.speaks_http:
-        return await asker.outcome(case)
+        return await subject.outcome(asker, where, context, options, id)
     said: list[Any] = []
 
     async def instead(x: Exchange) -> AsyncIterator[bytes]:
@@ -112,7 +96,7 @@ async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Out
         yield b""
 
     with patch.object(subject.provider, "exchange", instead):
-        outcome = await asker.outcome(case)
+        outcome = await subject.outcome(asker, where, context, options, id)
     if said:
         outcome.fault, outcome.asked = None, Asked(subject.name, "*", id, said[0])
     return outcome

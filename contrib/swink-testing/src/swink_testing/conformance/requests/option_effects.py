@@ -1,4 +1,4 @@
-"""Capabilities that are used, and differences that must change a request."""
+"""Differences between calls that must change a request."""
 
 from __future__ import annotations
 
@@ -25,15 +25,12 @@ from swink_core import (
     replace,
 )
 from swink_judge.matrix.asker import Asker, Outcome
-from swink_judge.matrix.cases import Case
 from swink_judge.matrix.conversations import LOOK_UP, TEXT
 from swink_judge.matrix.expected_values import Said, encoded
-from swink_judge.matrix.models import AskedModel
-from swink_judge.matrix.options import SCHEMA
-from swink_testing.conformance.check import DoesNotApply, fail
+from swink_testing.conformance.check import fail
 from swink_testing.conformance.subject import Subject
 
-__all__ = ["check_capabilities_are_used", "check_differences_are_sent", "further_conversations"]
+__all__ = ["check_differences_are_sent", "further_conversations"]
 
 _ELSEWHERE = "https://nonce.example/"
 
@@ -50,49 +47,10 @@ _FALSY: dict[str, Any] = {
     "nonce_object": {},
 }
 
-_SHOWN: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
-    "tools": (("tools", {}),),
-    "images": (("image", {}), ("image by URL", {})),
-    "documents": (("text document", {}), ("document", {}), ("document by URL", {})),
-    "audio": (("audio", {}),),
-    "json": (("plain", {"response_format": "json"}),),
-    "structured_output": (("plain", {"response_format": SCHEMA}),),
-    "thinking": (("plain", {"thinking": "high"}), ("plain", {"thinking": 2000})),
-}
-"""Calls that need a capability; one of them has to be sent."""
-
-
-def check_capabilities_are_used(subject: Subject) -> None:
-    """Calls that use the capabilities in `models.toml` are sent, and not refused."""
-    _require_http(subject)
-    models = {m.id: m.capabilities or frozenset() for m in subject.catalog.models(subject.name)}
-    classes = {capabilities: id for id, capabilities in reversed(models.items())}
-    if not any(classes):
-        raise DoesNotApply("models.toml lists no capabilities")
-
-    async def ask() -> None:
-        async with subject.asker() as asker:
-            for capabilities, id in classes.items():
-                for name in sorted(capabilities & _SHOWN.keys()):
-                    await _require_taken(asker, subject.name, id, name)
-
-    asyncio.run(ask())
-
-
-async def _require_taken(asker: Asker, provider: str, id: str, capability: str) -> None:
-    model, refused = AskedModel(id, "listed", id), None
-    for conversation, options in _SHOWN[capability]:
-        outcome = await asker.outcome(Case(provider, model, conversation, options))
-        if outcome.asked is not None:
-            return
-        refused = outcome.refusal
-    why = refused.error_message if refused else "nothing is sent"
-    fail(f"models.toml says that {id} has {capability}, and every such call is refused: {why}")
-
 
 def check_differences_are_sent(subject: Subject) -> None:
     """Options and parts that would change an answer change the request, or cause a Notice."""
-    _require_http(subject)
+    subject.require_http()
     models = subject.catalog.models(subject.name)
     thinking = {m.id for m in models if "thinking" in (m.capabilities or ())}
 
@@ -101,7 +59,7 @@ def check_differences_are_sent(subject: Subject) -> None:
             for id in dict.fromkeys((subject.model.id, *sorted(thinking)[:1])):
                 for each in _differences():
                     if "thinking" not in each.options[0] or id in thinking:
-                        await _require_told_apart(asker, subject.name, id, each)
+                        await _require_told_apart(asker, subject, id, each)
 
     asyncio.run(ask())
 
@@ -120,13 +78,11 @@ class _Difference:
 
 
 async def _require_told_apart(
-    asker: Asker, provider: str, id: str, difference: _Difference
+    asker: Asker, subject: Subject, id: str, difference: _Difference
 ) -> None:
     outcomes: list[Outcome] = []
     for context, options in zip(difference.contexts, difference.options, strict=True):
-        asker.hold(provider, Said(difference.name, context))
-        case = Case(provider, AskedModel(id, "listed", id), difference.name, options)
-        outcomes.append(await asker.outcome(case))
+        outcomes.append(await subject.outcome(asker, difference.name, context, options, id))
     one, other = outcomes
     if one.asked is None or other.asked is None:
         return
@@ -135,10 +91,10 @@ async def _require_told_apart(
     if any(path.startswith((*names, "messages", "tools", "system_prompt")) for path in paths):
         return
     if one.asked.body == other.asked.body:
-        why = f"{provider}/{id}: {difference.name} changes nothing, and no Notice says so"
+        why = f"{subject.name}/{id}: {difference.name} changes nothing, and no Notice says so"
         fail(why, one.asked.body, "another request, or a Notice")
     if difference.shows is not None and difference.shows in _words(one) - _words(other):
-        why = f"{provider}/{id}: {difference.name} is said where it was not given"
+        why = f"{subject.name}/{id}: {difference.name} is said where it was not given"
         fail(why, one.asked.body, f"nothing of {difference.shows!r}")
 
 
@@ -252,8 +208,3 @@ def further_conversations() -> Iterator[Said]:
     in_a_result = [TextBlock("nonce_result"), _document()]
     yield Said("a document in a result", _answered(in_a_result))
     yield Said("a document for a result", _answered([_document()]))
-
-
-def _require_http(subject: Subject) -> None:
-    if not subject.speaks_http:
-        raise DoesNotApply("it sends no HTTP request that could be looked at")

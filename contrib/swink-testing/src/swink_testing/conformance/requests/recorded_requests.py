@@ -39,8 +39,7 @@ _DIGEST = "sha256:"
 
 def check_recorded_requests(subject: Subject) -> None:
     """Requests have the method, URL, headers and body of the recorded ones, in their order."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it does not speak HTTP")
+    subject.require_http()
     own = [r for r in subject.recordings if r.provider == subject.name]
     recordings = [r for r in own if _can_be_asked(r)]
     if not recordings:

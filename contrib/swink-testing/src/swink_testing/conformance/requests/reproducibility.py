@@ -12,7 +12,6 @@ from swink_core import (
     AssistantMessage,
     Client,
     Context,
-    Event,
     Message,
     RetryPolicy,
     StopReason,
@@ -24,32 +23,28 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
-from swink_judge.matrix.cases import Case
-from swink_judge.matrix.expected_values import Said
-from swink_judge.matrix.models import AskedModel
-from swink_judge.matrix.options import SCHEMA
-from swink_recorder.recording import Recording
+from swink_judge.matrix.conversations import conversation
+from swink_judge.matrix.options import SCHEMA, alone
 from swink_testing.clock import DatedClock
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.requests.conversations import conversations
 from swink_testing.conformance.requests.worker_process import elsewhere
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryResponse, comparable, fold, source_of
+from swink_testing.driver import MemoryResponse
 from swink_testing.quiet import quiet
 
 __all__ = [
     "check_order_is_kept",
-    "check_retries_are_alike",
     "check_same_requests",
-    "check_side_by_side",
     "requests_of",
 ]
 
 _MANY = 8
 """Tools, stop sequences and calls whose order is looked at: a set of them has hardly the same."""
 
-_READ = 5
-"""Recordings that are read beside each other."""
+_KEPT = ("own part", "own thinking", "tool used", "marks for the cache", "schema deep and strict")
+"""Conversations that hold what a converter may take for its own; the first goes with all values of
+each option, the others with one."""
 
 
 class _Asked(NamedTuple):
@@ -61,7 +56,10 @@ class _Asked(NamedTuple):
 
 
 def check_same_requests(subject: Subject) -> None:
-    """A call makes the same request after other calls and in another process."""
+    """A call makes the same request after other calls, in a retry, and in another process.
+
+    It does not change its context and its options.
+    """
     if not (subject.speaks_http or subject.binding.hook.convert_messages.get_hookimpls()):
         raise DoesNotApply("it sends no request that could be looked at")
     calls = list(_calls())
@@ -72,10 +70,27 @@ def check_same_requests(subject: Subject) -> None:
             same = value == kept.options[name]
             require(same, f"{call.name}: its option {name} is changed by the call", value)
         require(call.context == kept.context, f"{call.name}: its context is changed by the call")
+    if subject.speaks_http:
+        asyncio.run(_require_kept(subject))
+        with quiet():
+            asyncio.run(_require_retried(subject))
     again = asyncio.run(requests_of(subject, before[::-1]))
     _require_same(first, again, "asked again after other calls")
     if _is_found(subject):
         _require_same(first, elsewhere(subject), "asked in another process")
+
+
+async def _require_kept(subject: Subject) -> None:
+    """A call does not change its context and its options, whatever they are."""
+    a_value_each = {tuple(options): options for options in alone()}.values()
+    async with subject.asker() as asker:
+        for name in _KEPT:
+            context = conversation(name, subject.name).context
+            for options in alone() if name == _KEPT[0] else a_value_each:
+                given = deepcopy((context, options))  # what others use too stays as it is
+                outcome = await subject.outcome(asker, name, *given)
+                kept = given == (context, options)
+                require(kept, f"the call changes what it was given: {outcome.case}", given[0])
 
 
 def _require_same(first: dict[str, str], again: dict[str, str], when: str) -> None:
@@ -103,19 +118,17 @@ async def requests_of(subject: Subject, calls: list[_Asked] | None = None) -> di
                 payload = hook(model=subject.model, context=call.context, options=options)
                 found[call.name] = repr(payload)
         return found
-    id = subject.model.id
     async with subject.asker() as asker:
         for call in calls or _calls():
-            asker.hold(subject.name, Said(call.name, call.context))
-            case = Case(subject.name, AskedModel(id, "listed", id), call.name, call.options)
-            if (request := (await asker.outcome(case)).request) is not None:
+            outcome = await subject.outcome(asker, *call)
+            if (request := outcome.request) is not None:
                 found[call.name] = f"{request.url}\n{request.body.decode('utf-8', 'replace')}"
     return found
 
 
 def _calls() -> Iterator[_Asked]:
-    for conversation in conversations():
-        yield _Asked(f"the conversation {conversation.name}", conversation.context, {})
+    for each in conversations():
+        yield _Asked(f"the conversation {each.name}", each.context, {})
     yield _Asked("many of all", _ordered()[0], {})
     for options in (
         {"stop": [*_names("stop")]},
@@ -155,8 +168,7 @@ def _ordered() -> tuple[Context, list[list[str]]]:
 
 def check_order_is_kept(subject: Subject) -> None:
     """Turns, parts, tools, calls, results and stop sequences are sent in their order."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it sends no HTTP request that could be looked at")
+    subject.require_http()
     context, orders = _ordered()
     stop = _names("stop")
     calls = [
@@ -186,68 +198,20 @@ def _where(value: str, request: str) -> list[int]:
 _PASSING = (StreamErrorKind.OVERLOADED, StreamErrorKind.NETWORK)
 
 
-def check_retries_are_alike(subject: Subject) -> None:
+async def _require_retried(subject: Subject) -> None:
     """A retried request is the same request."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it does not speak HTTP")
-
-    async def ask() -> None:
-        http = subject.http(MemoryResponse(status=503), MemoryResponse(status=400))
-        once = RetryPolicy(retries=dict.fromkeys(_PASSING, 1), base=0.0)
-        client = Client(host=subject.host, http=http, clock=DatedClock(), retry=once)
-        context = Context([UserMessage("Hello")], "Be brief.")
-        options = subject.call_options(extra={"nonce_extra": ["nonce_value"]})
-        async with client.stream(subject.model, context, **options) as stream:
-            async for _ in stream:
-                pass
-        require(len(http.requests) == 2, f"{len(http.requests)} requests are made, not 2")
-        first, again = http.requests
-        for what in ("method", "url", "body"):
-            one, other = getattr(first, what), getattr(again, what)
-            require(one == other, f"the {what} of a request is another when it is retried", other)
-        gone = {name.lower() for name in first.headers} ^ {name.lower() for name in again.headers}
-        require(not gone, f"the headers {', '.join(sorted(gone))} are not in both of two attempts")
-
-    with quiet():
-        asyncio.run(ask())
-
-
-def check_side_by_side(subject: Subject) -> None:
-    """Answers that are read concurrently or consecutively do not affect each other."""
-    recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))[:_READ]
-
-    async def read() -> None:
-        alone = {r.name: comparable(fold(await subject.parse(r))) for r in recordings}
-        for one, other in zip(recordings, [*recordings[1:], recordings[0]], strict=True):
-            for pair in ((one, other), (one, one)):
-                for recording, events in zip(pair, await _together(subject, pair), strict=True):
-                    beside = " and ".join(each.name for each in pair)
-                    require(
-                        comparable(fold(events)) == alone[recording.name],
-                        f"recording {recording.name}: it is another message where {beside} are "
-                        "read at the same time",
-                        recording.body,
-                    )
-
-    asyncio.run(read())
-
-
-async def _together(subject: Subject, pair: tuple[Recording, Recording]) -> list[list[Event]]:
-    sources = [
-        source_of(subject.provider, subject.model_of(recording), _cut(recording.body))
-        for recording in pair
-    ]
-    found: list[list[Event]] = [[], []]
-    left = list(zip(map(aiter, sources), found, strict=True))
-    while left:
-        for source, events in list(left):
-            try:
-                events.append(await anext(source))
-            except StopAsyncIteration:
-                left.remove((source, events))
-    return found
-
-
-def _cut(body: bytes) -> list[bytes]:
-    size = max(1, len(body) // 20)
-    return [body[at : at + size] for at in range(0, len(body), size)]
+    http = subject.http(MemoryResponse(status=503), MemoryResponse(status=400))
+    once = RetryPolicy(retries=dict.fromkeys(_PASSING, 1), base=0.0)
+    client = Client(host=subject.host, http=http, clock=DatedClock(), retry=once)
+    context = Context([UserMessage("Hello")], "Be brief.")
+    options = subject.call_options(extra={"nonce_extra": ["nonce_value"]})
+    async with client.stream(subject.model, context, **options) as stream:
+        async for _ in stream:
+            pass
+    require(len(http.requests) == 2, f"{len(http.requests)} requests are made, not 2")
+    first, again = http.requests
+    for what in ("method", "url", "body"):
+        one, other = getattr(first, what), getattr(again, what)
+        require(one == other, f"the {what} of a request is another when it is retried", other)
+    gone = {name.lower() for name in first.headers} ^ {name.lower() for name in again.headers}
+    require(not gone, f"the headers {', '.join(sorted(gone))} are not in both of two attempts")

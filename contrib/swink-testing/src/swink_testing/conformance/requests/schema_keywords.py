@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 from swink_core import Context, UserMessage, replace
 from swink_judge.matrix.asker import Outcome
-from swink_judge.matrix.cases import Case
 from swink_judge.matrix.conversations import LOOK_UP
-from swink_judge.matrix.expected_values import Said
-from swink_judge.matrix.models import AskedModel
 from swink_judge.request_readers import strings_of
-from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.check import require
 from swink_testing.conformance.subject import Subject
 
-__all__ = ["check_schemas_keep_names"]
+__all__ = ["require_names"]
 
 _NAMES = (
     "minimum", "maxItems", "minLength", "format", "pattern", "type", "properties", "required",
@@ -25,31 +21,20 @@ _NAMES = (
 """Names of fields that are keywords of JSON Schema."""
 
 
-def check_schemas_keep_names(subject: Subject) -> None:
+async def require_names(subject: Subject) -> None:
     """Fields named `minimum` or `properties` stay, and all `required` fields exist."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it sends no HTTP request that could be looked at")
-    id = subject.model.id
-
-    async def ask() -> None:
-        asked = False
-        async with subject.asker() as asker:
-            for name, said, context, options in _calls():
-                asker.hold(subject.name, Said(name, context))
-                case = Case(subject.name, AskedModel(id, "listed", id), name, options)
-                outcome = await asker.outcome(case)
-                require(outcome.fault is None, f"{case} fails: {outcome.fault}", options)
-                if outcome.asked is None:
-                    continue
-                asked, body = True, outcome.asked.body
-                missing = ", ".join(_without(body))
-                require(not missing, f"{case} requires {missing}, which is no property", body)
-                told = _is_told(outcome) or said in "\n".join(strings_of(body))
-                require(told, f"{case} loses the field, and no Notice says so", body, said)
-        if not asked:
-            raise DoesNotApply("it takes no schemas")
-
-    asyncio.run(ask())
+    async with subject.asker() as asker:
+        for name, said, context, options in _calls():
+            outcome = await subject.outcome(asker, name, context, options)
+            case = outcome.case
+            require(outcome.fault is None, f"{case} fails: {outcome.fault}", options)
+            if outcome.asked is None:
+                continue
+            body = outcome.asked.body
+            missing = ", ".join(_without(body))
+            require(not missing, f"{case} requires {missing}, which is no property", body)
+            told = _is_told(outcome) or said in "\n".join(strings_of(body))
+            require(told, f"{case} loses the field, and no Notice says so", body, said)
 
 
 def _is_told(outcome: Outcome) -> bool:

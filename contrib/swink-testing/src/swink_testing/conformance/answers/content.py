@@ -1,0 +1,487 @@
+"""Compares messages with the bytes of their answers, independently of the parser.
+
+Each text and number of a recorded answer is replaced by a mark. The mark must appear in the
+message, in the field for that kind and in the answer's order, or it must change something else,
+such as the reason to stop. A field that does neither is lost, unless the package says why it is
+ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import product
+from typing import Any, TypeAlias
+
+import msgspec
+from attrs import define, field
+
+from swink_core import (
+    AssistantMessage,
+    Event,
+    Notice,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+    dump,
+)
+from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.pieces import (
+    is_once,
+    require_calls,
+    require_pieces,
+    require_together,
+)
+from swink_testing.conformance.answers.recorded_answers import (
+    LONGEST,
+    Changes,
+    Path,
+    RecordedAnswer,
+    at,
+    data_of,
+    message_of,
+    with_value,
+)
+from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.subject import Subject
+from swink_testing.driver import MemoryResponse
+
+__all__ = ["IGNORED_FILE", "check_answers_are_read"]
+
+IGNORED_FILE = "ignored_fields.toml"
+"""The file of a package that names fields of answers which no message has, each with a reason."""
+
+_NUMBER = 40_000_003
+
+_PLAIN = re.compile(
+    r"(^|_)(id|ids|type|object|role|index|model|version|fingerprint|tier|event|status|format)$"
+    r"|^(created|created_at|timestamp|time|sequence_number|obfuscation)$|(Id|Index|Version)$"
+    r"|(_time|Time|_at|_url|Url)$",
+)
+"""Names of fields that identify or sort content and carry none."""
+
+_COUNTED = re.compile(r"usage|token|count|eval", re.IGNORECASE)
+
+_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("cache_write", re.compile(r"cache.*(creat|writ)", re.IGNORECASE)),
+    ("cache_read", re.compile(r"cache", re.IGNORECASE)),
+    ("reasoning", re.compile(r"reason|think|thought", re.IGNORECASE)),
+    ("total", re.compile(r"total", re.IGNORECASE)),
+    ("input", re.compile(r"prompt|input", re.IGNORECASE)),
+    ("output", re.compile(r"output|completion|candidates|generated|^eval_count$", re.IGNORECASE)),
+)
+"""Which count of `Usage` a number is, by its name."""
+
+_THOUGHT = re.compile(r"reason|think|thought", re.IGNORECASE)
+
+_ARGUMENTS = re.compile(r"argument|partial_json", re.IGNORECASE)
+
+
+@define(frozen=True)
+class _Leaf:
+    """A text or a number of an answer: in which part, where in it, and what it is."""
+
+    part: int
+    path: Path
+    value: Any
+    name: str = field(eq=False)
+    """The path for people, shared by all leaves of one kind."""
+
+
+@define
+class _PlayedAnswer(RecordedAnswer):
+    """An answer of a call with several requests, all of which are answered as recorded."""
+
+    async def events(self, changes: Changes) -> list[Event]:
+        body = MemoryResponse.of_recording(self.recording, [self.body(changes)])
+        return await self.subject.played_events(self.recording, body)
+
+
+@define
+class _OtherAnswers(RecordedAnswer):
+    """The answers to the other requests of a call; `frames` has the data of each."""
+
+    @property
+    def where(self) -> str:
+        return f"recording {self.recording.name}, other requests"
+
+    async def events(self, changes: Changes) -> list[Event]:
+        def answered(number: int) -> Any:
+            leg = self.recording.legs[number]
+            return lambda: MemoryResponse.of_json(changes[number][0], leg.status, leg.headers)
+
+        faults = {number: answered(number) for number in changes}
+        answer = MemoryResponse.of_recording(self.recording)
+        return await self.subject.played_events(self.recording, answer, faults=faults)
+
+
+def check_answers_are_read(subject: Subject) -> None:
+    """Each text and number of an answer is in its message, in order, or ignored with a reason.
+
+    No text is lost, whatever it is, wherever it is, and however often it comes.
+    """
+    subject.require_parser()
+    ignored = subject.shipped(IGNORED_FILE, partial(msgspec.toml.decode, type=_Ignored)) or {}
+
+    async def read() -> None:
+        found = [answer async for answer in _answers(subject)]
+        if not found:
+            raise DoesNotApply("no recorded answer has frames of JSON that can be written")
+        await _Reader(subject, ignored).read(found)
+
+    asyncio.run(read())
+
+
+_Ignored: TypeAlias = dict[str, dict[str, str]]
+
+
+async def _answers(subject: Subject) -> AsyncIterator[RecordedAnswer]:
+    for recording in subject.whole_calls:
+        if recording.status != 200 or recording.message is None:
+            continue
+        answer = Answer.of_recording(recording, type(subject.provider).decoder)
+        is_alone = not subject.speaks_http or len(recording.legs) == 1
+        found: list[RecordedAnswer] = []
+        if answer.is_data and len(recording.body) <= LONGEST:
+            made = RecordedAnswer if is_alone else _PlayedAnswer
+            found.append(made(recording, answer, data_of(answer), (), subject))
+        if not is_alone:
+            place = len(recording.before)
+            others = [
+                leg.body if number == place or leg.kind in ("token", "abandon") else _json(leg.body)
+                for number, leg in enumerate(recording.legs)
+            ]
+            found.append(_OtherAnswers(recording, answer, others, (), subject))
+        for each in found:
+            each.whole = await each.events({})
+            yield each
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body
+
+
+class _Reader:
+    """Reads answers with marks in them, one of each kind of field alone and then all together."""
+
+    def __init__(self, subject: Subject, ignored: _Ignored) -> None:
+        legs = [leg for recording in subject.recordings for leg in recording.legs]
+        self._addresses = " ".join(leg.request.path for leg in legs)
+        self._ignored = ignored
+        self._places: dict[_Kind, str | None] = {}
+        self._lost: dict[str, str] = {}
+        self._silent: dict[_Kind, str] = {}
+
+    async def read(self, answers: Sequence[RecordedAnswer]) -> None:
+        """Read all answers, and report each kind of field that is lost everywhere."""
+        for answer in answers:
+            counts = [leaf for leaf in _leaves(answer) if _kind_of(leaf)]
+            for leaf in _leaves(answer):
+                await self._try(answer, leaf, counts)
+        for name, why in self._lost.items():
+            require(False, f"{why}; say why in {IGNORED_FILE} if it is right to ignore {name!r}")
+        for kind, why in self._silent.items():
+            require(self._places.get(kind) != _REASON, why)
+        seen: set[_Kind] = set()
+        for answer in answers:
+            await self._require_order(answer)
+            is_complete = answer.message.stop_reason is not _FAILED
+            if is_complete and not isinstance(answer, _OtherAnswers):
+                await self._require_pieces(answer, seen)
+
+    async def _require_pieces(self, answer: RecordedAnswer, seen: set[_Kind]) -> None:
+        """Texts that are easily lost are kept, at a place of each kind."""
+        places: dict[tuple[int, Path], _Kind] = {}
+        for leaf in self._content(answer):
+            depth = leaf.path.index(_JSON) if _JSON in leaf.path else len(leaf.path)
+            if leaf.value.strip():
+                kind = (answer.recording.wire_format, leaf.name.partition(f".{_JSON}")[0])
+                places[leaf.part, leaf.path[:depth]] = kind
+        tried: list[_Kind] = []
+        for place, kind in places.items():
+            tried.append(kind)
+            if kind not in seen and tried.count(kind) <= _TRIES and await is_once(answer, *place):
+                seen.add(kind)
+                await require_pieces(answer, *place)
+        if places:
+            await require_together(answer, *list(places)[-1])
+        await require_calls(answer)
+
+    def _content(self, answer: RecordedAnswer) -> list[_Leaf]:
+        """Return the texts of an answer that are in blocks of the message."""
+        return [
+            leaf
+            for leaf in _leaves(answer)
+            if self._places.get((answer.recording.wire_format, leaf.name)) in _CONTENT
+            and isinstance(leaf.value, str)
+            and leaf.value
+        ]
+
+    async def _try(self, answer: RecordedAnswer, leaf: _Leaf, counts: Sequence[_Leaf]) -> None:
+        kind = (answer.recording.wire_format, leaf.name)
+        known = self._places.get(kind)
+        if self._is_ignored(answer, leaf):
+            return
+        if known not in (None, _REASON) and not _kind_of(leaf):
+            return
+        place, fault = await _place_of(answer, leaf, counts)
+        if fault is not None:
+            require(False, f"{answer.where}: {fault}")
+        shown = json.dumps(leaf.value, ensure_ascii=False)[:80]
+        if place is None:
+            reason = answer.message.stop_reason
+            why = f"{leaf.name} ({shown}): any other value is {reason} too, without a Notice"
+            self._silent.setdefault(kind, f"{answer.where}: {why}")
+        if place is None and (known or _is_plain(leaf) or _is_repeated(answer, leaf)):
+            place = known or "plain"
+        if place is None and len(shown) > 3 and str(leaf.value) in self._addresses:
+            place = "address"  # of a further request, which `recorded_requests` holds
+        if place is None:
+            why = f"{answer.where}: {leaf.name} ({shown}) is nowhere in the message"
+            self._lost.setdefault(leaf.name, why)
+        else:
+            self._lost.pop(leaf.name, None)
+        self._places[kind] = place
+
+    def _is_ignored(self, answer: RecordedAnswer, leaf: _Leaf) -> bool:
+        rows = self._ignored.get(answer.recording.wire_format, {})
+        names = leaf.name, f"{answer.recording.name}/{leaf.name}"
+        return any(
+            name == row or name.startswith((f"{row}.", f"{row}[")) for name in names for row in rows
+        )
+
+    async def _require_order(self, answer: RecordedAnswer) -> None:
+        """All texts are in their blocks, once each and in the order of the answer."""
+        said = self._content(answer)
+        if not said:
+            return
+        marks = {leaf: f"swkm{number:05}k" for number, leaf in enumerate(said)}
+        changed: dict[int, list[Any]] = {}
+        for leaf, mark in marks.items():
+            [data] = changed.get(leaf.part, [answer.frames[leaf.part]])
+            changed[leaf.part] = [_replaced(data, leaf.path, mark)]
+        blocks = [_said(block) for block in message_of(await answer.events(changed)).content]
+        found = [re.findall(r"swkm(\d{5})k", text) for text in blocks]
+        flat = [number for each in found for number in each]
+        for number, leaf in enumerate(said):
+            times = flat.count(f"{number:05}")
+            if times != 1:
+                await self._require_once(answer, leaf, times)
+        for numbers, text in zip(found, blocks, strict=True):
+            require(numbers == sorted(numbers), f"{answer.where}: texts are out of order: {text}")
+
+    async def _require_once(self, answer: RecordedAnswer, leaf: _Leaf, times: int) -> None:
+        """Hold one text alone, where those around it may have changed its meaning."""
+        if _notices(answer.whole) or self._is_ignored(answer, leaf):
+            return  # the recording's notices.json says that a part is left out
+        place, _ = await _place_of(answer, leaf, ())
+        what = f"{answer.where}, part {leaf.part + 1}: {leaf.name} ({leaf.value!r:.60})"
+        require(place is not None, f"{what} is in the message {times} times")
+
+
+_REASON = "reason"
+"""The place of a text that only changes the reason to stop."""
+
+_CONTENT = ("text", "thinking", "arguments")
+
+_FAILED = StopReason.ERROR
+
+_TRIES = 3
+"""Places of one kind that are tried to find one whose text is in the message once."""
+
+_Kind: TypeAlias = tuple[str, str]
+"""The wire format and the name of a field."""
+
+
+async def _place_of(
+    answer: RecordedAnswer, leaf: _Leaf, counts: Sequence[_Leaf]
+) -> tuple[str | None, str | None]:
+    """Return where a mark is in the message, and what is wrong with that.
+
+    The place is `None` where nothing differs, and `effect` where something does without it.
+    """
+    mark: Any = _NUMBER if not isinstance(leaf.value, str) else "swkm99999k"
+    if isinstance(leaf.value, float):
+        mark = float(_NUMBER)
+    data = _replaced(answer.frames[leaf.part], leaf.path, mark)
+    try:
+        events = await answer.events({leaf.part: [data]})
+    except Exception:  # a parser that cannot read it has noticed it; `other_forms` says more
+        return "effect", None
+    found, before = message_of(events), answer.message
+    kind = _kind_of(leaf)
+    if kind is not None:
+        return _counted(answer, leaf, kind, found, before, counts)
+    text = f"{mark}"
+    for name, said in _places(found, events).items():
+        if text in said:
+            return name, _misplaced(leaf, name)
+    reasons = found.stop_reason, before.stop_reason
+    if StopReason.ERROR not in reasons and reasons[0] is not reasons[1]:
+        return _REASON, None
+    same = repr(found) == repr(before) and _notices(events) == _notices(answer.whole)
+    return (None if same else "effect"), None
+
+
+def _misplaced(leaf: _Leaf, place: str) -> str | None:
+    names = [str(step) for step in leaf.path]
+    is_thought = any(map(_THOUGHT.search, [*names[-2:], leaf.name.partition(":")[0]]))
+    if place == "text" and is_thought:
+        return f"{leaf.name} is thinking, and becomes text"
+    if place != "arguments" and _ARGUMENTS.search(names[-1]) and place in ("text", "thinking"):
+        return f"{leaf.name} is of a call, and becomes {place}"
+    if {names[-1], place} == {"name", "id"}:
+        return f"the {names[-1]} of a call ({leaf.name}) becomes its {place}"
+    return None
+
+
+def _counted(
+    answer: RecordedAnswer,
+    leaf: _Leaf,
+    kind: str,
+    found: AssistantMessage,
+    before: AssistantMessage,
+    counts: Sequence[_Leaf],
+) -> tuple[str | None, str | None]:
+    """Compare a count with the usage, whose field holds it, alone or plus known parts."""
+    was, is_ = _usage(before), _usage(found)
+    changed = [name for name, value in is_.items() if value != was.get(name)]
+    if not changed:
+        is_other = repr(found) != repr(before)
+        return ("effect" if is_other else None), None
+    what = f"{leaf.name} ({leaf.value})"
+    other = {"input": "output", "output": "input"}.get(kind)
+    if kind in ("input", "output") and kind not in changed and other in changed:
+        return kind, f"{what} is counted as {other}, not as {kind}"
+    if kind not in changed:
+        return kind, None  # another name of the same count, or a part of it
+    parts = {
+        number.path: number.value
+        for number in counts
+        if _kind_of(number) in ("cache_read", "cache_write", "reasoning", "input", "output")
+        and number.path != leaf.path
+    }
+    values = list(dict.fromkeys(parts.values()))[:6]
+    sums = {
+        sum(sign * value for sign, value in zip(signs, values, strict=True))
+        for signs in product((-1, 0, 1), repeat=len(values))
+    }
+    count = is_[kind] or 0
+    if count - _NUMBER not in sums and kind != "total":
+        return kind, f"{what}: where it is {_NUMBER}, the usage says {kind}={count}"
+    return kind, None
+
+
+def _usage(message: AssistantMessage) -> dict[str, Any]:
+    usage = message.usage or Usage()
+    names = ("input", "output", "cache_read", "cache_write", "reasoning", "total", "extra")
+    return {name: getattr(usage, name) for name in names}
+
+
+def _kind_of(leaf: _Leaf) -> str | None:
+    """Tell which count of tokens a number is; `None` for any other number."""
+    if isinstance(leaf.value, str | float):
+        return None
+    name = str(leaf.path[-1])
+    above = ".".join(str(step) for step in leaf.path)
+    if not _COUNTED.search(above):
+        return None
+    return next((kind for kind, pattern in _KINDS if pattern.search(name)), None)
+
+
+def _leaves(answer: RecordedAnswer) -> Iterator[_Leaf]:
+    for number, data in enumerate(answer.frames):
+        if isinstance(data, bytes):
+            continue
+        named = data.get("type") if isinstance(data, dict) else None
+        prefix = f"{named}: " if isinstance(named, str) else ""
+        for path, value in _values(data, ()):
+            name = "".join(
+                f"[{'+' * (step > 0)}]" if isinstance(step, int) else f".{step}" for step in path
+            )
+            yield _Leaf(number, path, value, prefix + name.removeprefix("."))
+
+
+_JSON = "{}"
+"""A step of a path into JSON that a text holds."""
+
+
+def _replaced(data: Any, path: Path, value: Any) -> Any:
+    """Return a copy of data with another value at a path."""
+    if _JSON not in path:
+        return with_value(data, path, value)
+    place = path.index(_JSON)
+    inner = _replaced(json.loads(at(data, path[:place])), path[place + 1 :], value)
+    return with_value(data, path[:place], json.dumps(inner))
+
+
+def _values(data: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(data, str) and data.startswith("{"):
+        with suppress(ValueError):
+            data = json.loads(data)
+            path = (*path, _JSON)
+    if isinstance(data, dict | list):
+        for step, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from _values(value, (*path, step))
+    elif isinstance(data, str | int | float) and not isinstance(data, bool) and path:
+        yield path, data
+
+
+def _is_plain(leaf: _Leaf) -> bool:
+    name = next((str(step) for step in reversed(leaf.path) if isinstance(step, str)), "")
+    if leaf.value in ("", 0, "{}") or str(leaf.value).startswith(("http://", "https://")):
+        return True
+    if name == "code" and isinstance(leaf.value, int):
+        return True  # the status, once more
+    if _kind_of(leaf) == "total":
+        return True  # the sum, which swink computes
+    is_error = "error" in leaf.name.lower()
+    if is_error and name == "code":
+        return True  # an error may have a type and a code, of which the message keeps one
+    return bool(_PLAIN.search(name)) and not (is_error and name not in ("type", "status", "index"))
+
+
+def _is_repeated(answer: RecordedAnswer, leaf: _Leaf) -> bool:
+    """Tell whether a text says again what other fields have said."""
+    if not isinstance(leaf.value, str):
+        return False
+    whole = json.dumps(dump(answer.message), ensure_ascii=False)
+    return json.dumps(leaf.value, ensure_ascii=False)[1:-1] in whole
+
+
+def _places(message: AssistantMessage, events: Sequence[Event]) -> dict[str, str]:
+    calls = message.tool_calls
+    error = message.error_message or ""
+    return {
+        "thinking": message.thinking,
+        "text": message.text,
+        "arguments": "".join(_said(call) for call in calls),
+        "name": "".join(call.name or "" for call in calls),
+        "id": "".join(call.id or "" for call in calls),
+        "error": f"{error} {getattr(events[-1], 'code', '')}",
+        "elsewhere": json.dumps(dump(message), ensure_ascii=False) + _notices(events),
+    }
+
+
+def _said(block: Any) -> str:
+    match block:
+        case TextBlock(text=text):
+            return text
+        case ThinkingBlock(thinking=text):
+            return text
+        case ToolCallBlock(arguments=arguments, raw_arguments=raw):
+            return raw or json.dumps(arguments, ensure_ascii=False)
+    return ""
+
+
+def _notices(events: Sequence[Event]) -> str:
+    return " ".join(f"{e.code} {e.detail}" for e in events if isinstance(e, Notice))

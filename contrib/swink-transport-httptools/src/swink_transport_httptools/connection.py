@@ -1,0 +1,320 @@
+"""`Connection`: connect to a server, send requests and parse the responses.
+
+It carries one request at a time. Data that arrives while it has none belongs to no request: a
+second response, a timeout message (HTTP 408), the end of TLS. It would be taken for the response to
+the next request, so such a connection is closed; `is_spoilt` polls the socket too, for data that
+arrived since the event loop last polled.
+
+The parser is as lenient as aiohttp's, whose limits are used too, so that a server works with both.
+httptools collects a header in memory until it is complete, without a limit: `_unparsed` counts the
+bytes since the last piece of the response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from typing import Any
+
+import httptools
+from multidict import CIMultiDict
+
+from swink_core import ProviderFailure
+from swink_transport_httptools import faults
+from swink_transport_httptools.inflate import CODINGS
+
+MOST_LINE = 8190
+"""Bytes of a header's name and value, and of the reason in the status line."""
+
+MOST_HEADERS = 128
+
+MOST_UNPARSED = 4 * MOST_LINE
+"""Bytes received without a whole header or a piece of the body."""
+
+MOST_UNREAD = 256 * 1024
+"""Bytes of a body beyond which nothing is received until the reader has taken them."""
+
+MOST_AT_ONCE = 512 * 1024
+"""Bytes of a request's body that are written without a wait."""
+
+SWITCHED = 101
+"""The status of a response after which the connection has another protocol."""
+
+UNKNOWN_CODINGS = ("br", "zstd")
+
+
+class _Refused(Exception):
+    """A response exceeds a limit, or a second one follows it."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection, which is also what httptools reports to (the methods `on_…`).
+
+    `is_headed`: the response's head has come; then `status`, `headers` and `coding` (`None`: not
+    compressed) are set. `is_complete`: the whole response has come, or nothing was requested yet.
+    `is_reusable`: the server takes another request. `is_over`: nothing more comes.
+    """
+
+    __slots__ = (
+        "_awaiting", "_error", "_fault", "_fields", "_is_full", "_is_paused", "_is_until_eof",
+        "_loop", "_parser", "_parts", "_poll", "_reason", "_room", "_size", "_transport",
+        "_unparsed", "_upload", "coding", "headers", "idle_since", "is_complete", "is_headed",
+        "is_over", "is_reusable", "on_lost", "status",
+    )  # fmt: skip
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._transport: Any = None
+        self._parser: Any = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
+        )
+        self._awaiting: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._upload: asyncio.Task[None] | None = None
+        self._poll: Any = None
+        self._error: Exception | None = None  # of the connection
+        self._fault: Exception | None = None  # of the parser
+        self._is_full = False
+        self._is_paused = False
+        self.idle_since = 0.0
+        self.is_over = False
+        self.on_lost: Any = None
+        self._clear()
+        self.is_complete = True
+
+    def _clear(self) -> None:
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._reason = 0
+        self._unparsed = 0
+        self._is_until_eof = False
+        self.is_complete = False
+        self.is_headed = False
+        self.is_reusable = False
+        self.status = 0
+        self.headers: CIMultiDict[str] = CIMultiDict()
+        self.coding: str | None = None
+
+    # -- requests --------------------------------------------------------------------------------
+
+    async def request(self, head: bytes, body: bytes) -> None:
+        """Send a request and return when the response's head has come.
+
+        Raises ProviderFailure. The connection is then of no use.
+        """
+        self._clear()
+        if len(body) <= MOST_AT_ONCE:
+            self._transport.write(head + body)
+        else:
+            self._upload = self._loop.create_task(self._write(head, body))
+        while not self.is_headed:
+            if self._fault is not None:
+                raise ProviderFailure(faults.malformed(self._fault, False)) from self._fault
+            if self.is_over:
+                raise ProviderFailure(faults.no_response(self._error)) from self._error
+            await self.wait()
+
+    async def _write(self, head: bytes, body: bytes) -> None:
+        """Write a large request in pieces; the event loop would copy it in a single step."""
+        rest = memoryview(body)
+        self._transport.write(head)
+        for start in range(0, len(body), MOST_AT_ONCE):
+            await asyncio.sleep(0)
+            if self._is_full:
+                self._room = self._loop.create_future()
+                await self._room
+            self._transport.write(rest[start : start + MOST_AT_ONCE])
+
+    async def wait(self) -> None:
+        """Wait until more has come, or the connection is over."""
+        self._awaiting = self._loop.create_future()
+        try:
+            await self._awaiting
+        finally:
+            self._awaiting = None
+
+    @property
+    def has_data(self) -> bool:
+        """Whether `take` has something to return."""
+        return bool(self._parts)
+
+    def take(self) -> bytes:
+        """Return the unread bytes of the body, at least one."""
+        parts = self._parts
+        self._parts = []
+        self._size = 0
+        if self._is_paused:
+            self._is_paused = False
+            if not self.is_over:
+                self._transport.resume_reading()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def check(self) -> None:
+        """Raise ProviderFailure if no more of an incomplete body comes."""
+        if self._fault is not None:
+            raise ProviderFailure(faults.malformed(self._fault, True)) from self._fault
+        if self.is_over:
+            raise ProviderFailure(faults.cut_off(self._error)) from self._error
+
+    def is_usable(self) -> bool:
+        """Tell whether the connection takes another request after this response."""
+        is_sent = self._upload is None or self._upload.done()
+        return self.is_complete and self.is_reusable and not self.is_over and is_sent
+
+    def is_spoilt(self) -> bool:
+        """Tell whether an idle connection is closed or has received something."""
+        if self.is_over or self._transport.is_closing():
+            return True
+        poll = self._poll
+        if poll is None:
+            socket = self._transport.get_extra_info("socket")
+            if socket is None or socket.fileno() < 0:
+                return True
+            if not hasattr(select, "poll"):  # Windows, whose select takes any descriptor
+                return bool(select.select([socket], [], [], 0)[0])
+            self._poll = poll = select.poll()
+            poll.register(socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._upload is not None:
+            self._upload.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- asyncio ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has come."""
+        if self.is_complete:
+            self.is_reusable = False
+            self.abort()
+            return
+        self._unparsed += len(data)
+        try:
+            self._parser.feed_data(data)
+            if self._unparsed > MOST_UNPARSED and not self.is_complete:
+                raise httptools.HttpParserError("a line is too long")
+        except httptools.HttpParserUpgrade:
+            self.is_complete = True
+            self.is_reusable = False
+        except httptools.HttpParserError as error:
+            self.is_reusable = False
+            if not self.is_complete:
+                self._fault = _cause_of(error)
+            self.abort()
+        self._wake()
+        if self._size > MOST_UNREAD and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Note the end; a body without a length is complete."""
+        self.is_over = True
+        self._error = error
+        if self.is_headed and self._is_until_eof and error is None and self._fault is None:
+            self.is_complete = True
+        self._parser = None  # it refers to this object
+        if self._upload is not None:
+            self._upload.cancel()
+        if self.on_lost is not None:
+            self.on_lost(self)
+        self._wake()
+
+    def pause_writing(self) -> None:
+        """Stop the upload of a large body."""
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        """Continue the upload of a large body."""
+        self._is_full = False
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    def _wake(self) -> None:
+        awaiting = self._awaiting
+        if awaiting is not None and not awaiting.done():
+            awaiting.set_result(None)
+
+    # -- httptools -------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Begin a response, or another one after an informational one (1xx)."""
+        if self.is_complete:
+            raise _Refused("a second response follows")
+        self._fields = []
+        self._reason = 0
+        self._unparsed = 0
+
+    def on_status(self, reason: bytes) -> None:
+        """Check the length of the reason."""
+        self._reason += len(reason)
+        if self._reason > MOST_LINE:
+            raise _Refused(f"the status line exceeds {MOST_LINE} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header, or one behind the body (a trailer)."""
+        self._unparsed = 0
+        if len(name) + len(value) > MOST_LINE:
+            raise _Refused(f"a header exceeds {MOST_LINE} bytes")
+        self._fields.append((name, value))
+        if len(self._fields) > MOST_HEADERS:
+            raise _Refused(f"more than {MOST_HEADERS} headers")
+        if b"\0" in value:
+            raise _Refused("a header contains a null byte")
+
+    def on_headers_complete(self) -> None:
+        """Publish the head, unless it is informational."""
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 and status != SWITCHED:
+            return
+        self._unparsed = 0
+        headers = CIMultiDict(
+            [
+                (
+                    name.decode("utf-8", "surrogateescape"),
+                    value.rstrip(b" \t").decode("utf-8", "surrogateescape"),
+                )
+                for name, value in self._fields
+            ]
+        )
+        if "Content-Encoding" in headers:
+            coding = headers.getall("Content-Encoding")[-1].lower()
+            if coding in UNKNOWN_CODINGS:
+                raise _Refused(f"the content coding {coding} was not requested")
+            self.coding = coding if coding in CODINGS else None
+        if "Transfer-Encoding" in headers:
+            last = headers.getall("Transfer-Encoding")[-1]
+            self._is_until_eof = last.rpartition(",")[2].strip(" \t").lower() != "chunked"
+        else:
+            self._is_until_eof = "Content-Length" not in headers
+        self.status = status
+        self.headers = headers
+        self.is_headed = True
+
+    def on_body(self, data: bytes) -> None:
+        """Keep a piece of the body."""
+        self._unparsed = 0
+        self._parts.append(data)
+        self._size += len(data)
+
+    def on_message_complete(self) -> None:
+        """Note the end of the response, unless it was informational."""
+        if self.is_headed:
+            self.is_complete = True
+            self.is_reusable = self._parser.should_keep_alive()
+
+
+def _cause_of(error: httptools.HttpParserError) -> Exception:
+    """Return the exception of a method `on_…`, which httptools wraps."""
+    cause = error.__context__
+    return cause if isinstance(cause, _Refused) else error
