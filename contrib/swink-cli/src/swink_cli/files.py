@@ -206,7 +206,7 @@ def media_type_in(data: bytes) -> str | None:
 
 
 def _linked(url: str, image: bool) -> swink.Block:
-    """Create a block for a URL; the suffix of its path, or `image`, determines the type."""
+    """Create a block for a URL; the file suffix in the URL, or `image`, determines the type."""
     media_type = mimetypes.guess_type(urlsplit(url).path)[0]
     source = swink.UrlSource(url, media_type)
     family = (media_type or "").partition("/")[0]

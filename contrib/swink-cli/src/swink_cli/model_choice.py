@@ -69,7 +69,7 @@ def is_set_up() -> bool:
 def choose_model() -> str:
     """Let the user choose one of the available models, and return its name.
 
-    Raises InvalidModel if there is no terminal, and if the user chooses nothing.
+    Raises InvalidModel if no terminal is available, and if the user chooses nothing.
     """
     host = swink.Host()
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
@@ -93,7 +93,7 @@ def choose_model() -> str:
 
 
 def paste_key() -> str:
-    """Read an API key without echo, store the key, and return the name of its provider.
+    """Read an API key without echo, store the key, and return the provider's name.
 
     Raises UsageError for text that cannot be a key, and for an unknown provider.
     """

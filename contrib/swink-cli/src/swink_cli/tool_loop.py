@@ -89,7 +89,7 @@ async def ask_with_tools(
 class OpenTools:
     """Tools that stay open between turns of a chat, in a separate task.
 
-    The constructor raises UsageError if tool calls need approval and there is no terminal.
+    The constructor raises UsageError if tool calls need approval but no terminal is available.
     """
 
     def __init__(self, tools: ToolOptions) -> None:
@@ -157,8 +157,8 @@ SHOWN = 2000
 class Approval:
     """Decides which tool calls may run: all of them (`yes`), or those that the user approves.
 
-    The calls of a turn are approved one after the other. If there is no terminal and `yes` is
-    false, the constructor raises UsageError, before anything is sent.
+    The calls of a turn are approved one after the other. Without a terminal, the constructor raises
+    UsageError unless `yes` is true, before anything is sent.
     """
 
     def __init__(self, *, yes: bool) -> None:

@@ -158,7 +158,7 @@ class ResponseFile(msgspec.Struct, omit_defaults=True):
 
 
 class LegFile(msgspec.Struct, omit_defaults=True):
-    """A leg in a file; `request` or `response` is absent if none was sent."""
+    """A leg in a file; `request` is absent without HTTP, `response` if no response arrived."""
 
     kind: LegKind = "stream"
     at: float = 0.0

@@ -177,7 +177,7 @@ def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
 def _fits(
     provider: Any, model: Model, word: str, context: Context, options: dict[str, Any]
 ) -> str | None:
-    """Return how far a model supports the option or feature `word` of a sample call.
+    """Check whether a model supports the option or feature `word` of a sample call.
 
     The result is `None` for no support, a text such as `only low, high` for restricted support, and
     empty for full support.

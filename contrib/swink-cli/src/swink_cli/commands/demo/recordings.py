@@ -30,7 +30,7 @@ __all__ = ["HEADINGS", "DemoClock", "Performance", "perform", "plan", "remarks",
 PROMPT = "Why do all providers stream the same events here?"
 LIMITS = swink.Timeouts(first_event=60, idle=60)
 NO_WIRE = "none"
-"""The wire format of a provider without a service, for which there is nothing to record."""
+"""The wire format of a provider without a service; such a provider has no recordings."""
 AGREEABLE = 12.0
 """The maximum length of a recording in seconds, if a shorter one exists."""
 
