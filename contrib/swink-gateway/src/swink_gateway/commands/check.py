@@ -85,10 +85,11 @@ def _key(key: Key) -> str:
 
 
 def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
-    """Yield each pattern that matches no name, with the name of the key that has it.
+    """Yield the pairs of a key's name and one of its model patterns that matches no model.
 
-    A pattern for all models of a provider counts as matching even if the provider lists none. Names
-    in the rules count as well, because clients may know names that the gateway does not list.
+    A pattern for all models of a provider counts as matching even if the provider lists no models.
+    So does a pattern that a rule contains as well: clients may request models that the gateway does
+    not list.
     """
     config, served = routing.config, ServedModels(routing, "")
     known = {f"{name}/" for name in served.providers()} | {info.id for info in served.models()}

@@ -185,7 +185,7 @@ def command(
         shutdown = Shutdown(drain, notice, lambda line: _say_below(_of(worker, line)))
         keep = _forget_text if shared is None else shared.write
         asyncio.run(_serve(given, source, environ, store, shutdown, worker, keep))
-        if worker is not None and worker.is_orphan:  # otherwise the parent has removed it
+        if worker is not None and worker.is_orphan:  # otherwise the parent removes the folder
             _remove(folder)
     if worker is None:
         _say_stopped()
@@ -202,9 +202,10 @@ def _remove(folder: str) -> None:
 
 
 def _in_memory() -> str | None:
-    """Return a folder in memory, for the metrics of workers; `None` for the default folder.
+    """Return the parent folder for the metrics of workers; `None` means the system's default.
 
-    The metrics are memory-mapped files: if their disk is full, the worker that writes is killed.
+    The folder is in memory if possible. The metrics are memory-mapped files, and the system kills a
+    worker that writes to such a file on a full disk.
     """
     return MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK | os.X_OK) else None
 
@@ -359,7 +360,7 @@ def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _told_why(host: str, port: int) -> Iterator[None]:
-    """Convert the error for an address that cannot be listened on to a SwinkError with advice."""
+    """Raise SwinkError with advice if the gateway cannot listen on an address."""
     try:
         yield
     except OSError as error:

@@ -75,7 +75,7 @@ def _asking_for_json(context: Context) -> Context:
 
 
 def _refused(client: Client, model: Model, asked: Asked, options: dict[str, Any]) -> list[str]:
-    """Return the names of options for whose values the model would refuse the call."""
+    """Return the names of the options whose values the model does not support."""
     provider: Any = client.host.bind(model.provider).provider
     if not isinstance(provider, HTTPProvider):
         return []

@@ -1,8 +1,9 @@
 """The interface of a ledger, and the rule by which it admits attempts.
 
-An attempt is admitted while charges and reservations together are below each limit. An amount is
-reserved before it begins, and replaced by the charge when it has ended ("settled"). Each attempt
-has one row in the ledger, which is written with the reservation and updated with the charge.
+An attempt is admitted while charges and reservations together are below each limit. Before an
+attempt begins, an amount is reserved for it. After the attempt has ended, its charge replaces the
+reservation: the attempt is "settled". Each attempt has one row in the ledger, which is written with
+the reservation and updated with the charge.
 Therefore the spending can exceed a budget by at most
 
     the largest reservation of an attempt
@@ -58,9 +59,9 @@ WINDOW_SECONDS = 60
 """The seconds for which requests and tokens count in the limits per minute."""
 
 MOST_AHEAD_SECONDS = 5
-"""How many seconds a time may be in the future and still count.
+"""How many seconds in the future the time of a charge may be.
 
-The limit matters after a clock was wrong.
+Charges with later times do not count: a clock was wrong when they were stored.
 """
 
 BUSY_SECONDS = 1.0
@@ -72,7 +73,7 @@ SETTLED = "settled"
 
 
 class StoreError(UsageError, title="Limits cannot be kept"):
-    """The configured place for limits is invalid."""
+    """The configured store for limits is invalid."""
 
 
 class StoreUnavailable(SwinkError, title="Limits cannot be read or written"):

@@ -1,7 +1,7 @@
-"""Write the ledger's rows in batches, at least every second, if the store is elsewhere.
+"""Write the ledger's rows in batches, at least every second, if the store is not a SQL database.
 
-If a process is killed, the rows of the last second are lost. The store has their charges, so `swink
-spend --audit` reports the difference.
+If a process is killed, its rows of the last second are lost. The store still has the charges of
+these rows, so `swink spend --audit` reports the difference.
 """
 
 from __future__ import annotations
