@@ -172,7 +172,7 @@ class Routing:
                 yield Fault(place, str(error).partition("\n")[0])
 
     def places(self, account: str) -> Sequence[str]:
-        """Return the paths in the configuration file at which routes use the account `Target.key`."""
+        """Return the paths in the configuration file at which routes use a `Target.key`."""
         return self._places.get(account, ())
 
     @cached_property

@@ -22,9 +22,9 @@ The smallest requests of coding agents have 40 kB; requests with images have sev
 """
 
 COPIES = 3
-"""The copies of a body in memory besides its JSON data.
+"""The number of copies of a body in memory, in addition to its parsed JSON data.
 
-They are the body as received, the body sent to a provider, and the write buffer.
+The copies are the body as received, the body sent to a provider, and the write buffer.
 """
 
 MOST_ELEMENTS = 500_000
@@ -60,16 +60,16 @@ Measured with msgspec's decoder; never too low for the shapes in the tests.
 """
 
 _WIDE = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")
-"""UTF-8 bytes and prefixes of escapes for characters beyond U+FFFF."""
+"""How characters beyond U+FFFF begin in JSON: their first UTF-8 bytes, and their escapes."""
 
 
 def least_memory(size: int) -> int:
-    """Return the minimum memory in bytes that a body of `size` bytes takes until it is answered."""
+    """Return the least memory in bytes that a request with a body of `size` bytes takes."""
     return (COPIES + 1) * size
 
 
 def memory_of(body: bytes) -> int:
-    """Estimate the memory in bytes that a body takes until it is answered, before it is parsed."""
+    """Estimate the memory in bytes that a request takes, from its body before it is parsed."""
     return COPIES * len(body) + _width(body) * len(body) + _memory_of_values(body)
 
 
@@ -86,7 +86,7 @@ def _width(body: bytes) -> int:
 
 
 def check_sealed(text: bytes) -> None:
-    """Raise BadRequest if this JSON takes a request's sealed data over `MOST_SEALED_BYTES`."""
+    """Count sealed data of the request; raise BadRequest if it exceeds `MOST_SEALED_BYTES`."""
     taken = _sealed.get([0])
     taken[0] += len(text) + _memory_of_values(text)
     if taken[0] > MOST_SEALED_BYTES:

@@ -59,10 +59,10 @@ Keys with limited models may set no others.
 
 @define(frozen=True)
 class _Form:
-    """The embeddings of a protocol.
+    """How clients request embeddings in a protocol, and how the request is passed on.
 
-    It has the wire formats of vendors that support them, and the change of the URL for answers to
-    the URL for embeddings.
+    `wire_format` is that of the vendors that support these requests. The part of a vendor's URL
+    that matches `answers` is replaced with `embeddings`.
     """
 
     path: str

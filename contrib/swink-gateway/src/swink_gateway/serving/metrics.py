@@ -88,7 +88,7 @@ class Monitor:
         self._spent.add(entry)
 
     def belong_to(self, app: web.Application) -> None:
-        """Start and stop with an application."""
+        """Start and stop the shared feed together with an application."""
         app.on_shutdown.append(self.feed.hang_up)
         if isinstance(self._feed, SharedFeed):
             app.on_startup.append(self._feed.join)
@@ -167,7 +167,7 @@ class _Spent:
 
 
 class _Now:
-    """Metrics computed at the time of the request."""
+    """Metrics that are computed when Prometheus requests them."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics

@@ -32,8 +32,8 @@ SIGNALLED = 128
 class Shutdown:
     """The shutdown of a gateway.
 
-    `drain` is how many seconds active answers may take, `notice` how many seconds new ones are
-    accepted before that, so that load balancers can react.
+    `drain` is how many seconds active answers may take. Before that, new requests are accepted for
+    `notice` seconds, so that load balancers can react.
     """
 
     drain: float = DRAIN_SECONDS

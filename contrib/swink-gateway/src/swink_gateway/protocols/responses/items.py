@@ -38,7 +38,7 @@ MADE = "swink_"
 """The second part of generated item ids, after the kind."""
 
 FACTS = ("service_tier", "metadata")
-"""Metadata of an answer that the API has fields for."""
+"""Metadata of an answer for which the API has fields."""
 
 
 Notes: TypeAlias = Mapping[str, Any] | None
@@ -49,8 +49,8 @@ class Items:
     """Creates the items of one answer.
 
     `prefix` distinguishes their ids from those of other answers. `is_own`: the provider uses this
-    protocol, so its items are sent unchanged. An item keeps its first id, by which clients know it:
-    the provider's if it is known in time, otherwise a generated one.
+    protocol, so its items are sent unchanged. An item keeps the id with which it begins: the
+    provider's id if it is known by then, otherwise a generated id.
     """
 
     def __init__(
@@ -141,8 +141,8 @@ class Items:
     def extension(self, block: ExtensionBlock) -> list[dict[str, Any]]:
         """Return the items of an extension block.
 
-        They are the content of another provider that clients can read, and the data that this
-        provider needs back.
+        For another provider's block, the result is an item that clients can read, if there is one
+        for this content, and an item with the sealed block, which the provider needs back later.
         """
         if self.is_own and isinstance(block.data, dict):
             return [block.data]
@@ -188,7 +188,7 @@ class Items:
         return []
 
     def ending(self, reason: StopReason, metadata: Notes) -> dict[str, Any]:
-        """Return the end of an answer; metadata of the answer has fields of the same names here.
+        """Return the fields that end an answer, including metadata for which the API has fields.
 
         An answer is complete if its text is a refusal, which has its own type of part.
         """
