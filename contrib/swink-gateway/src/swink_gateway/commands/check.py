@@ -85,7 +85,7 @@ def _key(key: Key) -> str:
 
 
 def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a key's name and one of its model patterns that matches no model.
+    """Yield each model pattern of a key that matches no model, after the name of the key.
 
     A pattern for all models of a provider counts as matching even if the provider lists no models.
     So does a pattern that a rule contains as well: clients may request models that the gateway does

@@ -144,7 +144,7 @@ def command(
         return asyncio.run(_check(check))
     _say_what_is_logged()
     environ = dict(os.environ)
-    keys = os.environ.pop(KEY_ENV, "").split()  # hide it from child processes
+    keys = os.environ.pop(KEY_ENV, "").split()  # hide the keys from child processes
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
     given["limits"] = Limits(
         streams=streams, memory=memory * MEGABYTE // workers, coalesce=coalesce
@@ -341,8 +341,9 @@ async def _serve(
 def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
     """Return the names in `--setting` that no provider declares.
 
-    They are reported, not refused: a provider may accept settings that it does not declare. Raises
-    SwinkError if no provider's data can be read, because then the user's own data file is at fault.
+    The names are reported, not refused: a provider may accept settings that it does not declare.
+    Raises SwinkError if no provider's data can be read, because then the user's own data file is at
+    fault.
     """
     known, faults = set[str](), list[swink.SwinkError]()
     providers = client.host.provider_names()

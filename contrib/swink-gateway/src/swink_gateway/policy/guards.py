@@ -2,7 +2,7 @@
 
 A guard receives the whole JSON body of each request of an attempt, after conversion: the
 conversation, instructions, tools, and fields that the gateway does not know. It changes the body or
-refuses the request. Guards fail closed: if one raises, or if a provider does not use the hook
+refuses the request. Guards fail closed: if a guard raises, or if a provider does not use the hook
 through which guards receive requests, nothing is sent.
 """
 

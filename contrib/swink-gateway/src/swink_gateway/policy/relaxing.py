@@ -20,7 +20,7 @@ from swink_gateway.protocols import Asked
 __all__ = ["STRICT", "relaxed"]
 
 STRICT = "x-swink-strict"
-"""With this request header, option values are not replaced; unsupported ones are refused."""
+"""With this request header, unsupported option values are refused and not replaced."""
 
 _CHOICE = "tool_choice"
 _FORMAT = "response_format"

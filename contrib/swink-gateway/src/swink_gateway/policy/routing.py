@@ -98,7 +98,7 @@ class Routing:
         return chain, _transformed(asked, route.transforms) if route else evolve(asked)
 
     def guards(self, asked: Asked, owner: str) -> list[Guard]:
-        """Return the guards of a request: those of the key, then those of the route."""
+        """Return the guards of a request: first the key's guards, then the route's guards."""
         config = self.config
         if not config.guards:
             return []

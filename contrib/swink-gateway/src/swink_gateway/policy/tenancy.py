@@ -37,7 +37,7 @@ from swink_gateway.protocols.table import ID_FIELDS
 __all__ = ["MOST_IDS", "Names", "check_ids", "ids_in_answer", "ids_in_request", "with_names"]
 
 MOST_IDS = 1000
-"""The most ids in one request; each of them is looked up."""
+"""The most ids in one request; each id is looked up."""
 
 _ID_NAME = re.compile(r".*((?i:_ids?)|[a-z](Id|ID)s?)")
 """Matches the names of fields that contain an id."""

@@ -3,7 +3,7 @@
 Each protocol has a package, which does the reverse of the providers' parsers and converters.
 `ClientProtocol.read` converts a request to an `Asked`: a model's name, a conversation and options,
 as `swink_core.Client.stream` takes them. Fields that swink does not model are not an error: they
-are listed in `Asked.dropped`, or kept in `Asked.own` for a provider with the same wire format.
+are listed in `Asked.dropped`, or stored in `Asked.own` for a provider with the same wire format.
 `ClientProtocol.encoder` creates an `Encoder` for the answer. The encoder converts the events of
 each network read to one buffer of bytes, or the complete message to one body. An encoder belongs to
 one answer and contains all state of the encoding.

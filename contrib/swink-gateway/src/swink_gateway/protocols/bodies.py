@@ -54,7 +54,7 @@ _sealed: ContextVar[list[int]] = ContextVar("sealed")
 """The memory in bytes that the sealed data read so far from the current request takes."""
 
 _MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
-"""The bytes that an object, a list, a quote and a value take in CPython, besides their text.
+"""The bytes that an object, a list, a quote and a value take in CPython, in addition to the text.
 
 Measured with msgspec's decoder; never too low for the shapes in the tests.
 """
@@ -74,7 +74,7 @@ def memory_of(body: bytes) -> int:
 
 
 def _memory_of_values(text: bytes) -> int:
-    """Estimate the memory in bytes that the values of a JSON text take besides their text."""
+    """Estimate the memory in bytes that the values of a JSON text take, without their text."""
     return sum(text.count(of) * size for of, size in _MEMORY)
 
 

@@ -57,7 +57,10 @@ MOST_HEADER = 2000
 
 
 KEY_HERE = (", or pass api_key=…", " where the gateway runs")
-"""The library's advice on a missing provider key, and the text for clients, who cannot set it."""
+"""The library's advice on a missing provider key, and its replacement for clients.
+
+Only the operator can set the key.
+"""
 
 
 OTHER_MODELS = (

@@ -30,10 +30,10 @@ Only the owner of an answer can find the answer.
 
 @define(frozen=True)
 class Kept:
-    """A stored answer: the messages up to and including it, and their size as text and in memory.
+    """A stored answer: the conversation including the answer, and its size as text and in memory.
 
-    Sizes are in bytes. `response` is the answer in the client's protocol, and `items` are the input
-    items of its request; both are `None` for answers over WebSockets.
+    Sizes are in bytes. `response` is the answer in the client's protocol, and `items` are the
+    request's input items; both are `None` for answers over WebSockets.
     """
 
     messages: Sequence[Message] = field(repr=False)

@@ -61,8 +61,8 @@ Keys with limited models may set no others.
 class _Form:
     """How clients request embeddings in a protocol, and how the request is passed on.
 
-    `wire_format` is that of the vendors that support these requests. The part of a vendor's URL
-    that matches `answers` is replaced with `embeddings`.
+    Vendors support these requests if their wire format begins with `wire_format`. The part of a
+    vendor's URL that matches `answers` is replaced with `embeddings`.
     """
 
     path: str
@@ -99,7 +99,7 @@ PATHS = tuple(form.path for form in _FORMS)
 
 
 class Embeddings:
-    """Serves the paths of embeddings of all protocols that have them."""
+    """Serves the paths of embeddings of all protocols that define such a path."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls

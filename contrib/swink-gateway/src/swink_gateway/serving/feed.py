@@ -60,7 +60,7 @@ class SharedFeed(Feed):
             self._path.unlink(missing_ok=True)
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
-        """Add a record to this worker's feed and send it to the others."""
+        """Add a record to this worker's feed and send the record to the other workers."""
         super().publish(name, data)
         if self._socket is None:
             return

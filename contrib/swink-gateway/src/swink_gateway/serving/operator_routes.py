@@ -22,7 +22,7 @@ __all__ = ["OperatorRoutes"]
 
 
 class OperatorRoutes:
-    """Serves the operators' routes; without a `monitor`, only those about spending."""
+    """Serves the operators' routes; without a `monitor`, only the routes about spending."""
 
     def __init__(self, calls: Calls, monitor: Monitor | None) -> None:
         self._calls = calls

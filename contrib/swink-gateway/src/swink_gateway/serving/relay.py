@@ -167,7 +167,7 @@ class StreamRelay(Line):
     @property
     def can_break_off(self) -> bool:
         agent = self._request.headers.get("User-Agent", "")
-        # before HTTP/1.1, a closed connection is the normal end of an answer
+        # before HTTP/1.1, every answer ends with a closed connection
         return agent.startswith(EXPECT_BROKEN) and self._request.version >= HttpVersion11
 
     async def break_off(self, data: bytes) -> None:

@@ -1,6 +1,7 @@
 """Graceful shutdown: serve until SIGTERM or Ctrl-C, then let active answers finish.
 
-The first signal starts the shutdown, a second one ends it at once, and later ones are ignored.
+The first signal starts the shutdown, a second signal stops the gateway at once, and later signals
+are ignored.
 Signals that arrive together, from a parent and from the terminal's process group, count as one.
 """
 

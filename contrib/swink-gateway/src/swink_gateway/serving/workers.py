@@ -2,8 +2,8 @@
 
     worker = fork_workers(4, sock)      # returns in each worker; the parent exits in it
 
-All workers accept from one listening socket: if a worker dies, the others take over connections
-that it had not accepted. The parent serves nothing. It replaces a worker that dies, forwards
+All workers accept from one listening socket: if a worker dies, the other workers accept the waiting
+connections. The parent serves nothing. It replaces a worker that dies, forwards
 SIGTERM and SIGHUP, and exits after all workers. Workers exit if the parent dies.
 """
 
@@ -169,7 +169,7 @@ class _Parent:
         self.ended(pid)
 
     def _is_ready(self, pid: int) -> bool:
-        """Wait until a worker is ready, and return False if it ended before."""
+        """Wait until a worker is ready; return False if the worker ended before it was ready."""
         if pid not in self.ready and os.read(self.workers[pid], 1):
             self.ready.add(pid)
         return pid in self.ready

@@ -56,7 +56,7 @@ def line_of(text: str, path: Path) -> int:
 
 
 def _first(most: int, holds: Callable[[int], bool]) -> int:
-    """Return the smallest number for which `holds` is true, or `most` if there is none.
+    """Return the smallest number below `most` for which `holds` is true, or else `most`.
 
     `holds` must be true for all greater numbers as well, because this is a binary search.
     """

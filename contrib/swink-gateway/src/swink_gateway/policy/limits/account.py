@@ -87,7 +87,7 @@ class Account(Struct):
 
 
 class Breaker(Struct):
-    """The number of a model's consecutive failed calls, and the end of its cooldown (0.0: none).
+    """The number of consecutive failed calls of a model, and the end of the cooldown (0.0: none).
 
     After the cooldown, single attempts are admitted at intervals of `probe` seconds (0.0: all are).
     `longest` is the longer of both waits; the remaining wait never exceeds it, even if the clock is

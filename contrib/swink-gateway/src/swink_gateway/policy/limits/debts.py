@@ -1,4 +1,4 @@
-"""Charges that a process could not send to the shared store yet ("debts"), kept in a file.
+"""Debts: charges that a process could not send to the shared store yet, stored in a file.
 
 The file preserves the debts if the process ends suddenly. The processes of one machine share a
 folder, and each process also sends the debts of processes that have died. Each debt has an id, so
@@ -71,7 +71,7 @@ class Debts:
 
 def is_running(process: str) -> bool:
     """Return True if the process of this machine with this id still runs."""
-    if sys.platform == "win32":  # there, os.kill ends a process or sends it a Ctrl-C
+    if sys.platform == "win32":  # on Windows, os.kill ends a process or sends it a Ctrl-C
         import ctypes
 
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)

@@ -96,7 +96,7 @@ class Allowance:
 
     @property
     def budget(self) -> Allowance:
-        """The limits for the later attempts of an admitted call: only those in dollars."""
+        """The limits for the later attempts of an admitted call: only the budgets in dollars."""
         return evolve(self, requests=None, tokens=None, streams=None)
 
     def share(self, members: int) -> Allowance:
@@ -182,7 +182,7 @@ def settled(ticket: Ticket, tokens: int, dollars: float | None) -> Entry:
 
 @define(frozen=True)
 class Circuit:
-    """A model whose calls failed in a row; `kind` and `message` are those of the last failure.
+    """A model whose calls failed in a row; `kind` and `message` describe the last failure.
 
     `rest` is the remaining cooldown in seconds; with 0.0, attempts are admitted. `is_stated` says
     whether the provider stated the time.
@@ -266,7 +266,7 @@ class Ledger(Protocol):
         """Forget the failures of a target."""
 
     async def claim(self, owner: str, ids: Collection[str]) -> None:
-        """Record the owner of ids of a vendor's data; an id that has an owner keeps it."""
+        """Record the owner of ids of a vendor's data; an id that has an owner keeps that owner."""
 
     async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
         """Return the subset of ids that an owner has claimed."""

@@ -304,7 +304,7 @@ class RedisLedger:
                     return
 
     async def _mark(self) -> None:
-        """Set the mark in the hash of budgets; if it was lost, restore the budgets."""
+        """Set the mark in the hash of budgets; if the mark was lost, restore the budgets."""
         had_marked = int(self._has_marked)
         is_new = await self._server.run(scripts.MARK, [BUDGETS], self._name, had_marked)
         if is_new and self._has_marked:
@@ -332,7 +332,7 @@ class RedisLedger:
         log.warning("Redis at %s is back: this process shares all limits again", self._server.where)
 
     async def _write_again(self) -> None:
-        """Restore budgets that the server has lost, and the number of concurrent answers here."""
+        """Restore lost budgets, and the number of this process's concurrent answers."""
         for key in self._budgets.keys:
             now = int(self._leases.local.now())
             await self._pay(("", key, now, 0, 0, 0.0), written_again=True)

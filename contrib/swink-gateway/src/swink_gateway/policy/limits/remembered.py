@@ -19,7 +19,7 @@ DATA_LOST = "swink_gateway_store_data_lost_total"
 """The name of the counter of losses of the server's data."""
 
 Budget = tuple[str, float, float, float]
-"""A budget: its id, when it was read, and the dollars of that day and that month."""
+"""A budget: its id, the time at which it was read, and the dollars of that day and month."""
 
 _UNKNOWN: Budget = ("", 0.0, 0.0, 0.0)
 

@@ -34,9 +34,9 @@ T = TypeVar("T")
 
 
 class RowWriter:
-    """Writes rows to the database that `connect` opens; without `connect`, keeps them in memory.
+    """Writes rows to the database that `connect` opens; without `connect`, keeps rows in memory.
 
-    The database is opened and used in one thread. Raises what `connect` raises.
+    The database is opened and used in one thread. Raises the exceptions of `connect`.
     """
 
     def __init__(self, connect: Callable[[], Database] | None = None) -> None:

@@ -42,7 +42,7 @@ __all__ = ["AUDIO", "FREE_TEXT", "WIRE_FORMAT", "called", "read_chat"]
 WIRE_FORMAT = "openai-chat"
 
 FREE_TEXT = "custom"
-"""The type of a free-text tool and of its calls, and the name of the field with their data."""
+"""The type of free-text tools and of calls to them, and the name of the field with their data."""
 
 AUDIO = "audio"
 """The field with generated audio, and the kind of the extension block that contains it."""

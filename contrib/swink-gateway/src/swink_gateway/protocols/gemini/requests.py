@@ -2,7 +2,7 @@
 
 https://ai.google.dev/api/generate-content, https://ai.google.dev/api/caching#Content: contents of
 the roles user and model, each a list of parts. Field names may be in either spelling of protocol
-buffers' JSON, bytes in either base64 alphabet, and a single value may replace a list of one. A call
+buffers' JSON, bytes in either base64 alphabet, and a value may replace a list of one value. A call
 without an id gets one from its position in the conversation, which is the same in every request. A
 result without an id belongs to the first call with the same name that has no result yet.
 """
@@ -170,7 +170,7 @@ def _response_format(config: Fields, asked: Asked) -> Any:
 def _thinking(thinking: Fields, asked: Asked) -> str | int | None:
     """Return the thinking level or budget.
 
-    Whether the client wants thoughts is stored for the encoder, which shows or hides them.
+    `asked.said` gets whether the client wants thoughts, because the encoder shows or hides them.
     """
     shown = bool(thinking.flag("includeThoughts"))
     asked.said["thoughts"] = shown

@@ -48,7 +48,7 @@ def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -
 def opaque_of(
     block: ThinkingBlock | ThinkingEnd, provider: str, is_own: bool, shown: bool, kept: str = ""
 ) -> str | None:
-    """Return the value of the opaque field of a thinking block; `None` if there is no opaque data.
+    """Return the value of the opaque field of a thinking block; `None` without opaque data.
 
     `shown` means that the block has visible text, even if it is marked as redacted. `kept` is text
     that the client must send back but does not show.
@@ -81,7 +81,7 @@ def says_more(metadata: Mapping[str, Any] | None) -> bool:
 
 
 def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None:
-    """Return an extension as a block; `None` if it is not a block in this protocol."""
+    """Return an extension as a block; `None` for data that this protocol sends outside blocks."""
     if not is_own:
         data = seal(block.provider, block=dump(block))
         return {"type": "redacted_thinking", "data": data}

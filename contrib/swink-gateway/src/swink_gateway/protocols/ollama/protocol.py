@@ -37,7 +37,7 @@ NDJSON = "application/x-ndjson"
 DONE_REASONS = {StopReason.TOOL_USE: "stop"}
 """The stop reasons that Ollama names differently.
 
-Others keep swink's name, so that a refusal does not look like a normal end.
+Other stop reasons are sent under swink's names, so that a refusal does not look like a normal end.
 """
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")

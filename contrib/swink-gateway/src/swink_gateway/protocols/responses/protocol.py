@@ -344,7 +344,7 @@ class ResponsesEncoder(EventEncoder):
 
 
 def _notes(index: int, batch: Sequence[Any]) -> Mapping[str, Any] | None:
-    """Return the metadata at the end of a block, if it arrived in the batch of the beginning."""
+    """Return the metadata of a block's end, if the batch contains the end of the block."""
     ends = (e for e in batch if isinstance(e, _ENDS) and e.content_index == index)
     return next((end.metadata for end in ends), None)
 
