@@ -1,10 +1,10 @@
 """Charge clients' keys for the attempts of calls.
 
 The core computes all amounts: `Attempt.reserve()` before an attempt, and `Attempt.charge` after it.
-The first attempt is admitted before the call begins, so that a refusal becomes an HTTP status. For
-this attempt, the price of the most expensive model of the fallback chain is reserved. `KeyCharge`
-is one of the call's gates, which the core calls before and after each attempt. It admits the later
-attempts, and fills in the ledger's rows of all attempts.
+The first attempt is admitted before the call begins, so that a refusal becomes an HTTP status. The
+amount reserved for this attempt is the one for the most expensive model of the fallback chain.
+`KeyCharge` is one of the call's gates, which the core calls before and after each attempt. It
+admits the later attempts, and fills in the ledger's rows of all attempts.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ class KeyCharge:
     async def enter(self, target: Target, attempt: Attempt) -> None:
         """Reserve the cost of an attempt.
 
-        Raises ProviderFailure if the budget is spent, or if the key has a budget and the model no
-        price.
+        Raises ProviderFailure if the budget is spent, or if the key has a budget and the model has
+        no price.
         """
         if self._payer.key.has_budget and _lacks_price(target.model):
             raise ProviderFailure(_limited(_no_price(self._payer.owner, [target.model])))

@@ -111,7 +111,7 @@ class Cooldowns:
             raise ProviderFailure(refusal)
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Update the circuit by the end of an attempt."""
+        """Update the circuit after an attempt has ended."""
         key, policy = target.key, target.options.retry
         healthy = health_of(terminal)
         if healthy:

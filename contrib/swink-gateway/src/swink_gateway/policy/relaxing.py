@@ -39,7 +39,7 @@ _NOTICES = {
 
 
 def relaxed(client: Client, chain: Chain, asked: Asked) -> tuple[Chain, Asked]:
-    """Replace options that models of a chain do not support, only for these models."""
+    """Replace the options that a model of the chain does not support, for this model only."""
     options = asked.options
     moved = {}
     if options.get(_CHOICE) not in (None, "auto", "none"):

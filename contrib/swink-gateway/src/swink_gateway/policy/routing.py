@@ -117,7 +117,7 @@ class Routing:
         return self.config.aliases.get(name, name)
 
     def allows(self, owner: str, name: str) -> bool:
-        """Return True if the owner of a key may use a model; `""` may use all."""
+        """Return True if the owner of a key may use a model; the owner `""` may use all models."""
         key = self.config.keys.get(owner)
         if key is None:
             return not owner
@@ -172,7 +172,10 @@ class Routing:
                 yield Fault(place, str(error).partition("\n")[0])
 
     def places(self, account: str) -> Sequence[str]:
-        """Return the paths in the configuration file at which routes use a `Target.key`."""
+        """Return the paths in the configuration file at which routes use an account.
+
+        `account` is the `key` of a `Target`.
+        """
         return self._places.get(account, ())
 
     @cached_property

@@ -60,7 +60,7 @@ Measured with msgspec's decoder; never too low for the shapes in the tests.
 """
 
 _WIDE = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")
-"""How characters beyond U+FFFF begin in JSON: their first UTF-8 bytes, and their escapes."""
+"""The beginnings of characters beyond U+FFFF in JSON: UTF-8 bytes, and prefixes of escapes."""
 
 
 def least_memory(size: int) -> int:
@@ -69,7 +69,7 @@ def least_memory(size: int) -> int:
 
 
 def memory_of(body: bytes) -> int:
-    """Estimate the memory in bytes that a request takes, from its body before it is parsed."""
+    """Estimate the memory in bytes that a request takes, without parsing its body."""
     return COPIES * len(body) + _width(body) * len(body) + _memory_of_values(body)
 
 

@@ -71,7 +71,7 @@ class OperatorRoutes:
         return web.json_response({"object": "list", "data": rows})
 
     async def _audit(self, request: web.Request) -> web.Response:
-        """Respond with the differences between ledger and budgets, and the unsettled attempts."""
+        """Respond with the differences between ledger and budgets, and with unsettled attempts."""
         self._check_operator(request)
         keys = [*self._calls.routing.config.keys]
         found = await audited(self._calls.ledger, keys, time.time())

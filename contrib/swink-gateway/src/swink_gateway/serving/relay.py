@@ -139,7 +139,7 @@ class _Streamed(web.StreamResponse):
 class StreamRelay(Line):
     """A streamed response. `response` is `None` until something is written.
 
-    `refusal` creates the complete response for a call that failed before that.
+    `refusal` creates the complete response for a call that failed before anything was written.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ OPTION_NAMES = frozenset(ClientOptions.__annotations__) - {"timeout", "timeouts"
 
 @define(frozen=True, kw_only=True)
 class Upstream:
-    """A model of a tier.
+    """A model in a tier of a route.
 
     `model` is `provider/model`, or a bare name that exactly one provider lists. `weight` is the
     share of requests for which this model is tried first. `options` override those of the route,

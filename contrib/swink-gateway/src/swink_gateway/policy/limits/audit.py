@@ -26,9 +26,9 @@ Attempts that begin or end during a comparison cause differences that are not er
 LOOK_SECONDS = 1.0
 
 LONGEST_ATTEMPT_SECONDS = 86400
-"""No attempt takes longer.
+"""The longest time that an attempt can take.
 
-If an older attempt seems to be running, another process has the id of the attempt's process.
+If an older attempt seems to be running, a new process has the process id of its dead process.
 """
 
 

@@ -80,8 +80,9 @@ MOST_LOOKS = 6
 class RedisLedger:
     """A ledger in the Redis server at an address such as `redis://localhost:6379`.
 
-    Its keys begin with `swink:gateway:` and contain no credentials. Charges from the time without
-    the server are kept in `folder`, if given, so that other processes of the machine can send them.
+    Its Redis keys begin with `swink:gateway:` and contain no credentials. Charges that cannot be
+    sent to the server are stored in `folder`, if given, so that other processes of the machine can
+    send them later.
     `counters` counts by name how often the server was lost, and how often it had lost its data.
     `rows` writes the rows of the ledger; `None` disables them. Raises UsageError if the extra is
     not installed, and for an invalid address.

@@ -297,7 +297,7 @@ class ChatEncoder(EventEncoder):
 
 
 def _finish(reason: StopReason, has_refusal: bool) -> str:
-    """Return the finish reason; a refusal that has its own field is a normal end."""
+    """Return the finish reason; with a refusal in its own field, the answer ended normally."""
     if has_refusal and reason is StopReason.CONTENT_FILTER:
         return "stop"
     return FINISH[reason]

@@ -76,7 +76,7 @@ def sealed_beside(
 
 
 def says_more(metadata: Mapping[str, Any] | None) -> bool:
-    """Return True if the metadata of a call differs from the default."""
+    """Return True if a call has metadata that differs from the default."""
     return bool(metadata) and metadata != _DIRECT
 
 

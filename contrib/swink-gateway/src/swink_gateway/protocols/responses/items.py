@@ -141,8 +141,8 @@ class Items:
     def extension(self, block: ExtensionBlock) -> list[dict[str, Any]]:
         """Return the items of an extension block.
 
-        For another provider's block, the result is an item that clients can read, if there is one
-        for this content, and an item with the sealed block, which the provider needs back later.
+        A block of another provider is sealed into an item, because the provider needs the block in
+        the next request. An image or code is also returned in an item that clients can read.
         """
         if self.is_own and isinstance(block.data, dict):
             return [block.data]
@@ -190,7 +190,7 @@ class Items:
     def ending(self, reason: StopReason, metadata: Notes) -> dict[str, Any]:
         """Return the fields that end an answer, including metadata for which the API has fields.
 
-        An answer is complete if its text is a refusal, which has its own type of part.
+        An answer with a refusal counts as complete, because a refusal has its own type of part.
         """
         said = {name: metadata[name] for name in FACTS if metadata and name in metadata}
         is_refused = self._has_refusal and reason is StopReason.CONTENT_FILTER
