@@ -28,7 +28,7 @@ def _limit() -> int | None:
 
 
 def affordable_streams(streams: int) -> int:
-    """Return how many concurrent answers have enough descriptors, at most `streams`."""
+    """Return the most concurrent answers, up to `streams`, that the descriptor limit allows."""
     limit = _limit()
     return streams if limit is None else max(1, min(streams, (limit - RESERVED) // PER_STREAM))
 
