@@ -141,8 +141,8 @@ class Embeddings:
     async def _target(self, form: _Form, name: str, body: Mapping[str, Any], owner: str) -> Target:
         """Return the target for the first model of a name.
 
-            Raises Refused if the model's provider uses another protocol, or if the key may not make the
-        request.
+        Raises Refused if the model's provider uses another protocol, or if the key may not make
+        the request.
         """
         routing, client = self._calls.routing, self._calls.client
         key = routing.config.keys.get(owner)
