@@ -85,11 +85,11 @@ def _key(key: Key) -> str:
 
 
 def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
-    """Yield each model pattern of a key that matches no model, after the name of the key.
+    """Yield the name of each key with a model pattern that matches no model, and the pattern.
 
     A pattern for all models of a provider counts as matching even if the provider lists no models.
-    So does a pattern that a rule contains as well: clients may request models that the gateway does
-    not list.
+    A pattern that also occurs in a rule counts as matching, because clients may request models that
+    the gateway does not list.
     """
     config, served = routing.config, ServedModels(routing, "")
     known = {f"{name}/" for name in served.providers()} | {info.id for info in served.models()}

@@ -164,9 +164,9 @@ def arguments_text(call: ToolCallBlock) -> str:
 
 
 def started_anew(retry: Retry) -> Error:
-    """Return the failure for an answer that a retry starts again.
+    """Return the failure that ends an answer when a retry would start it again.
 
-    It is for protocols in which output that the client has received cannot be withdrawn.
+    Most protocols cannot tell the client to discard the output that it has received.
     """
     error = Error.network(retry.error, retry.delay or None)
     error.error_kind = retry.error_kind or error.error_kind

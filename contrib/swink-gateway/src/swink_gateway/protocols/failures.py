@@ -97,7 +97,10 @@ EMPTY = "empty_response"
 """The code of an answer that the provider completed with neither text nor a tool call."""
 
 RESTS = "cooldown"
-"""The code of a call that was not sent because of a cooldown; the text is the last failure's."""
+"""The code of a call that was not sent because of a cooldown.
+
+The message of such a failure is the message of the last failure before the cooldown.
+"""
 
 
 class Refused(Exception):

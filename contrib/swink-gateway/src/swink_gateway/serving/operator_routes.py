@@ -51,7 +51,7 @@ class OperatorRoutes:
         return web.json_response({"object": "list", "data": rows})
 
     async def _report(self, request: web.Request) -> web.Response:
-        """Respond with sums or rows of the ledger: an operator's key gets those of all owners.
+        """Respond with sums or rows of the ledger: for an operator's key, those of all owners.
 
         The parameters are `by`, `since`, `until`, the filters, `rows` (to list rows) and `format`.
         """

@@ -41,7 +41,7 @@ def refusal(status: int, why: str) -> web.Response:
 def refused_key(path: str, why: str) -> web.Response:
     """Return the error for a wrong key, with the status of the path's API.
 
-    Google uses the status 400. A header keeps Claude Code from retrying ten times.
+    On Google's paths, the status is 400. A header keeps Claude Code from retrying ten times.
     """
     headers = {NOT_AGAIN: "false"}
     error: Any

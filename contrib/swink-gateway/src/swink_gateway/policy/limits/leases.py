@@ -72,7 +72,7 @@ class Leases:
         self._rooms.clear()
 
     def grant(self, key: str, lease: Iterable[float]) -> None:
-        """Set a lease, reduced to the amounts that remain after admissions since the request."""
+        """Set a lease, reduced by the attempts that were admitted since the lease was requested."""
         self._held[key] = least(self._rooms.get(key, _NO_BOUND), lease)
 
     def lose_server(self) -> None:

@@ -236,7 +236,7 @@ class Ledger(Protocol):
     async def settle(
         self, ticket: Ticket, tokens: int, dollars: float | None, *, ends: bool = True
     ) -> None:
-        """Replace a reservation by a charge, once for each ticket, and write its row.
+        """Replace the reservation of a ticket by a charge, once, and write the ticket's row.
 
         `ends` says whether the call ends with this attempt.
         """

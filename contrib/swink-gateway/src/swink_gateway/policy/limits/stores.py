@@ -74,7 +74,9 @@ def _open_file(path: str) -> Database:
 
 
 def reading_rows(store: Store) -> AbstractContextManager[Execute] | None:
-    """Open the rows of a store for reading, without creating a file; `None`: they are in memory.
+    """Open the rows of a store for reading, without creating a file.
+
+    `None` means that the rows are in the memory of the gateway's processes.
 
     Raises StoreError for an invalid path or URL. The context raises StoreUnavailable.
     """
