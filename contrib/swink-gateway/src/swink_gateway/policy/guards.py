@@ -1,8 +1,8 @@
-"""Guards: checks of the requests to a vendor, which keys and routes in the file refer to by name.
+"""Guards check requests to a vendor. Keys and routes in the file refer to guards by name.
 
 A guard receives the whole JSON body of each request of an attempt, after conversion: the
 conversation, instructions, tools, and fields that the gateway does not know. It changes the body or
-refuses the request. Guards fail closed: if one raises, or if a provider does not use the hook
+refuses the request. Guards fail closed: if a guard raises, or if a provider does not use the hook
 through which guards receive requests, nothing is sent.
 """
 
@@ -58,7 +58,7 @@ It raises ProviderFailure or UsageError to refuse the request.
 """
 
 _OPAQUE = frozenset({"encrypted_content", "model", "role", "signature", "thoughtSignature", "type"})
-"""Fields whose values come from a vendor or are fixed, so that it would refuse a changed value."""
+"""Fields with values that a vendor made or defines; the vendor would refuse a changed value."""
 
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u17b4\u17b5\u180b-\u180f"

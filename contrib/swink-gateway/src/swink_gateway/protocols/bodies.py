@@ -22,9 +22,9 @@ The smallest requests of coding agents have 40 kB; requests with images have sev
 """
 
 COPIES = 3
-"""The copies of a body in memory besides its JSON data.
+"""The number of copies of a body in memory, in addition to its parsed JSON data.
 
-They are the body as received, the body sent to a provider, and the write buffer.
+The copies are the body as received, the body sent to a provider, and the write buffer.
 """
 
 MOST_ELEMENTS = 500_000
@@ -66,27 +66,27 @@ _sealed: ContextVar[list[int]] = ContextVar("sealed")
 """The memory in bytes that the sealed data read so far from the current request takes."""
 
 _MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
-"""The bytes that an object, a list, a quote and a value take in CPython, besides their text.
+"""The bytes that an object, a list, a quote and a value take in CPython, in addition to the text.
 
 Measured with msgspec's decoder; never too low for the shapes in the tests.
 """
 
 _WIDE = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")
-"""UTF-8 bytes and prefixes of escapes for characters beyond U+FFFF."""
+"""The beginnings of characters beyond U+FFFF in JSON: UTF-8 bytes, and prefixes of escapes."""
 
 
 def least_memory(size: int) -> int:
-    """Return the minimum memory in bytes that a body of `size` bytes takes until it is answered."""
+    """Return the least memory in bytes that a request with a body of `size` bytes takes."""
     return (COPIES + 1) * size
 
 
 def memory_of(body: bytes) -> int:
-    """Estimate the memory in bytes that a body takes until it is answered, before it is parsed."""
+    """Estimate the memory in bytes that a request takes, without parsing its body."""
     return COPIES * len(body) + _width(body) * len(body) + _memory_of_values(body)
 
 
 def _memory_of_values(text: bytes) -> int:
-    """Estimate the memory in bytes that the values of a JSON text take besides their text."""
+    """Estimate the memory in bytes that the values of a JSON text take, without their text."""
     return sum(text.count(of) * size for of, size in _MEMORY)
 
 
@@ -98,7 +98,7 @@ def _width(body: bytes) -> int:
 
 
 def check_sealed(text: bytes) -> None:
-    """Raise BadRequest if this JSON takes a request's sealed data over `MOST_SEALED_BYTES`."""
+    """Count sealed data of the request; raise BadRequest if it exceeds `MOST_SEALED_BYTES`."""
     taken = _sealed.get([0])
     taken[0] += len(text) + _memory_of_values(text)
     if taken[0] > MOST_SEALED_BYTES:

@@ -358,8 +358,8 @@ class Calls:
     ) -> tuple[list[Any], dict[str, Any]]:
         """Split the options of a swink client into options of the targets and of the call.
 
-        A proxy's client-level options are set on the targets, so that the call's `extra` overrides
-        them, as without a proxy.
+        Options that a swink client sets for all its calls are set on the targets. Therefore the
+        call's `extra` overrides them, as it does if the client uses no gateway.
         """
         inherited = {name: options[name] for name in asked.inherited if name in options}
         own = {name: value for name, value in options.items() if name not in inherited}

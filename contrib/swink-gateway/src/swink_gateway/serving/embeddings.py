@@ -62,10 +62,10 @@ Keys with limited models may set no others.
 
 @define(frozen=True)
 class _Form:
-    """The embeddings of a protocol.
+    """How clients request embeddings in a protocol, and how the request is passed on.
 
-    It has the wire formats of vendors that support them, and the change of the URL for answers to
-    the URL for embeddings.
+    Vendors support these requests if their wire format begins with `wire_format`. The part of a
+    vendor's URL that matches `answers` is replaced with `embeddings`.
     """
 
     path: str
@@ -102,7 +102,7 @@ PATHS = tuple(form.path for form in _FORMS)
 
 
 class Embeddings:
-    """Serves the paths of embeddings of all protocols that have them."""
+    """Serves the paths of embeddings of all protocols that define such a path."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -144,7 +144,8 @@ class Embeddings:
     async def _target(self, form: _Form, name: str, body: Mapping[str, Any], owner: str) -> Target:
         """Return the target for the first model of a name.
 
-        Raises Refused for a model of another protocol, and for a request that the key may not make.
+        Raises Refused if the model's provider uses another protocol, or if the key may not make
+        the request.
         """
         routing, client = self._calls.routing, self._calls.client
         key = routing.config.keys.get(owner)

@@ -2,7 +2,7 @@
 
 Active requests continue with the old configuration. An invalid file is reported and changes
 nothing. A file that differs between two checks is not loaded yet: a program may still be writing
-it, and without its last lines it could lack limits.
+the file, and limits in its last lines could be missing.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Reloader:
     """Watches a file: `use` is called with each new configuration, and may raise SwinkError.
 
     `source` is the text in use and the name of the file; another text is loaded at the next check.
-    `keep` is called with each text that is put to use, `tell` with messages for people. `failures`
-    counts invalid files. `is_current` is true if the configuration in use is that of the file, and
-    `at` is the last time this was so, a Unix time in seconds.
+    `keep` is called with the text of each new configuration in use, `tell` with messages for
+    people. `failures` counts invalid files. `is_current` is true if the file has the configuration
+    in use, and `at` is the last time at which this was true, a Unix time in seconds.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ _PUBLIC = frozenset({"/health", "/ready"})
 class Gateway:
     """Serves `client` to clients of other APIs.
 
-    `keys` are those that clients must send; without keys, only this machine can be served. `hosts`
+    Clients must send one of `keys`; without keys, only this machine can be served. `hosts`
     are host names of the gateway besides loopback names. `routes` are further model names, each
     with a chain of models. `settings` are names of settings that native clients may set. `retry` is
     the retry policy (`None`: no retries, because clients retry themselves; the other models of a
@@ -296,7 +296,7 @@ class Gateway:
             refused.headers.update({n: v for n, v in error.headers.items() if n == "Allow"})
             return refused
         except ConnectionError:
-            return refusal(503, "the client has left")  # aiohttp notices it, and sends nothing
+            return refusal(503, "the client has left")  # aiohttp does not send this response
         except Exception:
             log.exception("internal error in %r", request.path)
             return refusal(500, "the gateway failed to answer")
