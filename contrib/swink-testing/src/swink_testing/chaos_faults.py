@@ -173,7 +173,7 @@ class Redirect(Fault):
 
 @define(frozen=True)
 class Gzip(Fault):
-    """Compresses the answer. `keep` is the fraction of the compressed body that is sent (0 to 1)."""
+    """Compresses the answer, and sends the fraction `keep` (0 to 1) of the compressed body."""
 
     keep: float = 1.0
 

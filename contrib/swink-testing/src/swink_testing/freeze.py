@@ -136,7 +136,9 @@ def large_frames(
 
 
 class _New:
-    """A container that contains each field of a kind of frame only the first time it is asked."""
+    """A container for `inflated`: it contains each field of a kind of frame only at the first
+    look-up.
+    """
 
     def __init__(self, known: set[tuple[Any, str]], kind: Any) -> None:
         self._known, self._kind = known, kind
