@@ -5,9 +5,9 @@
         async with client.stream("acme/large", "Hello", base_url=base_url, api_key="test") as s: …
     assert len(chaos.exchanges_of("flaky")) == 3
 
-`answer` is the provider's answer without a fault: the bytes of one of its recordings. Each request
-gets the next fault, and all further requests get the last one. Each exchange has the request, the
-number of bytes sent, and the time when the client disconnected.
+`answer` is the provider's answer without a fault: the recorded bytes. Each request gets the next
+fault, and all further requests get the last one. Each exchange has the request, the number of bytes
+sent, and the time when the client disconnected.
 
 The pytest fixture `chaos` is such a server. To run one in a separate process, with each of the
 `standard_faults` at a path with its name:
@@ -209,7 +209,7 @@ def _key(exchange: Exchange) -> str:
 def standard_faults(answer: Answer) -> dict[str, Fault]:
     """Return the faults of transport and framing that any stream can meet, by name.
 
-    The tests of a plugin add the errors of its API. For a binary framing, the faults that write
+    Plugins add the errors of their APIs in their tests. For a binary framing, the faults that write
     frames are left out.
     """
     body, frames = len(answer.body), len(answer.ends)

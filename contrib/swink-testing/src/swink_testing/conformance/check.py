@@ -243,7 +243,7 @@ def each_result(
 
 
 def consistency_line(results: Sequence[Result]) -> str:
-    """Return one line that says whether all checks that apply hold, and which do not."""
+    """Return one line that says whether all checks that apply passed, and lists the others."""
     applied = sum(result.applied for result in results)
     idle = len(results) - applied
     missed = [result for result in results if not result.holds]
@@ -269,7 +269,7 @@ def idle_lines(results: Iterable[Result]) -> list[str]:
 
 
 def unknown_names(checks: Sequence[Check[Any]], names: Iterable[str]) -> list[str]:
-    """Return those of `names` that are not the name of a check, sorted."""
+    """Return the unknown names among `names`, sorted."""
     return sorted(set(names) - {check.name for check in checks})
 
 

@@ -1,7 +1,7 @@
 """Evidence for a provider's promises: recordings of a real server, and rows of known answers.
 
-Checks that hold show that a provider agrees with its own recordings. Evidence lists the requests,
-options, finish reasons, failures and kinds of content that a real server has shown.
+If all checks pass, a provider agrees with its own recordings. Evidence lists the requests, options,
+finish reasons, failures and kinds of content that a real server has shown.
 """
 
 from __future__ import annotations

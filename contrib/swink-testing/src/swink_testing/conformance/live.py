@@ -1,6 +1,6 @@
 """A short test with the real API, which shows whether it still behaves as recorded.
 
-Three calls are made, with the user's own key and address; each asks for a few words.
+Three calls are made, with the user's own key and address. Each requests a few words.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _done(live: LiveSubject) -> Done:
 
 
 def _tool_options(subject: Subject) -> dict[str, Any]:
-    """Return options that ask for a tool as firmly as the provider allows."""
+    """Return options that require a tool call; no options if the provider cannot require one."""
     features: frozenset[str] = getattr(subject.provider, "features", frozenset())
     wanted = required_features(Context([], tools=[LOOK_UP]), StreamOptions(tool_choice="required"))
     if "tools" not in features or subject.model.lacks("tools"):

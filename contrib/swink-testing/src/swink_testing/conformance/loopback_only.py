@@ -57,7 +57,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def is_here(host: object) -> bool:
-    """Tell whether a host is this machine."""
+    """Return whether a host is this machine."""
     name = host.decode("latin-1") if isinstance(host, bytes) else str(host)
     if name in _HOSTS or name.endswith(".localhost"):
         return True

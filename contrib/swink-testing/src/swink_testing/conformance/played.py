@@ -231,7 +231,7 @@ class PlayedClient(MemoryHTTPClient):
         return is_refusal and number <= len(self._recording.before)
 
     def _number(self, request: HTTPRequest) -> int | None:
-        """Return the number of the recorded request that matches a request; `None` if none does."""
+        """Return the number of the matching recorded request; `None` without a match."""
         recording = self._recording
         if recording is None:
             return None

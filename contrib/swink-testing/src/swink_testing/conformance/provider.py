@@ -138,7 +138,7 @@ class ProviderConformance(ConformanceSuite):
 
     @classmethod
     def evidence_lines(cls) -> list[str]:
-        """Return lines that list the evidence for the promises, and what to record next."""
+        """Return lines that list the evidence for the promises, and the next recordings to make."""
         return evidence_of(subject_of(cls)).lines()
 
     @classmethod

@@ -252,7 +252,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The recordings of the provider; without any, the recordings of its wire format.
+        """The recordings of the provider; without any, those of the wire format.
 
         Raises RecordingError for one that cannot be read.
         """

@@ -47,7 +47,7 @@ _Names: TypeAlias = tuple[str, ...]
 
 @define
 class _Ended:
-    """A recorded answer, and the places that hold the finish reason."""
+    """A recorded answer, and the places of the finish reason in it."""
 
     answer: RecordedAnswer
     places: Sequence[tuple[int, Path]]
@@ -204,8 +204,7 @@ def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
 
 
 def _lost(events: Sequence[Event], whole: Sequence[Event]) -> str | None:
-    """Return the name of a field of the message that changed, other than the finish reason and
-    metadata.
+    """Return the name of a changed field of the message, except the finish reason and metadata.
 
     Return `None` if there is no such field.
     """

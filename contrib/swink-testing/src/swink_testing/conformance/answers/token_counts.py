@@ -39,8 +39,8 @@ _Counts: TypeAlias = dict[tuple[str, ...], bool]
 def check_token_counts(subject: Subject) -> None:
     """Token counts are those of the answer: 0 is 0, a missing count is unknown, not 0.
 
-    A count that a later frame repeats counts once, and a different count in it replaces the first.
-    Cached tokens are part of the input.
+    A count that a later frame repeats counts once, and a different count in a later frame replaces
+    the earlier one. Cached tokens are part of the input.
     """
 
     async def compare() -> None:

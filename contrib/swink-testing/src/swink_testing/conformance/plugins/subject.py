@@ -57,7 +57,7 @@ class ScriptedProvider:
 
 
 class AnsweringProvider:
-    """A provider that answers with the text of its request; `asked` counts the calls."""
+    """A provider that answers with the text of the request; `asked` counts the calls."""
 
     def __init__(self, name: str) -> None:
         self.asked = 0

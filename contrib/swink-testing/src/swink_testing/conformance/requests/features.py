@@ -128,7 +128,7 @@ async def _require_refused(subject: Subject, probe: _Probe) -> None:
 
 
 def _lacks(subject: Subject, probe: _Probe) -> bool:
-    """Tell whether the provider or its catalogue does not have a feature for this model."""
+    """Return whether the provider or its catalogue lacks a feature for this model."""
     options = StreamOptions(**subject.call_options(**probe.options))
     provider, model = subject.provider, subject.model
     if subject.speaks_http:

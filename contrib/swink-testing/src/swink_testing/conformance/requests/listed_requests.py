@@ -39,7 +39,7 @@ class Listed(msgspec.Struct):
     `options` are the options of the call, and `of_client` the client's options for the provider.
     `body` is the JSON data of the request (`{}`: no body) or, for a provider without HTTP, the
     converted conversation. It is `None` if the call is refused as unsupported. The request must
-    have `headers`, and may have others. `method` is its HTTP method, and `path` is the part of its
+    have `headers`, and may have others. `method` is the HTTP method, and `path` is the part of the
     URL after the base URL (`None`: any). `notices` lists, in order, a part of the text `code:
     detail` of each notice.
     """
@@ -58,7 +58,7 @@ class Listed(msgspec.Struct):
 
 
 def check_listed_requests(subject: Subject) -> None:
-    """Each call in the package's `requests.jsonl` makes the request of its row."""
+    """Each call in the package's `requests.jsonl` makes the listed request."""
     rows = subject.rows(LISTED_REQUESTS, Listed)
     if not rows:
         raise DoesNotApply(f"its package does not ship {LISTED_REQUESTS}")
