@@ -43,9 +43,7 @@ def _changed(answer: RecordedAnswer, frame: int, path: Path, *values: str) -> Ch
 
 
 def _is_written(answer: RecordedAnswer, data: Any) -> bool:
-    """Return whether a frame can contain data unchanged: an SSE event cannot contain a carriage
-    return.
-    """
+    """Tell whether a frame can hold data unchanged: an event holds no carriage return."""
     payloads = answer.answer.payloads(answer.frame(data))
     return [json.loads(payload) for payload in payloads] == [data]
 

@@ -155,7 +155,7 @@ class _Session:
             require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
 
     def _choices(self) -> Iterator[tuple[str, list[Any]]]:
-        """Yield the settings of the provider that have choices, with the choices."""
+        """Yield the settings of the provider that have choices."""
         info = self._subject.info
         for name, choices in (info.settings if info else {}).items():
             if isinstance(choices, list | tuple):

@@ -81,7 +81,7 @@ async def _require_thinking(subject: Subject) -> None:
     """Signed thinking without text is sent back, if signed thinking with text is."""
 
     async def outcome(asker: Asker, name: str, thought: ThinkingBlock) -> tuple[bool, Outcome]:
-        """Make the call, and return whether its request has the signature, and its outcome."""
+        """Make the call, and tell whether its request has the signature."""
         answer = AssistantMessage(
             [thought, TextBlock("nonce_said")],
             provider=subject.name,
