@@ -62,7 +62,7 @@ def malformed(error: Exception, has_head: bool) -> Failure:
 def cut_off(error: Exception | None) -> Failure:
     """Return the failure for a connection that ended before the end of the body."""
     message = "the connection was closed before the end of the response"
-    return _network("streaming", "cut", message, error)
+    return _network("streaming", "connection", message, error)
 
 
 def left() -> Failure:
