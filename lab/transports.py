@@ -45,7 +45,7 @@ NEXT = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright"
 BROKEN_HEAD = "protocol http connect"
 BROKEN_BODY = "protocol http streaming"
 NOT_INFLATED = "protocol encoding streaming"
-CUT = "network cut streaming"
+CUT = "network connection streaming"
 LEAST_STATUS = 199
 """The first status for which aiohttp reads a body without a length."""
 

@@ -358,10 +358,10 @@ class Client:
 _LIMITS = "Pass Limits(cost=…)."
 
 MOST_REMEMBERED = 256
-"""The number of chains of models with options whose targets a client caches."""
+"""The maximum number of model chains (with their options) whose targets a client caches."""
 
 MODEL_ENV = "SWINK_MODEL"
-"""The environment variable with the model of calls that name none.
+"""The environment variable with the model for calls that do not name a model.
 
 Several names separated by spaces form a fallback chain.
 """

@@ -4,8 +4,8 @@ The fast path uses the compiled code of msgspec: it converts the conversation to
 back, by the annotations of the classes. (The detour is needed because msgspec returns an existing
 object of the expected class without checking its fields.) `_has_classes` checks the classes first,
 since the conversion would hide wrong ones. Files, media and the order of messages are checked
-afterwards. If a conversation fails, it is checked again field by field, to report the place and the
-reason.
+afterwards. If a conversation fails, it is checked again field by field, to report which value is
+invalid and why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Removes what this kind of plugin does not have."""
+"""Removes the files that this kind of plugin does not need."""
 
 import shutil
 from pathlib import Path

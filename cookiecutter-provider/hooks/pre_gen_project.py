@@ -1,4 +1,4 @@
-"""Refuses a name that cannot be one."""
+"""Refuses a name that cannot be the name of a plugin."""
 
 import re
 import sys

@@ -9,7 +9,7 @@ from swink_provider_openai import OpenAIProvider
 
 
 class {{ cookiecutter.class_name }}(OpenAIProvider):
-    """The address, the variables and the dialect are rows of models.toml."""
+    """The base URL, the environment variables and the dialect are in models.toml."""
 {%- if cookiecutter.auth == "header" %}
 
     credential_headers = ("authorization", "x-api-key")

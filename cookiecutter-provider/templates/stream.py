@@ -1,8 +1,8 @@
-"""{{ cookiecutter.title }}, without HTTP: the events come from a `stream` hook of its own.
+"""{{ cookiecutter.title }}, without HTTP: the plugin's own `stream` hook makes the events.
 
-Where bytes come from a process or a socket, derive from `providers.HTTPProvider` instead, set
-`speaks_http = False` and yield them from `chunks`: a parser makes the events, and `swink record`
-makes recordings.
+If the answer comes as bytes from a process or a socket, derive from `providers.HTTPProvider`, set
+`speaks_http = False` and yield the bytes from `chunks`. Then a parser makes the events, and
+`swink record` makes recordings.
 """
 
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from swink_core import providers
 
 
 class {{ cookiecutter.class_name }}:
-    """Replace the body of `_events` with whatever your provider is, such as a library."""
+    """Replace the body of `_events` with calls of your provider, such as a library."""
 
     api_level = 1
 

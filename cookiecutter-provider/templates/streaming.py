@@ -1,4 +1,4 @@
-"""{{ cookiecutter.title }}'s streaming API. Name its documentation here, page by page."""
+"""{{ cookiecutter.title }}'s streaming API. Add links to its documentation here."""
 
 from typing import Any
 

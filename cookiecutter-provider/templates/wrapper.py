@@ -1,4 +1,4 @@
-"""{{ cookiecutter.title }}: has a say before every provider."""
+"""{{ cookiecutter.title }}: changes every conversation before it is sent."""
 
 from collections.abc import Generator
 
@@ -8,7 +8,7 @@ SECRET = "hunter2"
 
 
 class {{ cookiecutter.class_name }}:
-    """Hides a word in what is sent to any provider. Replace it with what you need."""
+    """Hides a word in the conversations that are sent. Replace this with your own change."""
 
     api_level = 1
 

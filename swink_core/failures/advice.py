@@ -1,7 +1,7 @@
 """Fill names into the title and resolution of a kind of failure.
 
-Advice names the provider, the model, the environment variable of the API key and the provider's
-page for it, if they are known.
+Advice names the provider, the model, the environment variable of the API key and the web page on
+which the key is created, if they are known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 OWN = "the process on this machine and its network connection"
-"""The text that stands for the connection when a provider does not use HTTP."""
+"""Describes the connection in messages if a provider does not use HTTP."""
 
 
 def advise(

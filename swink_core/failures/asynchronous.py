@@ -1,4 +1,4 @@
-"""Error messages for `await`, `for` and `with` in place of `async for` and `async with`."""
+"""Error messages for `await`, `for` or `with` where `async for` or `async with` is needed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AsyncOnly:
         def __exit__(self, *raised: object) -> None: ...
 
     def _pieces(self, generator: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Return an async generator wrapped in an object that reports the same mistakes."""
+        """Wrap an async generator in an object that raises UsageError for the same wrong uses."""
         return _AsyncPieces(generator)
 
 

@@ -32,8 +32,8 @@ class Failure:
     `phase` is the step of the attempt at which it failed. `code`, `type` and `message` are copied
     from the provider's error, if it has them; `body` is the response body, cut to a maximum size.
     `kind` is set only if the core detected the failure itself (a time limit, a stream that was cut)
-    and so knows its kind. `title` and `resolution` tell people what happened and what to do; they
-    are set where a plugin knows more than the core's general advice.
+    and so knows its kind. `title` and `resolution` tell people what happened and what to do; a
+    plugin sets them if it can give better advice than the core.
 
     Raises ValueError for an unknown phase or kind, and TypeError for a status that is not an
     integer.
@@ -60,8 +60,8 @@ class Failure:
 class Classification:
     """The kind of a failure, and the waiting time that the server requested.
 
-    `retry_after` is in seconds, `None` if the server named none. `code` is the provider's error
-    code, or the code of the swink check that failed; `None` without one.
+    `retry_after` is in seconds, `None` if the server did not request one. `code` is the provider's
+    error code, or the code of the swink check that failed; `None` without one.
     """
 
     kind: StreamErrorKind

@@ -16,9 +16,10 @@ from swink_core.vocabulary.outcome import for_every_kind
 Scope = Literal["request", "answer", "account", "service", "machine", "caller", "plugin", "unknown"]
 """What a failure affects.
 
-`request`: this request, whoever sends it. `answer`: this one answer. `account`: the credentials, so
-that the next request with them fails as well. `service`: the provider, or the connection to it.
-`machine`: this computer. `caller`: the code that reads the stream. `plugin`: the code of a plugin.
+`request`: this request, no matter which account sends it. `answer`: this one answer. `account`: the
+credentials, so that the next request with them fails as well. `service`: the provider, or the
+connection to it. `machine`: this computer. `caller`: the code that reads the stream. `plugin`: the
+code of a plugin.
 """
 
 
@@ -145,8 +146,8 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
 class CodeRow(NamedTuple):
     """One of the core's own error codes, with the kind of failure it belongs to.
 
-    `title` and `resolution` are `None` if those of the kind apply. `most_retries` limits the
-    retries after failures that rarely pass by themselves, even if the retry policy allows more;
+    `title` and `resolution` are `None` if those of the failure kind apply. `most_retries` limits
+    the retries after failures that rarely pass by themselves, even if the retry policy allows more;
     `None` means no limit besides the policy. `unsent` means that the provider cannot have received
     the request.
     """

@@ -124,8 +124,8 @@ def _codings(secret: str) -> tuple[str, ...]:
 def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
     """Return the secrets that a request carries.
 
-    They are every word of the headers and query parameters whose names indicate credentials, and
-    the user information of the address: raw, unescaped and as Basic credentials.
+    The secrets are every word of the headers and query parameters whose names indicate credentials,
+    and the user information of the address: raw, unescaped and as Basic credentials.
     """
     found: set[str] = set()
     for name, value in headers.items():

@@ -41,7 +41,7 @@ class FrameTooLong(FrameError):
 
 
 class Decoder(Protocol):
-    """Splits a byte stream into frames, however it is split into reads.
+    """Splits a byte stream into frames; the sizes of the reads do not affect the frames.
 
     A decoder may have two further attributes. `binary` is true if its frames are not UTF-8 text;
     the parser then checks the text inside them. `reports` is a list of notices, each with a code, a
@@ -57,7 +57,7 @@ class Decoder(Protocol):
         """
 
     def finish(self) -> list[bytes]:
-        """Return the unterminated frame at the end of the input: a list of at most one.
+        """Return a list with the unterminated frame at the end of the input, or an empty list.
 
         Such a frame is incomplete by definition; the caller decides whether to use it.
         """

@@ -16,9 +16,9 @@ proves that the whole range consists of such frames, without a second pass. Quan
 possessive or confined to one line, hence linear on any input. Everything else goes through the
 algorithm.
 
-A blank line always ends a frame. If a read begins or ends inside a frame, the range between its
-first and its last blank line therefore still consists of whole frames, and only the bytes outside
-it go through the slow algorithm.
+A blank line always ends a frame. If a read begins or ends inside a frame, the range between the
+first and the last blank line of the read therefore still consists of whole frames, and only the
+bytes outside this range go through the slow algorithm.
 
 The size of a frame is the sum of its lines without their terminators. Comments do not count and are
 not stored, even without a terminator.
@@ -61,8 +61,8 @@ class SSEDecoder:
 
     A line with an unknown field name is ignored, as section 9.2.6 requires, and reported, because a
     damaged `data` line looks the same. Text with `data:` in the line of another field is reported
-    too, because a damaged line break can join two lines. A subclass lists the field names that its
-    provider adds in `extra_fields`.
+    too, because a damaged line break can join two lines. A subclass lists in `extra_fields` the
+    further field names that its provider uses.
     """
 
     __slots__ = (
@@ -124,7 +124,7 @@ class SSEDecoder:
         return _NamedTexts()
 
     def finish(self) -> list[bytes]:
-        """Return the last payload, in a list, if the input ended without its blank line.
+        """Return a list with the last payload if the input ended without a blank line after it.
 
         If the last line is itself incomplete, it is used only if it is a `data` line.
         """
@@ -287,7 +287,7 @@ class _NamedTexts(_NamedEvents):
 def _as_text(data: bytes) -> bytes:
     """Return text as a JSON string.
 
-    Bytes that are not UTF-8 are kept, so that the parser of the frame reports it as malformed.
+    Bytes that are not UTF-8 are kept, so that the parser reports the frame as malformed.
     """
     try:
         return json.dumps(data.decode(), ensure_ascii=False).encode()

@@ -95,7 +95,7 @@ class Plan:
 LegKind = Literal["stream", "whole", "token", "abandon"]
 
 MOST_LEGS = 1024
-"""The most requests of an attempt that are recorded; an attempt that polls may send more."""
+"""The maximum number of requests that an attempt records; an attempt that polls may send more."""
 
 
 @define(eq=False)
@@ -103,8 +103,9 @@ class Leg:
     """One HTTP request of an attempt, and the head of the response.
 
     `kind` is `stream` (the response is streamed), `whole` (the response is read whole), `token`
-    (the request fetched a credential) or `abandon` (it ended abandoned work on the server).
-    `sent_at` is in seconds of the call's clock. `response` is `None` until a response arrives.
+    (the request fetched a credential) or `abandon` (the request told the server to stop work on an
+    abandoned answer). `sent_at` is in seconds of the call's clock. `response` is `None` until a
+    response arrives.
     """
 
     request: HTTPRequest = field(repr=False)
@@ -121,10 +122,11 @@ class Attempt:
     including those that fetch credentials. `leg` is the last request for an answer, with its
     attributes `request` and `response` (`None` without an HTTP request). `reads` is the number of
     network reads of the body so far, which shows which events arrived together. `usage` is the
-    reported usage; `reported_cost` is the provider's own figure in US dollars, if it reports one.
-    `plan` contains the `context`, `options`, tool `names`, `notices` and `request` to send; it is
-    `None` before the attempt begins and for a `stream` hook that is written by hand. `charge` is
-    the `Charge` of the attempt; until the attempt ends, it is the reserved amount.
+    reported usage; `reported_cost` is the cost in US dollars that the provider reported (`None`:
+    not reported). `plan` contains the `context`, `options`, tool `names`, `notices` and `request`
+    to send; it is `None` before the attempt begins and for a `stream` hook that does not return an
+    `EventSource`. `charge` is the `Charge` of the attempt; until the attempt ends, it is the
+    reserved amount.
 
     Times are seconds of the call's clock. `started_at` is when the attempt began (`None`: not yet,
     or a gate refused it). `first_event_at` is when its first content arrived: a delta, a tool call
@@ -193,7 +195,7 @@ class Attempt:
         self.plan = plan
 
     def build(self, request: HTTPRequest) -> None:
-        """Store a request that was built, without credentials, in the plan."""
+        """Store a copy of a built request in the plan, without credentials."""
         if self.plan is not None:
             self.plan.request = request
 
@@ -330,7 +332,7 @@ class Attempt:
     ) -> Cost | None:
         """Return the cost of the attempt: `cost`, or else the usage at the catalogue's prices.
 
-        If the provider reported a cost, that is the total. `at` is the time whose prices apply
+        A cost that the provider reported is used as the total. `at` is the time whose prices apply
         (`None`: now).
         """
         info = self.model.info
@@ -342,7 +344,7 @@ class Attempt:
         return cost
 
     def begin(self, at: float) -> None:
-        """Set when the attempt began, in seconds of the call's clock."""
+        """Record the start of the attempt; `at` is in seconds of the call's clock."""
         self.started_at = at
 
     def hear(self, at: float) -> None:
@@ -354,7 +356,7 @@ class Attempt:
         self.first_event_at = now if self.read_at is None else self.read_at
 
     def end(self, at: float) -> None:
-        """Set when the attempt ended."""
+        """Record the end of the attempt."""
         self.ended_at = at
 
     def count_read(self) -> None:
@@ -368,7 +370,7 @@ class Attempt:
 
     @property
     def has_rest(self) -> bool:
-        """Whether events of the last network read are still to be handed out."""
+        """Whether events of the last network read have not been handed out yet."""
         return length_hint(self._rest) > 0
 
     def notice(self, code: str, detail: str, *paths: str) -> None:

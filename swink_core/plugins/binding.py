@@ -66,7 +66,8 @@ class Binding:
     def maker(self, events: Any) -> str:
         """Return the name of the plugin that produced the events of a `stream` hook.
 
-        It is the outermost plugin of the iterator, or all plugins that may have produced it.
+        This is the plugin whose code defines the iterator. If it cannot be determined, the result
+        names all plugins that may have produced the iterator.
         """
         frame = getattr(events, "ag_frame", None)
         module = frame.f_globals.get("__name__", "") if frame else type(events).__module__
@@ -87,7 +88,7 @@ class Binding:
 def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, str]:
     """Find the plugin in whose code an exception was raised.
 
-    Returns the owner of the innermost module that has one, and the place in it as `
+    Returns the owner of the innermost module that has an owner, and the line in this module as `
     (package/file.py:line)`; `None` and an empty string if no module of the traceback has an owner.
     """
     found: tuple[Any, str] = (None, "")
@@ -109,8 +110,9 @@ class Target:
 
     `info` is the provider's catalogue entry. `is_last` says whether the target is the last one of
     the chain. `extra` comes from the call and overrides the `inherited` options, which only the
-    client sets. `given` are the names of all options that client or call set. `remembered` caches
-    what the provider computed for this model and these options; equal targets of a client share it.
+    client sets. `given` contains the names of all options that the client or the call set.
+    `remembered` caches what the provider computed for this model and these options; equal targets
+    of a client share it.
     """
 
     model: Model

@@ -52,17 +52,18 @@ class Call:
     `attempt` is the current or last attempt, and `attempts` is the number of attempts so far;
     `model`, `options` and other attributes of the provider are those of the current attempt.
     `started_at` and `ended_at` (`None` while the call runs) are seconds of `clock`. `totals` sums
-    all attempts, `shared_totals` those of all calls of the client. `counter` counts the tokens of
-    prompts, see `count_tokens` of `Client` (`None`: estimates). `gates` are called before its
-    attempts, after those of the client. Each of `guards` is called with the request body that
-    `convert` made and returns the body to send, or refuses the call by raising an exception, like a
-    wrapper of the hook `convert_messages`. `size` is the approximate number of characters of text
-    and media in `context`, including files; 0 before the first attempt. `tenant` identifies the
-    owner of the call if one client serves several; caches store their answers separately. `headers`
-    are sent with every request of the call and can be changed (trace context). Each of `taps` is
-    called as `tap(attempt, leg, data)` with every piece of a response body, and with the body of an
-    HTTP error; `leg` is the `Leg` of the HTTP request, `None` for bytes that do not come over HTTP.
-    `http` is the HTTP client, `clock` the clock. `convert()` and `classify()` call the hooks.
+    the usage and charges of all attempts of this call, and `shared_totals` those of all calls of
+    the client. `counter` counts the tokens of prompts, see `count_tokens` of `Client` (`None`:
+    estimates). `gates` are called before its attempts, after those of the client. Each of `guards`
+    is called with the request body that `convert` made and returns the body to send, or refuses the
+    call by raising an exception, like a wrapper of the hook `convert_messages`. `size` is the
+    approximate number of characters of text and media in `context`, including files; 0 before the
+    first attempt. `tenant` identifies the owner of the call if one client serves several; caches
+    store their answers separately. `headers` are sent with every request of the call and can be
+    changed (trace context). Each of `taps` is called as `tap(attempt, leg, data)` with every piece
+    of a response body, and with the body of an HTTP error; `leg` is the `Leg` of the HTTP request,
+    `None` for bytes that do not come over HTTP. `http` is the HTTP client, `clock` the clock.
+    `convert()` and `classify()` call the hooks.
     """
 
     attempt: Attempt
@@ -177,7 +178,7 @@ class Call:
         return checked
 
     def tap(self, data: bytes, leg: Leg | None = None) -> None:
-        """Pass data of a response to the taps; it answers the last request unless `leg` is given.
+        """Pass data of the response to a request (`leg`, or else the last request) to the taps.
 
         A tap that raises is not called again during the call.
         """

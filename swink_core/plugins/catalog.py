@@ -22,8 +22,8 @@ A plugin ships `models.toml`:
 A file with a single provider may write `[provider]` for `[[providers]]`. A model belongs to the
 first provider of the file unless it has a key `provider`. Rules apply to all of the file's
 providers unless they have a key `providers`; `rules_of` names packages whose rules are applied
-before them. The user's own file of the same form (the environment variable `SWINK_MODELS` has its
-path) overrides the packages' files; its rules are applied last.
+before those of this file. The user's own file of the same form (the environment variable
+`SWINK_MODELS` has its path) overrides the packages' files; its rules are applied last.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class Catalog:
     def resolve(self, name: str | Model) -> Model:
         """Return the model for `provider/id` or for a bare id, with its catalogue entry.
 
-        A bare id stands for the model of the only installed provider that lists it, or if several
-        do, of the only one with an API key. Raises InvalidModel, which names the candidates, or
-        UnknownProvider.
+        A bare id selects the only installed provider that lists it or, if several providers list
+        it, the only one of these with an API key. Raises InvalidModel, which names the candidates,
+        or UnknownProvider.
         """
         given: Any = name
         if not isinstance(given, str | Model):

@@ -31,12 +31,12 @@ def report_change(path: str, what: str, code: str = "content_left_out") -> None:
 
 
 def gather_changes() -> Token[Gathered | None]:
-    """Collect what converters report until `gathered_notices` is called with the result."""
+    """Begin to collect reports, until `gathered_notices` is called with the returned token."""
     return _gathered.set({})
 
 
 def gathered_notices(token: Token[Gathered | None], model: Model) -> list[Notice]:
-    """Return notices of what was reported since `gather_changes`, for a call of `model`."""
+    """Return notices about the changes reported since `gather_changes`, for a call of `model`."""
     gathered = _gathered.get()
     _gathered.reset(token)
     notices: list[Notice] = []

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 CLOSE_SECONDS = 5.0
-"""How many seconds a closing client waits for tasks that must finish."""
+"""The seconds for which a closing client waits for tasks that must finish."""
 
 
 class ClientTasks:
@@ -31,7 +31,7 @@ class ClientTasks:
         return task
 
     async def aclose(self) -> None:
-        """End the tasks of the running event loop: wait for those to finish, cancel the others."""
+        """End the running loop's tasks: await those started with `finish`, cancel the others."""
         loop = asyncio.get_running_loop()
         if last := [task for task in self._finished if task.get_loop() is loop]:
             await asyncio.wait(last, timeout=CLOSE_SECONDS)

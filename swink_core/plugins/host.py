@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class DefaultClassifier:
-    """Classifies failures that no plugin classified, by the core's rules."""
+    """Applies the core's rules to failures that no plugin classified."""
 
     @hookimpl(trylast=True)
     def classify_error(self, model: Model, failure: Failure) -> Classification:
@@ -231,7 +231,7 @@ class Host:
 
 
 def bind_hooks(name: str, provider: Any, shared: Iterable[tuple[str, Any]] = ()) -> Binding:
-    """Return a provider's hooks with those of the shared plugins around it. Raises PluginError."""
+    """Combine the hooks of a provider and of the shared plugins. Raises PluginError."""
     manager = _Manager()
     manager.register(DefaultClassifier(), "swink-default")
     for plugin_name, plugin in ((name, provider), *shared):
@@ -247,11 +247,11 @@ class _Manager(pluggy.PluginManager):
         self.add_hookspecs(hookspecs)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        """Skip names with a leading `__`: checking each name took most of the time of binding."""
+        """Skip names with a leading `__`, because checking them all would make binding slow."""
         return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
     def parse_hookspec_opts(self, specs: Any, name: str) -> Any:
-        """Skip names in the module of the hooks that are not functions, for the same reason."""
+        """Skip names that are not functions, because checking them all would make binding slow."""
         is_hook = inspect.isfunction(vars(specs)[name])
         return super().parse_hookspec_opts(specs, name) if is_hook else None
 
@@ -296,7 +296,7 @@ async def _close(name: str, plugin: Any) -> None:
 
 
 def _check_declared_level(entry: PluginEntry) -> None:
-    """Check before the import, which could fail with an unrelated error for the wrong core."""
+    """Check a plugin's API level before its import, which might fail with an unrelated error."""
     if (info := entry.catalog().providers.get(entry.name)) is not None:
         check_level(info.api_level, entry)
 
@@ -304,7 +304,7 @@ def _check_declared_level(entry: PluginEntry) -> None:
 def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
     """Raise PluginError for a shared plugin that would break every call, or that has no hook.
 
-    An `idle` plugin may have no hook: plugins that are not configured are loaded like this.
+    `idle` allows a plugin without any hook: a plugin that is not configured may have none.
     """
 
     def refused(what: str, instead: str = "") -> PluginError:

@@ -86,7 +86,7 @@ def _read(path: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[list[Any], lis
 def _distributions() -> list[Any]:
     """List the installed distributions.
 
-    Of several with the same name, it is the first one on the path that has metadata.
+    If several have the same name, only the first one on `sys.path` that has metadata is listed.
     """
     from importlib_metadata import distributions
 

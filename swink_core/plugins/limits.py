@@ -1,8 +1,8 @@
 """Spending limits: a gate that reserves an amount before each attempt and settles it afterwards.
 
-An attempt is admitted if the charges so far, the reservations of the running attempts and its own
-reservation together fit each limit. Nothing is awaited between the check and the reservation, so
-that concurrent calls cannot exceed a limit together.
+An attempt is admitted if the sum of three amounts exceeds no limit: the charges so far, the
+reservations of the running attempts, and the reservation of the new attempt. Nothing is awaited
+between the check and the reservation, so that concurrent calls cannot exceed a limit together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from swink_core.vocabulary.outcome import NOTHING, Charge
 
 @define(eq=False)
 class LimitGate:
-    """Spending limits, and the amount spent: of a client, a call, or calls that share the gate.
+    """The spending limits of a client, a call, or several calls, and the amount spent so far.
 
     `charge` sums the attempts that have ended; `requests`, `turns` and `tool_calls` are counters.
     """
@@ -72,7 +72,7 @@ class LimitGate:
         self.tool_calls += number
 
     def refusal(self, model: Model, reservation: Charge, requests: int = 1) -> LimitReached | None:
-        """Return the error for a reservation that exceeds a limit; `None` if it fits.
+        """Return the error for a reservation that exceeds a limit; `None` if it exceeds none.
 
         `requests` is the number of attempts that the reservation covers.
         """

@@ -24,8 +24,8 @@ FILE = "models.toml"
 class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=True):
     """The contents of one `models.toml`: its providers, models and rules.
 
-    `own_rules` are those of the file alone. `rules_as_of` is the day on which the rules without
-    their own `as_of` were checked; `None` if the file does not state it.
+    `own_rules` are the rules in the file itself. `rules_as_of` is the day on which the rules
+    without their own `as_of` were checked; `None` if the file does not state it.
     """
 
     provider: ProviderInfo | None = None

@@ -28,7 +28,7 @@ class AiohttpClient:
 
     A session is created with the first request in its loop, and closed with the client or when the
     loop shuts down, whichever comes first. The number of connections is not limited: with aiohttp's
-    default of 100, the next stream would wait without any message.
+    default limit of 100, the 101st stream would wait without any message.
     """
 
     def __init__(self) -> None:
@@ -71,11 +71,11 @@ class AiohttpClient:
         return await self._session(), request, proxy
 
     def check(self, request: HTTPRequest) -> tuple[HTTPRequest, str | None]:
-        """Return a request as it may be sent, and its proxy (`None`: it uses none).
+        """Return the request with checked headers, and its proxy (`None`: no proxy).
 
-        User information in the URL becomes a header. For clients that send some requests
-        themselves and the others through this class. Raises ProviderFailure, or UsageError once
-        the client is closed.
+        User information in the URL becomes a header. This method is for HTTP clients that send some
+        requests themselves and pass the others to this class. Raises ProviderFailure, or UsageError
+        once the client is closed.
         """
         if self._closed:
             hint = "Make another Client, or close it later."
@@ -164,7 +164,7 @@ _is_name = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch  # RFC 9110 sect
 
 
 def _fault(name: str, value: str) -> str:
-    """Describe why a header is invalid, or return `None`."""
+    """Describe why a header is invalid; return an empty string for a valid header."""
     if found := _UNSENDABLE.search(name + value):
         is_break = found[0] in "\r\n"
         return "contains a line break" if is_break else "contains an invalid character"

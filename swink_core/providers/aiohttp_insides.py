@@ -1,7 +1,7 @@
-"""All uses of private parts of aiohttp, for which it has no public interface.
+"""All uses of private attributes of aiohttp, where it has no public interface.
 
-`NEEDED` lists each part and its purpose. A test checks it against the installed release, so that a
-release that changes one of them fails by name.
+`NEEDED` lists each part and its purpose. A test compares this list with the installed release of
+aiohttp, and names each part that is missing.
 """
 
 from __future__ import annotations

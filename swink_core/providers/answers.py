@@ -91,7 +91,7 @@ async def failure_of_answer(
 
 
 async def read_whole(response: HTTPResponse, most: int) -> bytes:
-    """Read a body to its end. Raises ProviderFailure for one of more than `most` bytes."""
+    """Read a body to its end. Raises ProviderFailure for a body of more than `most` bytes."""
     pieces: list[bytes] = []
     size = 0
     async for piece in response:
@@ -146,7 +146,7 @@ def _word(value: Any) -> str | None:
 
 
 def override(headers: dict[str, str], own: Mapping[str, str]) -> None:
-    """Override headers with the caller's, ignoring the case of their names."""
+    """Override headers with the caller's headers, ignoring the case of their names."""
     if not own:
         return
     names = {name.lower() for name in own}

@@ -45,8 +45,8 @@ class BufferedParser:
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Report the content of the body to `out`.
 
-        Raises ProviderFailure for a body that cannot be parsed: the whole body was read, so it was
-        not cut.
+        Raises ProviderFailure for a body that cannot be parsed. A cut connection cannot be the
+        reason, because the whole body was read.
         """
         try:
             out.decode_json(frame, lambda body: self._buffered(body, out))

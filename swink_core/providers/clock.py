@@ -10,10 +10,10 @@ from math import ceil
 from typing import TypeAlias
 
 COARSE_FROM = 100.0
-"""The delay in seconds from which timers are coarse: they fire at the end of a `GRAIN`."""
+"""The delay in seconds from which timers are coarse: they fire at a multiple of `GRAIN`."""
 
 GRAIN = 1.0
-"""How many seconds a coarse timer may be late."""
+"""The maximum delay of a coarse timer, in seconds."""
 
 Timers: TypeAlias = dict[object, Callable[[], None]]
 """The callbacks of one shared timer of an event loop, by keys with which they are cancelled."""
@@ -24,7 +24,7 @@ class LoopClock:
 
     Most timers are time limits of calls: minutes away, and soon cancelled. A cancelled timer of the
     event loop stays in its queue and slows down the others, so timers that are due in the same
-    second share one.
+    second share one timer of the event loop.
     """
 
     time = staticmethod(time.monotonic)
@@ -43,8 +43,8 @@ class LoopClock:
     def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` in the running loop when `time()` has reached `when`.
 
-        If that is `COARSE_FROM` seconds away or more, it may be called up to `GRAIN` seconds late.
-        Return a function that cancels it.
+        If `when` is `COARSE_FROM` seconds away or more, the call may be up to `GRAIN` seconds late.
+        Return a function that cancels the timer.
         """
         loop = asyncio.get_running_loop()
         delay = max(0.0, when - self.time())

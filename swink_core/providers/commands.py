@@ -28,7 +28,7 @@ def not_started(error: OSError | ValueError, program: str) -> Failure:
 def end_group(pid: int, force: bool) -> None:
     """Stop a process that leads a process group, and its group.
 
-    They get a request to end; with `force` they are killed.
+    The processes receive SIGTERM; with `force`, they are killed.
     """
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":

@@ -39,7 +39,7 @@ class FittedContext(Context):
 
     @classmethod
     def keep(cls, context: Context) -> Self:
-        """Return a copy with the messages and tools of another conversation."""
+        """Return a `FittedContext` with the values of a conversation, fitted or not."""
         first = first_of(context)
         return cls(context.messages, context.system_prompt, context.tools, first)
 
@@ -122,7 +122,7 @@ _TEXT = [(UserMessage, str)]
 def is_text(context: Context) -> bool:
     """Return True for a conversation with one message, which is text of the user.
 
-    It may also have a system prompt, if that is text.
+    A system prompt is allowed if it is text.
     """
     if context.tools or isinstance(context.system_prompt, list):
         return False
@@ -144,9 +144,10 @@ def folded_system(context: Context) -> Context:
 def system_blocks(context: Context) -> tuple[list[TextBlock | ExtensionBlock], Context]:
     """Split a conversation into the blocks of the system prompt and everything else.
 
-    The system prompt consists of the context's own and the leading system messages. They become one
-    block, joined as in `folded_system`. If one of them has several blocks, a block with metadata or
-    an extension, each of them becomes a block, for APIs whose system prompt is a list of blocks.
+    The system prompt consists of `context.system_prompt` and the leading system messages. If all of
+    them are plain text, the texts are joined to one block, as in `folded_system`. If any of them
+    has several blocks, metadata or an extension, every block is kept, for APIs whose system prompt
+    is a list of blocks.
     """
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
     folded = folded_system(context)
@@ -172,7 +173,7 @@ def system_parts(content: str | Sequence[Block]) -> list[TextBlock | ExtensionBl
 
 
 def paths_inside(context: Context) -> tuple[str, ...]:
-    """Return the paths of the system messages after the leading ones."""
+    """Return the paths of all system messages except those at the start of the conversation."""
     are_system = [isinstance(message, SystemMessage) for message in context.messages]
     leading = [*are_system, False].index(False)
     return tuple(

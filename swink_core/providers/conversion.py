@@ -3,10 +3,10 @@
 `normalise` applies these rules, so that a conversation begun with one provider can continue with
 another. Converters never change the context that they are given.
 
-1. Content that another provider marked as private (thinking, extensions, metadata) is omitted: a
-   signature is invalid elsewhere, and reasoning is not part of the conversation. Text and tool
-   calls are kept. An extension block is omitted, too, if an answer of another provider contains it,
-   although it is marked as this provider's.
+1. Content that another provider marked as private (thinking, extensions, metadata) is omitted: its
+   signatures are invalid at other providers, and reasoning is not part of the conversation. Text
+   and tool calls are kept. An extension block that is marked as this provider's is omitted, too, if
+   it occurs in an answer of another provider.
 2. The text of an incomplete answer is kept; its unfinished tool calls and unsigned thinking are
    omitted.
 3. A tool call that was never answered gets an error result, since every API requires one.
@@ -14,8 +14,8 @@ another. Converters never change the context that they are given.
    without a tool name gets the name from its call.
 5. Messages that become empty are omitted.
 6. A system message inside the conversation becomes a user message in `<system>` tags, unless the
-   API supports system messages there. One between a tool call and its results is moved after them,
-   because APIs require these to be adjacent.
+   API supports system messages there. A system message between a tool call and its results is moved
+   after the results, because APIs require calls and results to be adjacent.
 
 Each value that is left out or changed is reported with its path, see `report_change`. Only empty
 text is omitted without a report.
@@ -67,10 +67,10 @@ def arguments_object(call: ToolCallBlock) -> dict[str, Any]:
 
 
 def accepted_id(id: str, refused: re.Pattern[str], longest: int | None = None) -> str:
-    """Return an id that an API accepts, if it refuses some characters or a certain length.
+    """Replace the characters of an id that an API refuses, and shorten an id that is too long.
 
     `refused` matches the characters to replace. The same id always gives the same result, and two
-    different ids never give the same. `longest` is the maximum length, 13 or more.
+    different ids never give the same result. `longest` is the maximum length, 13 or more.
     """
     if not refused.search(id) and 0 < len(id) <= (longest or len(id)):
         return id
@@ -252,7 +252,7 @@ def _in_words(message: ToolResultMessage, at: int) -> _Words:
 
 
 def _add_user(message: UserMessage, at: int, result: PlacedTurns) -> None:
-    """Add a user message without its empty texts; if nothing remains, report it instead."""
+    """Add a user message without empty texts; if nothing remains, report the message instead."""
     content = message.content
     if isinstance(content, str):
         kept = [0] if content else []
@@ -327,7 +327,7 @@ _CUT = (StopReason.ERROR, StopReason.ABORTED)
 class LeftOut:
     """Returned by a converter for a block that the request cannot contain.
 
-    `what` is a short explanation for the notice, which names the path.
+    `what` is a short explanation for the notice; the converter adds the block's path.
     """
 
     what: str

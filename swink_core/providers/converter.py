@@ -59,7 +59,7 @@ class MessageConverter(ABC):
 
     Each method returns the list of native messages for one message. Consecutive tool results are
     passed together, since many APIs want them in one turn. Set `native_system` if the API accepts
-    system messages inside a conversation, which `system` then converts.
+    system messages inside a conversation; the method `system` then converts them.
 
     Every block of a message must be handled by `blocks` or `take`, or reported by `leave_out`. If a
     method forgets one, the call fails with a PluginError that names the block's path.

@@ -1,9 +1,10 @@
 """Download media from URLs for APIs that accept only data, if the caller allows it.
 
 A URL in a conversation may come from an untrusted person, so only public hosts are connected to. A
-name is resolved first, each address is checked, and the connection is made to a checked address: no
-second look-up can replace it. Redirects are followed one by one, by the same rules. Proxies of the
-environment are not used, because they resolve names themselves. No credentials are sent.
+name is resolved first, each address is checked, and the connection is made to a checked address, so
+that a second look-up cannot return another one. Redirects are followed one by one, by the same
+rules. Proxies of the environment are not used, because they resolve names themselves. No
+credentials are sent.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from swink_core.plugins.attempt import Attempt
 
 SECONDS = 60.0
-"""How many seconds all downloads of a call may take together."""
+"""The maximum total time for the downloads of a call, in seconds."""
 
 MOST_REDIRECTS = 5
 

@@ -1,9 +1,9 @@
 """`Exchange`: the HTTP requests of one attempt, made by a provider one after another.
 
-A provider that sends one request needs none of this. A provider with several writes the method
-`exchange` as an async generator, whose local variables hold the state of the call. Each request is
-sent with credentials, headers, limits and proxies in the same way as a single one, and an error
-response becomes a failure that the provider's own tables classify.
+A provider that sends a single request does not need this module. A provider that sends several
+requests overrides the method `exchange` as an async generator, whose local variables hold the state
+of the call. Each request is sent with credentials, headers, limits and proxies in the same way as a
+single request, and an error response becomes a failure that the provider's own tables classify.
 
 If the caller closes a stream, work may continue on a server. A generator cannot find out why it is
 closed, so it states the request that ends the work (`on_abandon`), and the core sends it. The first
@@ -59,10 +59,10 @@ WHOLE_BYTES = 8 * 1024 * 1024
 """The most bytes of a response that `read` returns."""
 
 ABANDON_SECONDS = 5.0
-"""How many seconds the requests that end abandoned work may take."""
+"""The maximum time for requests that stop abandoned work on a server, in seconds."""
 
 WAIT_SECONDS = 0.05
-"""How many seconds the end of a call waits for those requests."""
+"""How long the end of a call waits for such requests, in seconds."""
 
 _NOT_CONVERTED = object()
 
@@ -190,10 +190,10 @@ class Exchange:
         self._payload = payload
 
     async def convert(self) -> None:
-        """Convert the conversation now, in a thread if it is large."""
+        """Convert the conversation now, in a thread if it is large or guards look at it."""
         if self._payload is not _NOT_CONVERTED:
             return
-        if self.call.size > MOST_ENCODED_AT_ONCE:
+        if self.call.guards or self.call.size > MOST_ENCODED_AT_ONCE:
             self._payload = await asyncio.to_thread(self.call.convert)
         else:
             self._payload = self.call.convert()
@@ -234,8 +234,8 @@ class Exchange:
         """Return the body of a streamed response; its first read sends the request.
 
         `request` is the provider's usual request unless one is given. `respond` replaces `send`,
-        for a provider that tries several ways to send it. The core closes a body that is not read
-        to its end.
+        for a provider that tries several ways to send the request. The core closes a body that is
+        not read to its end.
         """
         body = Body(respond or (self.send if request is None else lambda: self.send(request)))
         if self._steps is not None:
@@ -346,7 +346,7 @@ class Exchange:
         return self._out is not None and self._out.stopped
 
     def frame(self, data: bytes) -> bytes:
-        """Pass the parser a frame that comes from no decoder; yield the result from `exchange`.
+        """Let the parser read a frame that no decoder made; `exchange` must yield the result.
 
         Use it for facts from outside the stream, such as token counts from a request after it.
         """
@@ -362,9 +362,9 @@ class Exchange:
     def on_abandon(self, request: HTTPRequest) -> None:
         """Set a request to send if the attempt ends before its answer is complete.
 
-        That is the case if the caller has left, a time limit has passed, or the attempt has failed;
-        a retry begins after the request. The call waits 50 ms for it, and a client that closes
-        waits 5 s.
+        The request is sent if the caller leaves the stream, a time limit passes or the attempt
+        fails; a retry begins after this request. The call waits 50 ms for the request, and a client
+        that is closed waits 5 s.
         """
         self._abandons += (request,)
 
@@ -406,7 +406,7 @@ class DrivenExchange(Exchange):
         """Give the provider's code access to the state of the parser.
 
         Returns False if the provider has no such code. `out` is the parser's writer, and
-        `feed_frame` passes the parser a frame that comes from no decoder.
+        `feed_frame` lets the parser read a frame that no decoder made.
         """
         if self._steps is None:
             return False
@@ -451,7 +451,7 @@ class DrivenExchange(Exchange):
 
     async def _outlive(self, work: Coroutine[Any, Any, None]) -> None:
         task = self.call.tasks.start(work, finish=True)
-        await asyncio.wait((task,), timeout=WAIT_SECONDS)  # cancelling this spares the task
+        await asyncio.wait((task,), timeout=WAIT_SECONDS)  # cancellation does not reach the task
 
     def _leave(self, step: asyncio.Task[bytes]) -> bool:
         """Return True if a step must continue in the background: its request creates something."""

@@ -67,7 +67,7 @@ def context_notices(
 def _system_losses(
     model: Model, context: Context, marks: Container[str] | None
 ) -> Iterator[Notice]:
-    """Yield texts about blocks of system text that are joined, and metadata that is left out."""
+    """Yield notices about system text whose blocks are joined or whose metadata is left out."""
     said = [("system_prompt", context.system_prompt)]
     said += [
         (f"messages[{at}].content", message.content)

@@ -15,8 +15,8 @@ JOINED = frozenset({"tools", "include"})
 def merge_fields(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Merge mappings; later ones override earlier ones.
 
-    Nested mappings are merged too. Lists of tools and of includes are joined, the later layer's
-    items first. Any other value is replaced by the later one.
+    Nested mappings are merged too. The lists in the fields `tools` and `include` are joined, the
+    later layer's items first. Any other value is replaced by the later one.
     """
     merged: dict[str, Any] = {}
     for layer in layers:

@@ -1,9 +1,10 @@
 """`ForeignSource`: events produced by plugins, checked for the allowed order of events.
 
-It replaces `EventSource` for a `stream` hook that is written by hand, the iterator of a wrapper,
-and other iterators of plugins. An iterator with `batches()` yields lists of events. From an
-iterator around the core's source, all events of one network read are collected and delivered
-together, unless the iterator waits in between: otherwise each event would cost as much as a read.
+It is used instead of `EventSource` for events from any other iterator, which the `stream` hook of a
+provider or a wrapper returned. An iterator with `batches()` yields lists of events. If a plugin's
+iterator wraps the core's source, all events of one network read are collected and delivered
+together, unless the iterator waits in between. Delivering each event separately would cost as much
+time as a network read.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Batch = list[ev.Event]
 
 
 class ForeignSource:
-    """The events of one attempt, produced by a plugin; `plugin` is its name for error messages."""
+    """The events of an attempt, produced by a plugin; `plugin` is the plugin's name."""
 
     voided: Usage | None = None
     completed = False
@@ -86,7 +87,7 @@ class ForeignSource:
     def fail(self, error: Exception) -> Batch:
         """Return the last events of an attempt whose iterator ended without a terminal event.
 
-        Raises every other exception.
+        If `error` is any exception but StopAsyncIteration, it is raised again.
         """
         if isinstance(error, StopAsyncIteration):
             return self.settle()
@@ -97,7 +98,7 @@ class ForeignSource:
         return self.cut(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=message))
 
     def cut(self, failure: Failure) -> Batch:
-        """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
+        """Return the last events after a failure outside the plugin, including ends of blocks."""
         if self._made:  # a wait for more events was cancelled
             batch = self.take(self._made)
             return batch if type(batch[-1]) in TERMINAL else batch + self.cut(failure)
@@ -117,7 +118,7 @@ class ForeignSource:
 
 @coroutine
 def _resumed(step: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any, Any]:
-    """Continue, in a task, a step that was begun outside it and now waits for `waiting`."""
+    """Continue a step in a task; it was begun outside the task and now waits for `waiting`."""
     while True:
         try:
             sent = yield waiting

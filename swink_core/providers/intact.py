@@ -33,8 +33,9 @@ def text_field(value: Any, name: str) -> str:
 def repaired_json(text: bytes) -> bytes | None:
     """Replace lone surrogate escapes (`\\ud83e`) in JSON by U+FFFD.
 
-    Models produce them, and UTF-8 cannot represent them. `None`: the text contains none, or is not
-    JSON in valid UTF-8. A parser that repairs a frame reports it with a notice (`lone_surrogate`).
+    Models produce such escapes, and UTF-8 cannot represent them. Returns `None` if the text
+    contains no lone surrogate, or is not JSON in valid UTF-8. A parser that repairs a frame reports
+    it with a notice (`lone_surrogate`).
     """
     try:
         data = json.loads(text.decode())

@@ -94,7 +94,7 @@ def media_form(source: Source, forms: Mapping[str, str], what: str) -> str:
     """Return an API's name for a source's media type.
 
     `forms` maps the media types that the API accepts to its names for them; `text/*` stands for all
-    other text types. `what` is the plural of the medium, for the error message. Raises
+    other text types. `what` is a plural noun for the error message, such as "images". Raises
     ProviderFailure (`unsupported`).
     """
     kind = (media_type_of(source) or "unknown").partition(";")[0].strip().lower()

@@ -74,7 +74,7 @@ class OpenBlock:
         return None if self._metadata is None else self._metadata.data
 
     def note(self, metadata: Mapping[str, Any]) -> int:
-        """Merge metadata into the block's; return by how many characters the block has grown."""
+        """Add metadata to the block, and return by how many characters the block has grown."""
         if self._metadata is None:
             self._metadata = Metadata()
         return self._metadata.merge(metadata)

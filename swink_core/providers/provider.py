@@ -86,15 +86,15 @@ class HTTPProvider:
     """The fields of the body in which an option is sent, as dotted paths.
 
     Needed for options that a function in `knobs` converts or that `knobs` does not contain, unless
-    they are sent under their own names. If the call's `extra` has such a field, it replaces the
-    field of an option that only the client sets.
+    they are sent under their own names. If the call's `extra` contains such a field, this value
+    replaces the value of an option that only the client sets.
     """
 
     speaks_http: bool = True
     """Whether answers come over HTTP.
 
-    `False` means that they come from a child process, a socket or elsewhere: the result of
-    `convert` is passed there, and no HTTP request is made.
+    `False` means that answers come from a child process, a socket or another source. The result of
+    `convert` is passed to this source, and no HTTP request is made.
     """
 
     path: str = ""
@@ -143,9 +143,9 @@ class HTTPProvider:
         """Return the request with the body `payload`. It must be pure.
 
         `payload` is what `convert` returned, or the changed body from wrappers of
-        `convert_messages`. The default posts it to `url`. Override it to add headers or to choose
-        the address by the body. An override must not add to the body, because wrappers could not
-        see the addition. Credentials are added later.
+        `convert_messages`. The default posts it to `url`. Override it to add headers, or to choose
+        the address according to the body. An override must not add to the body, because wrappers
+        could not see the addition. Credentials are added later.
         """
         return self.json_request(self.url(model, options), payload)
 
@@ -164,7 +164,7 @@ class HTTPProvider:
     def speaker(self, model: Model) -> HTTPProvider:
         """Return the provider whose error format the model uses.
 
-        It is another one if that provider answers for this one, for example behind a router.
+        This is another provider if its API sends the errors, as with an upstream behind a router.
         """
         return self
 
@@ -213,7 +213,7 @@ class HTTPProvider:
         return True
 
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
-        """Return True if this call should not be streamed because the endpoint is bad at it."""
+        """Return True if this call should not be streamed because its endpoint streams it badly."""
         return False
 
     def credential(
@@ -281,7 +281,8 @@ class HTTPProvider:
     def is_free(self, model: Model, options: StreamOptions) -> bool:
         """Return True if answers are free.
 
-        They are if the model has no price, and its server is this machine or in a private network.
+        Answers are free if the model has no price, and its server is this machine or in a private
+        network.
         """
         has_price = model.info is not None and model.info.prices is not None
         return not has_price and is_own_address(self.base_url(options), private=True)

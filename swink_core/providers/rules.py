@@ -1,8 +1,8 @@
 """Adapt calls to their API and their model, by rules that are data (`Rule`).
 
-Options with an equivalent are mapped; sampling and output options without one are omitted with a
-notice; a call that would lose its meaning is rejected before anything is sent. `rules=False` leaves
-a call unchanged, except for content that the API cannot express.
+Options that have an equivalent in the API are mapped to it; sampling and output options without an
+equivalent are omitted with a notice; a call that would lose its meaning is rejected before anything
+is sent. `rules=False` leaves a call unchanged, except for content that the API cannot express.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 from swink_core.vocabulary.structs import replace
 
 ROOM_TO_ANSWER = 1024
-"""Tokens of `max_tokens` that are kept for the answer when thinking takes the rest."""
+"""Tokens of `max_tokens` that are reserved for the answer when thinking may use the rest."""
 
 NOTICE_DAYS = 90
-"""How many days before a model's retirement a notice announces it."""
+"""A notice announces a model's retirement from this many days before it."""
 
 LIFTED = (
     "Change the call, or use another model. If this rule is out of date, rules=False sends the "
@@ -121,7 +121,7 @@ class Fitted:
         return self._wanted
 
     def words(self, name: str) -> set[Any]:
-        """Return the states of an option, feature or form in this call; see `when` of `Rule`."""
+        """Return the states of an option, a feature or a `Shape` in this call; see `Rule.when`."""
         if (shape := SHAPE_ROWS.get(name)) is not None:
             return {"set"} if shape.holds(self.context, self.options) else {"unset"}
         value = getattr(self.options, name, None)
@@ -311,7 +311,7 @@ class Fitted:
             self._change(name, min(max(value, least), most))
 
     def _count(self, name: str) -> int:
-        """Return the number of tools, or of documents without videos."""
+        """Return the number of tools, or of documents; videos do not count as documents."""
         if name == "tools":
             return len(self.context.tools)
         contents = (message.content for message in self.context.messages)
@@ -338,7 +338,7 @@ class Fitted:
             self.tell(what, "content_changed", path)
 
     def _join_calls(self) -> None:
-        """Move text between the tool calls of an assistant message before the first of them."""
+        """In assistant messages, move text between tool calls to before the first tool call."""
         messages = [*self.context.messages]
         first = first_of(self.context)
         for at, message in enumerate(messages):
@@ -400,7 +400,7 @@ def _renamed(message: Message, new: Mapping[str, str]) -> Message:
 
 
 def _under(new: Mapping[str, str], named: Any) -> Any:
-    """Return a tool, or a call of one, with its new name; unchanged if it has none."""
+    """Return a tool or a tool call with its new name; unchanged if the name was not replaced."""
     return replace(named, name=new.get(named.name, named.name))
 
 

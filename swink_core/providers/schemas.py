@@ -64,7 +64,8 @@ def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str
     """Return an object schema without the keywords that an API refuses at its root.
 
     The properties of the alternatives (`anyOf` and the like) are added to those of the root, so
-    that all of them stay possible. Which of them belong together is lost.
+    that all of them stay possible. The result no longer shows which properties belong to the same
+    alternative.
     """
     root = {name: value for name, value in schema.items() if name not in refused}
     fields: dict[str, Any] = {}
@@ -120,7 +121,7 @@ def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_recursive(schema: Mapping[str, Any]) -> bool:
-    """Return True if a reference in a JSON schema leads back to a part that contains it."""
+    """Return True if a reference in a JSON schema leads to a part that contains the reference."""
     followed = {"#": False}  # maps a reference to whether all below it was checked
 
     def leads_back(node: Any) -> bool:
@@ -145,7 +146,8 @@ def is_recursive(schema: Mapping[str, Any]) -> bool:
 def has_object_root(schema: Mapping[str, Any]) -> bool:
     """Return True if the root of a JSON schema, or the part that it refers to, may be an object.
 
-    It cannot be one if it has another type, or has no type and chooses among several schemas.
+    The root cannot be an object if it has another type, or if it has no type and is a choice among
+    several schemas.
     """
     root = _named(schema, str(schema.get("$ref"))) or schema
     if "type" in root:

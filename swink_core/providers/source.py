@@ -1,7 +1,7 @@
-"""`EventSource`: combines an async iterator of bytes, a decoder and a parser to a stream of events.
+"""`EventSource`: the events that a decoder and a parser make of an async iterator of bytes.
 
 All data of one network read is decoded at once and becomes one batch of events. The source ends
-with exactly one terminal event: `Done` if the parser found the provider's own end of the answer,
+with exactly one terminal event: `Done` if the parser found the provider's end marker of the answer,
 otherwise `Error`. After the terminal event was delivered, the rest of the input is read within
 limits, so that the connection can be used again.
 """
@@ -42,13 +42,13 @@ They include those for invalid content of binary frames, and for deep nesting.
 """
 
 STRUCTURE = frozenset(b'{}[]"')
-"""A frame without any of these bytes that is not JSON cannot have contained content."""
+"""A frame that is not JSON and has none of these bytes cannot have contained content."""
 
 SMALL_FRAME = 1024
 """The maximum size in bytes of a frame whose nesting is not checked.
 
-Such a frame has at most 512 levels, which the JSON decoder can read. The writer refuses deeply
-nested data in any frame if a message would keep it.
+Such a frame has at most 512 levels, which the JSON decoder can read. Whatever the size of the
+frame, the writer refuses deeply nested data that would become part of a message.
 """
 
 MALFORMED_IN_A_ROW = 3
@@ -67,7 +67,7 @@ After that, the stream ends as if the connection had been closed.
 
 
 AFTER_ANSWER = "after_answer"
-"""The code of a notice that a request failed which was sent after the answer was complete."""
+"""The code of a notice about a failed request that was sent after the answer was complete."""
 
 _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 """The stop reasons of a complete answer."""
@@ -102,16 +102,16 @@ class Source(Protocol):
 
     @property
     def voided(self) -> Usage | None:
-        """The usage of answers that the server restarted within this attempt."""
+        """The usage of discarded answers, which the server restarted within this attempt."""
 
     def begin(self) -> list[ev.Event]:
         """Return the first events, before `pull` is called."""
 
     def take(self, data: Any) -> list[ev.Event]:
-        """Return the events of a piece of the input; may be empty."""
+        """Return the events of a piece of the input; the list may be empty."""
 
     def fail(self, error: Exception) -> list[ev.Event]:
-        """Return the last events after `pull` or `take` raised. Raises a plugin's own exception."""
+        """Return the last events after an exception of `pull` or `take`; raise that of a plugin."""
 
     def cut(self, failure: Failure) -> list[ev.Event]:
         """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
@@ -127,10 +127,11 @@ class EventSource:
     """The events of one attempt, parsed from bytes.
 
     The order of events is not checked, because the writer guarantees it. `malformed` is the policy
-    for damaged frames: `read_on` (up to 3 in a row or 10 in all) delivers the rest and fails at the
-    end; `skip` ignores them; `fail` ends the stream at once. `names` maps renamed tools to their
-    original names. Instead of iterating, a loop can call the methods directly: `begin`, then `take`
-    with the result of each `pull` (or `fail` with its exception) until `ended`, then `aclose`.
+    for damaged frames: `read_on` leaves out up to 3 damaged frames in a row or 10 in all, delivers
+    the other frames, and fails at the end; `skip` ignores them; `fail` ends the stream at once.
+    `names` maps renamed tools to their original names. Instead of iterating, a loop can call the
+    methods directly: `begin`, then `take` with the result of each `pull` (or `fail` with its
+    exception) until `ended`, then `aclose`.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class EventSource:
         self._after_read = getattr(parser, "after_read", lambda out: None)
         self._reports: list[tuple[int, str, str]] = getattr(decoder, "reports", [])
         self._is_text = not getattr(decoder, "binary", False)
-        self._not_ascii = False  # True if an incomplete frame may contain other bytes
+        self._not_ascii = False  # an incomplete frame may contain other bytes than ASCII
         self._policy = malformed
         self._notices = notices
         self._phase: Phase = "connect"
@@ -198,7 +199,7 @@ class EventSource:
         return [ev.Start(), *self._notices]
 
     def take(self, data: bytes) -> list[ev.Event]:
-        """Return the events of a network read; may be empty."""
+        """Return the events of a network read; the list may be empty."""
         self._phase = "streaming"
         if data:  # other sources than the network may yield no bytes
             self._attempt.count_read()
@@ -260,7 +261,7 @@ class EventSource:
             self._call.tap(data)
 
     def _feed_frame(self, frame: bytes) -> None:
-        """Pass the parser a frame that comes from no decoder.
+        """Let the parser read a frame that no decoder made.
 
         Its events are delivered with the next read.
         """
@@ -284,7 +285,7 @@ class EventSource:
             self._take_rest()
         elif isinstance(error, ProviderFailure) and self._phase != "connect":
             failure.phase = self._phase
-            with suppress(ProviderFailure):  # a cut body cannot be parsed
+            with suppress(ProviderFailure):  # raised for an incomplete body
                 self._take_rest()
         return self._end(self._out.failure or failure)
 
@@ -294,7 +295,7 @@ class EventSource:
         return [*self._rest(), self._error(failure)]
 
     async def aclose(self) -> None:
-        """Close the input. A small rest is first read, so that the connection can be used again."""
+        """Close the input. A short rest is read first, so that the connection can be reused."""
         try:
             drains = self._drains
             self._drains = False
@@ -328,7 +329,7 @@ class EventSource:
 
     @property
     def voided(self) -> Usage | None:
-        """The usage of answers that the server restarted within this attempt."""
+        """The usage of discarded answers, which the server restarted within this attempt."""
         return self._out.voided
 
     def settle(self) -> list[ev.Event]:
@@ -337,7 +338,7 @@ class EventSource:
         return self._end(late if self._exchange is not None else None)
 
     def _take_rest(self) -> None:
-        """Use an unterminated last frame if its content is whole; otherwise treat it as cut.
+        """Use an unterminated last frame if its content is complete; otherwise treat it as cut.
 
         After a completed answer such a frame gets a notice: it may be a damaged error, or usage.
         """
@@ -389,10 +390,10 @@ class EventSource:
                 return
         out = self._out
         detail = self._detail(frame, error)
-        # a wrong checksum (FrameError) is a more precise reason than the bytes it is about
+        # a wrong checksum (FrameError) is a more precise reason than the invalid bytes
         if not isinstance(error, FrameError) and STRUCTURE.isdisjoint(frame):
             self._noise += 1
-            if self._noise <= MALFORMED_IN_ALL:  # endless noise does not count as progress
+            if self._noise <= MALFORMED_IN_ALL:  # limited, because a notice counts as progress
                 out.notice("noise", detail)
             return
         self._bad_run += 1
@@ -465,7 +466,7 @@ class EventSource:
         return error
 
     def _rest(self) -> list[ev.Event]:
-        """Close open blocks, report what was learned to the attempt, and return the last events."""
+        """Close open blocks, store facts in the attempt, and return the last events."""
         out = self._out
         attempt = self._attempt
         self.ended = True

@@ -3,9 +3,9 @@
 A `Grant` is a frozen class whose fields are everything that its token depends on: key, address,
 scope. Equal grants share a token and unequal ones never do, because the fetch can access nothing
 else: neither the options of a call nor the call itself. Tokens are kept only in memory. Calls that
-need one at the same time share one fetch, which runs in a task of the client, so that cancelling
-one call does not affect the others. A token is renewed before it expires, while calls still use the
-old one, and discarded when a server refuses a request with it.
+need the same token at the same time share one fetch, which runs in a task of the client, so that
+cancelling one call does not affect the others. A token is renewed before it expires, while calls
+still use the old one, and discarded when a server refuses a request with it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 EARLY_SECONDS = 300.0
-"""How many seconds before it expires a token is renewed.
+"""A token is renewed this many seconds before it expires.
 
 A token with a short lifetime is renewed after four fifths of it.
 """
 
 AGAIN_SECONDS = 30.0
-"""How many seconds to wait after a failed renewal, while the old token is still valid."""
+"""How long to wait after a failed renewal while the old token is valid, in seconds."""
 
 FETCH_SECONDS = 60.0
-"""How many seconds a fetch may take."""
+"""The maximum time for a fetch, in seconds."""
 
 MOST_TOKENS = 1024
 """The most tokens that a provider keeps; the least recently used are dropped."""
@@ -146,7 +146,7 @@ class TokenHTTP:
             failure.kind = failure.kind or (Kind.NETWORK if transient else Kind.AUTH)
         except ProviderFailure as error:
             if error.failure.kind is Kind.PROTOCOL:
-                error.failure.kind = Kind.AUTH  # the value is not a token
+                error.failure.kind = Kind.AUTH  # the response contains no valid token
             raise
         finally:
             response.close()

@@ -1,9 +1,9 @@
 """The open tool calls of an answer, and the matching of fragments to them.
 
 The fragments of parallel calls may arrive interleaved. They are matched by the provider's key, id
-and name; "the latest call" is used only without a key. The work is linear in the input: calls are
-found by dictionary, and each piece of the arguments is scanned once to see whether they are
-complete, instead of parsing them again with every fragment.
+and name; a fragment without a key or a known id belongs to the latest call. The work is linear in
+the input: calls are found by dictionary, and each piece of the arguments is scanned once to see
+whether they are complete, instead of parsing them again with every fragment.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments
 MAX_STRAY_WORK = 512 * 1024
 """The most characters of arguments that are processed for an answer's stray fragments.
 
-A stray fragment has a key that belongs to no call. Its arguments may be read, joined and parsed.
+A stray fragment has a key that belongs to no call. To process it means to scan, join and parse the
+arguments, in order to find the call that it completes.
 """
 
 LOOK = 64
-"""How many characters one comparison of a fragment with a call counts for in that limit."""
+"""A comparison of a fragment with a call counts as this many characters of that limit."""
 
 # A bracket, or a string with its closing quote if present. Possessive, hence linear.
 _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
@@ -38,17 +39,17 @@ class ToolCall(OpenBlock):
 
     id: str | None = None
     name: str | None = None
-    named_before: bool = False  # in a fragment before the latest one
+    named_before: bool = False  # the name arrived before the latest fragment
     parts: list[str] = field(factory=list)
     length: int = 0  # characters scanned
     _ended: bool = False  # the outermost bracket was closed
     _depth: int = 0
     _string: str = ""  # the unfinished string at the end of the last part
-    _followed: int = 0  # parts scanned
+    _followed: int = 0  # number of parts scanned
     _whole: bool | None = None  # set when the outermost bracket was closed
 
     def is_complete(self) -> bool:
-        """Return True if the arguments are a whole object up to their outermost bracket."""
+        """Return True if the arguments are a JSON object whose outermost bracket was closed."""
         if self._whole is None:
             self._follow()
             if self._ended:
@@ -124,7 +125,7 @@ class OpenCalls:
         return call
 
     def identify(self, call: ToolCall, id: str) -> int:
-        """Record an id by which fragments may refer to a call; the first id becomes the call's own.
+        """Record an id by which fragments may refer to a call; the first one is the call's id.
 
         Returns by how many characters the kept content has grown.
         """
@@ -145,7 +146,7 @@ class OpenCalls:
         return [call for call in named if call.index < 0 and call in self._open]
 
     def close(self, call: ToolCall) -> None:
-        """Remove a call, to which no more fragments belong."""
+        """Remove a call that no further fragments belong to."""
         del self._open[call]
 
     def strays_first(self) -> list[ToolCall]:
@@ -153,9 +154,10 @@ class OpenCalls:
         return sorted(self._open, key=lambda call: call.index >= 0)
 
     def completed_by(self, stray: ToolCall) -> ToolCall | None:
-        """Add the fragments of `stray` to the announced call that they complete, and return it.
+        """Find the announced call that the fragments of `stray` complete, and add them to it.
 
-        They came with a different key, because the server changed the key during the call.
+        The fragments have a different key because the server changed the key during the call.
+        Returns the call, or `None` if no call is completed.
         """
         tail = "".join(stray.parts)
         closing = tail.count("}") + tail.count("]")

@@ -40,7 +40,7 @@ class EventWriter:
     """
 
     most_blocks: ClassVar[int] = 4_096
-    """The most blocks of an answer; one with more fails as `output_too_large`."""
+    """The most blocks of an answer; an answer with more fails as `output_too_large`."""
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         self.provider = provider
@@ -61,14 +61,14 @@ class EventWriter:
     def _begin(self) -> None:
         self.usage_seen: Usage | None = None
         self.stop_reason: StopReason | None = None
-        self.damage: Failure | None = None  # why an answer, though completed, is not whole
+        self.damage: Failure | None = None  # why a completed answer lacks a part
         self.response_id: str | None = None
         self.model: str | None = None
         self._answered = False  # contains more than text
         self._has_calls = False
         self._said = 0  # characters of text
         self._kept = 0  # characters of other content
-        self._blocks = 0  # including those held back
+        self._blocks = 0  # blocks begun, with those held back
         self._started = 0  # blocks announced
         self._calls = OpenCalls()
         self._extra = Metadata()
@@ -86,7 +86,7 @@ class EventWriter:
     ) -> None:
         """Add text to the block of `key` (`None`: the current one).
 
-        Empty text without metadata opens no block. Metadata is merged into the block's.
+        Empty text without metadata opens no block. `metadata` is merged into the block's metadata.
         """
         if not delta and metadata is None:
             return
@@ -182,7 +182,7 @@ class EventWriter:
         self._started += 1
 
     def end(self, key: Hashable) -> None:
-        """Close the block of `key`, for formats with such an event. Ignores unknown keys."""
+        """Close the block of `key`, if the format reports ends of blocks. Ignores unknown keys."""
         if self._run.kind and self._run.key == key:
             self._close_run()
         elif (call := self._calls.of(key)) is not None:
@@ -279,7 +279,7 @@ class EventWriter:
         self.fail(Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks", message=why))
 
     def decode_json(self, text: bytes, decode: Callable[[bytes], T]) -> T:
-        """Decode the JSON of a binary frame or of a whole answer, which the source does not check.
+        """Decode JSON that the source does not check: of a binary frame, or of a whole answer.
 
         Text with lone surrogate escapes is repaired, with a notice. Raises msgspec.DecodeError,
         UnicodeDecodeError for invalid UTF-8, and MalformedFrame for deep nesting.
@@ -343,7 +343,7 @@ class EventWriter:
                 self._close_call(call)
 
     def _make_room(self) -> None:
-        """Close earlier blocks before a new one; the answer may already have too many blocks."""
+        """Close earlier blocks before a new one, and check the number of blocks."""
         self._close_run()
         if self._has_calls:
             self._announce(*self._calls.take_named())

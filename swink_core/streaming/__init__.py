@@ -1,1 +1,1 @@
-"""Runs a call, with attempts, time limits, retries and events in order."""
+"""Runs a call: attempts, time limits, retries, and the order of events."""

@@ -55,7 +55,7 @@ class _Open:
 
 
 def _own(event: Any) -> Any:
-    """Return a copy for the message, which changes to the delivered event do not affect."""
+    """Return a copy of an event for the message, so that later changes to the event do no harm."""
     own = replace(event)
     for name in _HOLDS[type(event)]:
         held = getattr(event, name)
@@ -67,7 +67,7 @@ def _own(event: Any) -> Any:
 _HOLDS = {
     kind: [name for name in kind.__struct_fields__ if name in _DATA] for kind in list[Any](RULES)
 }
-"""Fields with values that can be changed in place."""
+"""For each class of events, the fields with mutable values."""
 
 
 def _nested(held: Any) -> Any:

@@ -71,7 +71,7 @@ class Driver:
         self._ended: Source | None = None  # the last attempt's source, until it is closed
         self._handed_out = False  # the caller has received events
         self._short_of_memory = False
-        self._parting: Batch = []  # the last events, if no reader was there
+        self._parting: Batch = []  # the last events, if no task was reading
         self._moved: asyncio.Event | None = None  # wakes closers when the driver pauses or ends
         call.started_at = call.clock.time()
         call.turn_to(call.attempt)  # for a stream that is closed before it is read
@@ -113,13 +113,13 @@ class Driver:
         await self._moved.wait()
 
     def part(self) -> Batch:
-        """Return, once, the last events for the reader of a stream that was closed from outside."""
+        """Return the last events, once, to the reader of a stream that another task closed."""
         parting = self._parting
         self._parting = []
         return parting
 
     async def close(self) -> None:
-        """End the call if it has not ended, and close what was opened only for it."""
+        """End the call if it has not ended, and close a client that was created only for it."""
         self._abandon()
         if self._on_close is not None:
             on_close = self._on_close
@@ -130,7 +130,7 @@ class Driver:
         """Yield every batch for the caller, after the observers have received it."""
         watchdog = self._watchdog
         builder = self._builder
-        self.call.started_at = self.call.clock.time()  # reset: work begins with the first read
+        self.call.started_at = self.call.clock.time()  # again: the call begins with the first read
         log.info("call %s: %s begins", self.call.id, self.call.model)
         try:
             while builder.terminal is None:
@@ -243,7 +243,7 @@ class Driver:
         self._builder.turn_to(target.model.provider, target.model.id)
 
     def _end(self, batch: Batch, outcome: Outcome) -> None:
-        """End the attempt with these last events, by the transition for this outcome."""
+        """End the attempt with these last events, as `TRANSITIONS` defines for the outcome."""
         row = TRANSITIONS[outcome]
         terminal: Any = batch[-1]
         log.debug("call %s: attempt %d %s", self.call.id, self.call.attempts, outcome)
@@ -291,11 +291,11 @@ class Driver:
         return self._instead(batch, too_large(current.limit)), Outcome.BOUNDED
 
     def _instead(self, batch: Batch, reason: Failure) -> Batch:
-        """Return the batch with another ending, for this reason."""
+        """Replace the end of a batch by the last events for a failure."""
         return _unended(batch) + self._cut(reason)
 
     def _broken(self, error: Exception) -> Batch:
-        """Return the last events for an exception; the source handles those of the input."""
+        """Return the last events for an exception; the source handles exceptions of the input."""
         if self._under_way is not None and self._under_way.source is not None:
             try:
                 return self._under_way.source.fail(error)
@@ -333,7 +333,7 @@ class Driver:
     def _account(
         self, batch: Batch, terminal: Any, current: UnderWay | None, outcome: Outcome
     ) -> None:
-        """Settle the charge of the attempt, price its last event, and add both to the totals."""
+        """Settle the attempt's charge, set the cost in the last event, and update the totals."""
         call = self.call
         if type(terminal) is ev.Error:
             if terminal.title is None:

@@ -130,7 +130,7 @@ def _failure_of(error: StreamError) -> Failure:
 
 
 def _place(gate: Gate, method: str, error: Exception) -> str:
-    """Return ` (folder/file.py:line)` where the gate raised, or else where its method begins."""
+    """Return where the gate raised, or else where the method begins: ` (folder/file.py:line)`."""
     home = type(gate).__module__
     owner, place = raised_at(error, lambda module: module == home)
     if owner:

@@ -30,7 +30,7 @@ def is_retryable(error: ev.Error) -> bool:
 
 
 class Retries:
-    """Counts retries per kind on each target, and the waits of the whole call.
+    """Counts retries by kind of failure and target, and adds up the waits of the call.
 
     `target` is the target of the next attempt, `delay` the wait before it in seconds.
     """

@@ -62,14 +62,14 @@ UNSENT = frozenset(code for code, row in CODES.items() if row.unsent)
 """The codes of failures after which the provider has not received the request."""
 
 REFUSED_FROM = 300
-"""From this HTTP status on, no answer has begun (RFC 9110 section 15)."""
+"""A response with this HTTP status or a higher one contains no answer (RFC 9110 section 15)."""
 
 
 class UnderWay:
-    """An attempt from its first gate to its end, with the state that plugins do not see.
+    """An attempt from its first gate to its end, with the state that plugins cannot access.
 
     `entered` are the gates that have admitted it, `source` produces its events once it has begun,
-    and `content_shown` is true if the caller has received content of it.
+    and `content_shown` is true if the caller has received content of this attempt.
     """
 
     def __init__(self, attempt: Attempt) -> None:
@@ -93,9 +93,9 @@ _FROM_OUTSIDE = {Outcome.CUT, Outcome.BOUNDED, Outcome.CANCELLED}
 def has_left(attempt: Attempt, terminal: Done | Error, outcome: Outcome) -> bool:
     """Return True if a provider may bill an attempt that ended with this event.
 
-    This is the case if a request was sent by HTTP and was not refused. A `stream` hook that is
-    written by hand may have sent a request by itself: its attempt counts as sent if it was ended
-    from outside.
+    This is the case if a request was sent by HTTP and was not refused. A `stream` hook without an
+    `EventSource` may have sent a request that the attempt does not show: the attempt counts as sent
+    if a time limit, the size limit or the caller ended it.
     """
     if attempt.response is not None:
         return attempt.response.status < REFUSED_FROM

@@ -1,12 +1,12 @@
-"""The time limits of a call (first event, idle between reads, total), and closing from outside.
+"""The time limits of a call (first event, idle between reads, total), and its interruption.
 
-While the stream waits for its source, this module knows the waiting task. `interrupt` cancels that
+While the stream waits for its source, this module stores the waiting task. `interrupt` cancels that
 task with a reason; the stream catches the cancellation, revokes it (`uncancel`) and ends with the
 reason. Cancellations by other code pass through. One timer serves all limits of a call and is set
 again only when it fires, so that a read costs only a few assignments.
 
-The time that the caller spends between two waits counts only for the total limit. All other times
-are waiting time: the clock's time minus the caller's time so far.
+The time that the caller spends between two waits counts only for the total limit. All other limits
+are measured in waiting time: the clock's time minus the time that the caller has spent so far.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 Stage = Literal["between", "begun", "first_event", "streaming"]
 """The state of the current attempt.
 
-`between`: there is none. `begun`: it has begun, and nothing was awaited yet. `first_event`: it
-waits for its first event. `streaming`: it has had its first event.
+`between`: no attempt is running. `begun`: it has begun, and nothing was awaited yet. `first_event`:
+it waits for its first event. `streaming`: it has had its first event.
 """
 
 
 class Watchdog:
-    """Limits the waits of one call. `reason` says why it interrupted the current one."""
+    """Limits the waits of one call. `reason` says why the current wait was interrupted."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

@@ -2,9 +2,9 @@
 
     reserved    the upper bound of the prompt, and as output `max_tokens` or a typical answer
     final       the cost of the usage that the provider reported, and nothing else
-    estimated   if nothing was reported: the estimated prompt, and as output the larger of what
-                arrived and what the model can write in the time that has passed, up to the
-                reserved output
+    estimated   if no usage was reported: the estimated prompt, and as output the larger of two
+                numbers: the output that arrived, and the output that the model can write in the
+                elapsed time (at most the reserved output)
 
 All prices are computed by `cost_of`.
 """
@@ -31,7 +31,7 @@ OUTPUT_RATE = 150.0
 """The assumed output tokens per second of a model if the catalogue gives no rate."""
 
 LONG = 3600
-"""From this time to live in seconds on, cache writes have the price of long-lived ones."""
+"""Cache writes with at least this time to live (in seconds) have the price of long-lived ones."""
 
 _DEFAULT_MEDIA = MediaTokens()
 
@@ -117,7 +117,7 @@ def reserved(
     terms = requested_terms(options)
     usage = Usage(prompt, output, extra=terms)
     costs = [_priced(usage, info, options, at)]
-    if terms:  # the provider may serve it at the usual price instead
+    if terms:  # the provider may use the standard tier and its price
         costs.append(_priced(replace(usage, extra={}), info, options, at))
     if options.cache is not None or _holds_marks(options.extra):
         costs.append(_priced(replace(usage, cache_write=prompt), info, options, at))
@@ -126,7 +126,7 @@ def reserved(
 
 
 def requested_terms(options: StreamOptions) -> dict[str, str]:
-    """Return the service tier and speed that a request names, as usage reports them."""
+    """Return the service tier and speed that a request names, under the names that usage has."""
     return {f"_{n}": str(word) for n, word in enumerate(_values(options.extra or {}, _TERMS))}
 
 

@@ -25,9 +25,9 @@ def annotations_of(kind: Any) -> dict[str, Any]:
 class LayeredExtra(dict[str, Any]):
     """The merged `extra` of a call and its client, both of which were checked.
 
-    `over` is the part that replaces other fields of the request: those that the call names in its
-    `extra` and that come from options of the client. `own` is the call's `extra` alone, and
-    `inherited` are the names of the client's options.
+    `over` contains those fields of the call's `extra` that replace request fields from options of
+    the client. `own` is the call's `extra` alone, and `inherited` are the names of the client's
+    options.
     """
 
     def __init__(
@@ -46,7 +46,8 @@ class LayeredExtra(dict[str, Any]):
 def held_to(annotation: Any, value: Any) -> Any:
     """Check a value against an annotation, and convert strings to enum members, lists to tuples.
 
-    Raises ValueError with the expected values; of the actual value, it shows at most a single word.
+    Raises ValueError with the expected values; the message shows at most one word of the actual
+    value.
     """
     classes, kept = _known(annotation)
     if classes and not isinstance(value, annotation):  # msgspec would accept mappings for them

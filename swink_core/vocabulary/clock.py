@@ -18,10 +18,10 @@ class Clock(Protocol):
         """Return the current date and time, with time zone."""
 
     async def sleep(self, seconds: float) -> None:
-        """Return after `seconds`; cancelling the task ends it at once."""
+        """Return after `seconds`; cancelling the task ends the sleep at once."""
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when `time()` has reached `when`.
 
-        Return a function that cancels it.
+        Return a function that cancels the timer.
         """

@@ -2,7 +2,7 @@
 
 The classes define their JSON form themselves (see `structs`): a tag, then the fields that differ
 from their defaults. Compiled code reads and writes this form. If it rejects data, `_Reading` reads
-the data again, and names every fault and where it is.
+the data again, and names every fault and its location.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ _NO_PARAMETERS = ms.Tool("").parameters
 def load(kind: TypeForm[T], data: Any, *, allow_files: bool = False, exact: bool = False) -> T:
     """Return an object of `kind` (`Context`, `AssistantMessage`, `Message`, …).
 
-    `allow_files` allows the data to name files of this machine, as saved conversations may. Raises
-    CodecError, which says where the data is wrong.
+    `allow_files` allows the data to name files of this machine, as saved conversations may. `exact`
+    rejects data with keys that the classes do not have. Raises CodecError, which says where the
+    data is wrong.
     """
     before = ms.no_files.set(not allow_files)
     try:

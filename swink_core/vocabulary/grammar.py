@@ -28,7 +28,7 @@ Effect = Literal["begin", "open", "more", "close", "whole", "retry", "end", "non
 
 
 class Rule(NamedTuple):
-    """When an event is allowed and what it does; `block` is the kind of block it belongs to."""
+    """When an event is allowed and what it does; `block` is the kind of block that it concerns."""
 
     phases: tuple[Phase, ...]
     effect: Effect
@@ -65,7 +65,7 @@ DELTAS = _that("more")
 _MORE = {kind: rule.block for kind, rule in RULES.items() if rule.effect == "more"}
 TERMINAL = _that("end")
 ENDS: dict[str, Any] = {rule.block: kind for kind, rule in RULES.items() if rule.effect == "close"}
-"""For each kind of block, the event that closes it, to be called with the block's index."""
+"""For each kind of block, the class of the event that closes it; its argument is the index."""
 
 SHAPES: dict[str, tuple[type, ...]] = {
     "delta": (str,),

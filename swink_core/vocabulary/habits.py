@@ -124,12 +124,12 @@ def _table() -> tuple[Habit, ...]:
 
 
 HABITS: Mapping[str, Habit] = MappingProxyType({habit.name: habit for habit in _table()})
-"""Options of other libraries, by their names there."""
+"""Options of other libraries, by their names in these libraries."""
 
 _NAMES = frozenset(HABITS)
 
 CONTEXT_WORDS = ("contents", "conversation", "input", "inputs", "messages", "prompt", "text")
-"""The argument `context` as other libraries name it."""
+"""Names of the argument `context` in other libraries."""
 
 
 _OF_MESSAGE = {
@@ -153,7 +153,7 @@ _OF_EVENT = {
 READ_AS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {"message": _OF_MESSAGE, "event": _OF_EVENT}
 )
-"""Attributes of messages and events as other libraries name them, with swink's counterpart."""
+"""Names of attributes of messages and events in other libraries, with swink's counterparts."""
 
 
 def missing_part(whole: str, value: object, name: str) -> AttributeError:

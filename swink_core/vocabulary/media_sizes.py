@@ -1,4 +1,4 @@
-"""The size of media in base64: the pixels of images, seconds of sound, pages of documents."""
+"""Determine the size of media in base64: pixels of images, seconds of sound, pages of PDFs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from binascii import Error, a2b_base64
 
 HEADER = 65_536
-"""How many characters of base64 are searched for the size of an image."""
+"""The number of characters of base64 in which the size of an image is searched."""
 
 BYTES_A_SECOND = 8_000
 """The assumed bytes per second of compressed sound without a header (64 kbit/s)."""

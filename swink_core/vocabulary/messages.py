@@ -133,7 +133,7 @@ class FileSource(_Typed, tag="file"):
 
 
 class FileIdSource(_Typed, tag="file_id"):
-    """A file uploaded earlier to `provider`, by the `id` that its Files API returned."""
+    """A file uploaded earlier to `provider`; `id` is the id that its Files API returned."""
 
     provider: str
     id: str
@@ -232,9 +232,9 @@ def _blocks_of(content: Any) -> Any:
 class SystemMessage(_Turn, tag="system"):
     """A system message: a string, or blocks of text.
 
-    System messages at the start of the conversation are joined to the system prompt; a later one
-    takes effect at its place. The `data` of an extension is sent unchanged to its provider, for
-    example a tool that is added there.
+    System messages at the start of the conversation are joined to the system prompt; a later system
+    message takes effect from its position on. The `data` of an extension is sent unchanged to its
+    provider, for example to add a tool from this position on.
     """
 
     content: str | list[Block]
@@ -380,7 +380,7 @@ class Context(Record):
     """A conversation: messages in order, the system prompt, the available tools.
 
     The system prompt is a string, or a list of texts and blocks. The list is sent as blocks if the
-    API supports them. A block's metadata contains its cache mark.
+    API supports them. The metadata of a block may contain a cache mark.
     """
 
     messages: list[Message]
@@ -439,7 +439,7 @@ def _messages_of(pieces: Sequence[Any]) -> list[Message]:
 
 
 Prompt: TypeAlias = Context | Piece | Mapping[str, Any] | Sequence[Piece | Mapping[str, Any]]
-"""The conversation that a call accepts.
+"""The forms of a conversation that a call accepts.
 
 A string is a user message. In a list, consecutive strings and blocks form one user message, and
 messages are used unchanged. Mappings are messages or blocks in their JSON form.

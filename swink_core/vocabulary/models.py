@@ -66,12 +66,13 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
     earlier rule with the same `name`.
 
     Effect: `takes` states for a feature, an option or a form of the call (`prefill`, `call_first`,
-    …) whether it is supported, or which values are. `least` and `most` are limits of numbers;
-    `most` also limits lengths and the number of `tools` and `documents`. `change` replaces values
-    of options. `efforts` are the names of thinking levels, `budget` is the minimum and maximum of
-    thinking tokens, `tool_name` is the pattern of valid tool names, `schema` lists keywords that
-    the root of a tool's schema must not contain, and `api` is the API to use. `retires` is the ISO
-    date of the retirement, and `successor` the replacement. `facts` are provider-specific.
+    …) whether it is supported, or which values are supported. `least` and `most` limit numeric
+    options; `most` also limits lengths and the number of `tools` and `documents`. `change` replaces
+    values of options. `efforts` are the names of thinking levels, `budget` is the minimum and
+    maximum of thinking tokens, `tool_name` is the pattern of valid tool names, `schema` lists
+    keywords that the root of a tool's schema must not contain, and `api` is the API to use.
+    `retires` is the ISO date of the retirement, and `successor` the replacement. `facts` are
+    provider-specific.
 
     `as_of` is the ISO date on which the rule was checked. A date of retirement is confirmed if it
     was checked on that day or later.
@@ -118,12 +119,12 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The data of a provider's package, available without importing the plugin.
 
     `api_key_env` and `base_url_env` list environment variables; the first that is set is used.
-    `auth` is `key`, `optional`, `none`, or a provider-specific word. `portal` is the page to create
-    API keys, and `key_prefixes` are prefixes that only keys of this provider have. `settings` are
-    the keys and types of `StreamOptions.settings` (`*` allows others). `continues` lists fields of
-    `extra` by which a call continues a conversation that the provider stores. `required_env` lists
-    variables that every call needs. `media` contains the rules for the tokens of images, audio and
-    documents.
+    `auth` is `key`, `optional`, `none`, or a provider-specific word. `portal` is the web page on
+    which API keys are created, and `key_prefixes` are prefixes that only keys of this provider
+    have. `settings` are the keys and types of `StreamOptions.settings` (`*` allows others).
+    `continues` lists fields of `extra` by which a call continues a conversation that the provider
+    stores. `required_env` lists variables that every call needs. `media` contains the rules for the
+    tokens of images, audio and documents.
     """
 
     name: str
@@ -146,9 +147,10 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @define(frozen=True)
 class Model:
-    """A model of a provider, written `provider/id`. `info` is `None` outside the catalogue.
+    """A model of a provider, written `provider/id`. `info` is `None` for an unlisted model.
 
-    `rules` are the rules for its id, in order; the catalogue adds them.
+    `info` is the model's catalogue entry, and `rules` are the catalogue's rules for its id, in the
+    order in which they are applied. `Catalog.resolve` sets both.
     """
 
     provider: str

@@ -51,7 +51,7 @@ class Option:
 
     @property
     def set_by(self) -> tuple[str, ...]:
-        """Where it may be set: `client`, `provider` (of a client), `model` (of a chain), `call`."""
+        """Where the option can be set: client, provider (in a client), model (in a chain), call."""
         if self.name in ClientOptions.__annotations__:
             return ("client", "provider", "model", "call")
         return ("provider", "model", "call") if self.name in _OF_TARGETS else ("call",)

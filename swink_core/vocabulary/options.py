@@ -71,7 +71,7 @@ class CacheStrategy(Checked):
 
 @define(frozen=True, kw_only=True)
 class Timeouts(Checked):
-    """Time limits in seconds; `None` disables one. When one is exceeded, the connection is closed.
+    """Time limits in seconds; `None` means no limit. Exceeding a limit closes the connection.
 
     `first_event` limits the time from the start of an attempt to its first event; headers, comments
     and chunks without content do not count. After that, `idle` limits the time between network
@@ -172,9 +172,9 @@ def _format(value: Any) -> Any:
 
     JSON Schema has no types `json_object`, `json_schema` and `text`, so a schema cannot be mistaken
     for one of these forms. The name and the description become the title and the description of the
-    schema, and replace existing ones; `strict` is dropped, because providers use strict mode for
-    every schema that it accepts. Source: OpenAI's API reference, `response_format` of Chat
-    Completions and `text.format` of Responses.
+    schema, and replace existing ones; `strict` is dropped, because provider plugins use strict mode
+    for every schema that strict mode accepts. Source: OpenAI's API reference, `response_format` of
+    Chat Completions and `text.format` of Responses.
     """
     if isinstance(value, type) or get_origin(value) is not None:
         name = getattr(value, "__name__", repr(value))

@@ -60,7 +60,7 @@ class StreamErrorKind(StrEnum):
     INVALID_REQUEST = "invalid_request"
     """The provider rejects the request: HTTP 400, 405, 406, 413, 415, 422."""
     UNSUPPORTED = "unsupported"
-    """The provider or model lacks a requested feature. Mostly found before anything is sent."""
+    """The provider or model lacks a requested feature. Usually found before any request."""
     OUTPUT_TOO_LARGE = "output_too_large"
     """The answer is longer than `max_output_chars`."""
     RESOURCE = "resource"
@@ -78,7 +78,7 @@ E_co = TypeVar("E_co", covariant=True)
 
 
 def for_every_kind(name: str, rows: Mapping[StreamErrorKind, T]) -> dict[StreamErrorKind, T]:
-    """Return a table with all kinds. Raises LookupError, which names the missing kinds."""
+    """Return the rows in the order of the kinds. Raises LookupError, which names missing kinds."""
     if missing := [kind.name for kind in StreamErrorKind if kind not in rows]:
         raise LookupError(f"{name}: no row for {', '.join(missing)}")
     return {kind: rows[kind] for kind in StreamErrorKind}
@@ -89,7 +89,7 @@ class _Make(Protocol, Generic[E_co]):
 
 
 class _Constructor:
-    """A descriptor that returns a constructor for errors of one kind, for the class it is on."""
+    """A descriptor whose value is a constructor for errors of one kind and of the owner class."""
 
     def __init__(self, kind: StreamErrorKind) -> None:
         self.kind = kind
@@ -150,9 +150,9 @@ class Usage(Record):
     """The tokens of an answer. A number that the provider did not report is `None`, not 0.
 
     `cache_read` and `cache_write` are included in `input`, and `reasoning` is included in `output`,
-    however the provider counts them; `total` is the provider's own figure, or `input + output` if
-    both are known. `extra` contains provider-specific figures. `reported` is false until the
-    provider has reported usage.
+    however the provider counts them; `total` is the total that the provider reports, or `input +
+    output` if both are known. `extra` contains provider-specific quantities. `reported` is false
+    until the provider has reported usage.
     """
 
     input: int | None = None

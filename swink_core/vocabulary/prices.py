@@ -23,9 +23,11 @@ from swink_core.vocabulary.outcome import Cost, Usage
 
 
 class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """US dollars per million tokens; `None` if unknown, or if the price of the whole count applies.
+    """US dollars per million tokens.
 
-    `fees` maps quantities to US dollars per unit; `requests` is the fee for each answer.
+    `None` means that the price is unknown, or that the tokens have the price of the count in which
+    they are included. `fees` maps quantities to US dollars per unit; `requests` is the fee for each
+    answer.
     """
 
     input: NonNegativeFloat | None = None
@@ -44,12 +46,12 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PriceCase(Rates, frozen=True, kw_only=True):
-    """Prices that replace others if all conditions hold; prices not named here stay the same.
+    """Prices that replace the usual prices if all conditions hold; other prices stay the same.
 
     The conditions: the prompt is longer than `above` tokens; the answer was billed on all `terms`;
-    the day is `since` (ISO date) or later; the time is within `hours` (`["22:00", "06:30"]`,
-    including the first); the day is Monday to Friday if `weekdays` is true. Days and times are in
-    UTC. `factor` multiplies the price of all tokens.
+    the day is `since` (ISO date) or later; the time is within `hours` (`["22:00", "06:30"]`, from
+    the first time to just before the second); the day is Monday to Friday if `weekdays` is true.
+    Days and times are in UTC. `factor` multiplies the price of all tokens.
     """
 
     above: int = -1

@@ -1,4 +1,4 @@
-"""The base of the classes for messages and events, and a function to copy one with changes.
+"""The base of the classes for messages and events, and a function that copies an object.
 
 They are msgspec structs: the fields of a class are its JSON form, which compiled code checks,
 writes and reads.

@@ -6,9 +6,9 @@
     emoji     characters outside of the Basic Multilingual Plane
     other     all other scripts, by the bytes of a character in UTF-8
 
-An `Estimate` has the expected number and an upper bound. Charges use the number, reservations the
-bound. The page "Usage and cost" has the measured errors. Counting takes a few passes in C over a
-text, and no dictionary.
+An `Estimate` has the expected number and an upper bound. Charges use the expected number, and
+reservations use the upper bound. The page "Usage and cost" has the measured errors. Counting makes
+a few passes in C over a text, and needs no token dictionary.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -18,11 +19,13 @@ from test_keepalive import BEGUN, ENDED, HI, Thinking
 from test_seed_scenarios import CHAT, Flood, open_slowly
 
 import swink_core as swink
-from swink_gateway.protocols.bodies import COPIES, least_memory, memory_of
+from swink_gateway.protocols.bodies import COPIES, MOST_BODY_BYTES, least_memory, memory_of
 from swink_gateway.serving.backpressure import MOST_QUEUED, Outbox, read_ahead
 from swink_gateway.serving.calls import ACTIVE, PEAK, REJECTED, REQUESTS
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
+from swink_gateway.serving.socket_meter import SocketMeter
+from swink_testing.clock import ManualClock
 
 PATH = "/v1/chat/completions"
 
@@ -124,6 +127,119 @@ async def test_frames_of_a_websocket_hold_the_memory_that_they_take() -> None:
         assert gateway._calls._memory == 2 * held  # the third was refused
         await socket.close()
         await until(lambda: gateway._calls._memory == 0)
+
+
+def frame(payload: bytes, *, of: int | None = None, opcode: int = 1, final: bool = True) -> bytes:
+    """Encode a frame of a client, without masking; `of` announces another length."""
+    length = len(payload) if of is None else of
+    head = bytes([opcode | (0x80 if final else 0)])
+    if length < 126:
+        head += bytes([0x80 | length])
+    elif length < 1 << 16:
+        head += bytes([0x80 | 126]) + length.to_bytes(2, "big")
+    else:
+        head += bytes([0x80 | 127]) + length.to_bytes(8, "big")
+    return head + b"\0\0\0\0" + payload
+
+
+UPGRADE = (
+    b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n"
+    b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+
+
+@asynccontextmanager
+async def upgraded(url: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Open a WebSocket whose bytes the test sends."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(UPGRADE)
+        await reader.readuntil(b"\r\n\r\n")
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+LARGE = 1_000_000
+
+
+async def test_memory_is_held_for_a_message_before_it_is_received() -> None:
+    limits = Limits(memory=least_memory(LARGE) + 100_000)
+    small = json.dumps({"type": "response.create", "model": "echo/echo", "input": "Hi"}).encode()
+    async with serving(limits=limits) as gateway:
+        async with upgraded(gateway.url) as (_, first), upgraded(gateway.url) as (reader, second):
+            first.write(frame(b"{", of=LARGE))
+            await until(lambda: gateway._calls._memory == least_memory(LARGE))
+            async with upgraded(gateway.url) as (other, third):
+                third.write(frame(small))
+                assert b"response.completed" in await other.readuntil(b"response.completed")
+            second.write(frame(b" " * 40_000, final=False))
+            for part in (frame(b" " * 40_000, opcode=0, final=False), frame(b"", opcode=9)):
+                second.write(part)
+            answer = await reader.read(1 << 16)
+            assert b'"status":503' in answer
+            assert b"active requests take too much memory" in answer
+            second.write(frame(b" " * LARGE, opcode=0) + frame(b"", opcode=8))
+            await reader.read()
+            assert gateway._calls._memory == least_memory(LARGE)
+        await until(lambda: gateway._calls._memory == 0)
+
+
+class Received(asyncio.Protocol):
+    """A protocol that keeps what it receives."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 1000, 1 << 20])
+async def test_frames_are_read_however_the_network_splits_them(step: int) -> None:
+    text = b" " * 70_000
+    sent = frame(text[:50_000], final=False) + frame(b"ping", opcode=9) + frame(b"", opcode=10)
+    sent += frame(text[50_000:], opcode=0) + frame(b"{}") + frame(b"", opcode=2) + frame(text)
+    held: list[tuple[int, int]] = []
+
+    def reserve(before: int, after: int) -> int:
+        held.append((before, after))
+        return after
+
+    inner = Received()
+    meter = SocketMeter(inner, Limits(clock=ManualClock()), MOST_BODY_BYTES, reserve)
+    for at in range(0, len(sent), step):
+        meter.data_received(sent[at : at + step])
+    assert inner.data == sent
+    first, whole = least_memory(50_000), least_memory(70_000)
+    assert held == [(0, first), (first, whole), (0, whole)]
+    assert [meter.take() for _ in range(5)] == [whole, 0, 0, whole, 0]
+
+
+async def test_a_message_that_does_not_arrive_ends_its_connection() -> None:
+    clock = ManualClock()
+    async with serving(limits=Limits(clock=clock)) as gateway:
+        async with upgraded(gateway.url) as (reader, writer):
+            writer.write(frame(b"{", of=LARGE))
+            await until(lambda: gateway._calls._memory == least_memory(LARGE))
+            await clock.advance(Limits().patience + 1)
+            answer = await reader.read(1 << 16)
+            assert b'"status":408' in answer
+            assert b"the message was not received within 60 s" in answer
+        await until(lambda: gateway._calls._memory == 0)
+
+
+async def test_frames_before_the_upgrade_are_refused() -> None:
+    async with serving() as gateway:
+        host, _, port = gateway.url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(UPGRADE + frame(b"{", of=LARGE))
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"frames were sent before the WebSocket was open" in answer
 
 
 SHAPES: dict[str, Any] = {

@@ -78,6 +78,18 @@ async def test_a_refusal_of_the_vendor_has_its_status_and_wait() -> None:
     assert answer.json == {"error": {"message": "no"}}
 
 
+async def test_an_error_does_not_repeat_the_gateways_key() -> None:
+    wrong = {"error": {"message": "bad request with vendors-key and dmVuZG9ycy1rZXk="}}
+    limits = {"x-ratelimit-limit-requests": "vendors-key", "Retry-After": "vendors-key"}
+    http = MemoryHTTPClient(MemoryResponse.of_json(wrong, 400, limits))
+    async with serving(http=http, providers=OWN) as gateway:
+        answer = await ask(gateway, "/v1/embeddings", {"model": "openai/embed-1", "input": "Hi"})
+    assert answer.status == 400
+    assert "bad request with" in answer.json["error"]["message"]
+    for secret in ("vendors-key", "dmVuZG9ycy1rZXk"):
+        assert secret not in answer.body.decode() + str(answer.headers)
+
+
 async def test_the_gateways_refused_key_is_no_fault_of_the_client() -> None:
     http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "vendors-key"}}, 401))
     async with serving(http=http, providers=OWN) as gateway:

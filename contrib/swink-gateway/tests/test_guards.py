@@ -239,3 +239,69 @@ async def test_a_file_whose_guards_cannot_work_is_not_used(text: str, why: str) 
     async with swink.Client() as client:
         with pytest.raises(ConfigError, match=why):
             usable(client, Source("t", text), {"A": "a"})
+
+
+# -- evasions --------------------------------------------------------------------------------------
+
+
+def calling(arguments: str) -> dict[str, Any]:
+    """Return a request with a tool call of the assistant."""
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "Done."},
+    ]
+    return {"model": "best", "messages": messages}
+
+
+# (the arguments of a call, as they go out)
+ARGUMENTS = [
+    (f'{{"a": "{CARD}"}}', '{"a":"[removed]"}'),
+    ('{"a": 4111111111111111, "b": 1.50}', '{"a":"[removed]","b":1.5}'),
+    ('{"a": [{"b": 4111111111111111}, true]}', '{"a":[{"b":"[removed]"},true]}'),
+    (r'{"a": "4111\u00201111 1111 1111"}', '{"a":"[removed]"}'),
+    (f'{{"type": "{CARD}"}}', '{"type":"[removed]"}'),
+    (f'{{"a": "{CARD}", "a": 1}}', '{"a": "[removed]", "a": 1}'),
+    (f'{{"a": "{CARD}', '{"a": "[removed]'),
+    (r'{"a": "4111\u00201111 1111 1111', '{"a": "[removed]'),
+    ('{"a": 1.50}', '{"a": 1.50}'),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sent"), ARGUMENTS)
+def test_redacted_arguments_of_a_call_stay_json(arguments: str, sent: str) -> None:
+    guard = guards.Guard.made("cards", config().guards["cards"])
+    body, _ = guard.checked(calling(arguments))
+    assert body["messages"][1]["tool_calls"][0]["function"]["arguments"] == sent
+
+
+# (a text, as it goes out)
+SHOWN = [
+    ("my 4111\u200b1111\u200b1111\u200b1111.", "my [removed]."),
+    ("my ４１１１ 1111 1111 1111.", "my [removed]."),
+    ("4111\\u00201111 1111 1111", "[removed]"),
+    ("no\u200bcard\\n", "no\u200bcard\\n"),
+]
+
+
+@pytest.mark.parametrize(("text", "sent"), SHOWN, ids=ascii)
+def test_redaction_sees_what_readers_see(text: str, sent: str) -> None:
+    guard = guards.Guard.made("cards", config().guards["cards"])
+    body, _ = guard.checked(asked(text, max_completion_tokens=4111111111111111))
+    assert body["messages"][0]["content"] == sent
+    assert body["max_completion_tokens"] == 4111111111111111
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        r'{"a": "\u0070roject zephyr"}',
+        r'{"a": "project\nzephyr"}',
+        r'"{\"a\": \"\\u0070roject zephyr\"}"',
+    ],
+)
+def test_escapes_do_not_hide_a_blocked_word(arguments: str) -> None:
+    guard = guards.Guard.made("names", config().guards["names"])
+    with pytest.raises(swink.ProviderFailure, match=r"function\.arguments: a blocked word"):
+        guard.checked(calling(arguments))

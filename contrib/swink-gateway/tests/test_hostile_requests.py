@@ -28,12 +28,15 @@ import swink_testing.conformance  # noqa: F401  # before freeze, which it import
 from swink_gateway.policy.config import Config
 from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.policy.routing import Routing
-from swink_gateway.protocols import ClientProtocol
+from swink_gateway.protocols import BadRequest, ClientProtocol
 from swink_gateway.protocols.bodies import (
     MOST_BLOCKS,
+    MOST_CONTAINERS,
     MOST_DEPTH,
     MOST_ELEMENTS,
     MOST_NAME,
+    MOST_VALUES,
+    json_of,
 )
 from swink_gateway.protocols.chat.protocol import ChatProtocol
 from swink_gateway.protocols.failures import Refused
@@ -42,8 +45,10 @@ from swink_gateway.protocols.messages.protocol import MessagesProtocol
 from swink_gateway.protocols.native.protocol import NativeProtocol
 from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
 from swink_gateway.protocols.responses.protocol import ResponsesProtocol
+from swink_gateway.protocols.sealing import seal
 from swink_gateway.serving.bodies import read_body
 from swink_gateway.serving.calls import Calls
+from swink_provider_openai.responses import converter
 from swink_test_helpers.canary_credentials import SONG, given_to
 from swink_test_helpers.growing_work import PER_BYTE
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -278,6 +283,61 @@ async def test_the_memory_of_sealed_data_is_limited() -> None:
         else:
             with pytest.raises(Refused, match="too large"):
                 await read_body(protocol, data, path, {})
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses"])
+async def test_sealed_data_that_a_plugin_cannot_read_is_a_bad_request(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed = seal("openai", metadata={"item": {"id": "r1"}})
+    extension = {"type": "extension", "kind": "x", "provider": "openai", "data": {"id": "r1"}}
+    item = seal("openai", block=extension)
+    answers: dict[str, Any] = {
+        "/v1/messages": {"messages": [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "Hm", "signature": sealed},
+                {"type": "text", "text": "Hello"},
+            ]},
+            {"role": "user", "content": "Hi"},
+        ], "max_tokens": 9},
+        "/v1/responses": {"input": [
+            {"type": "reasoning", "id": "r1", "summary": [], "encrypted_content": item},
+            {"role": "assistant", "content": "Hello"},
+            {"role": "user", "content": "Hi"},
+        ]},
+    }  # fmt: skip
+
+    def raising(*given: Any, **named: Any) -> Any:
+        raise KeyError("content")
+
+    monkeypatch.setattr(converter, "_add_text", raising)
+    http = MemoryHTTPClient()
+    async with serving(http=http, providers={"openai": {"api_key": "k"}}) as gateway:
+        own = await ask(gateway, path, {"model": "openai/gpt-5.4-mini", **answers[path]})
+        said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}] * 2
+        plain = {"model": "openai/gpt-5.4-mini", "max_tokens": 9, "input": said, "messages": said}
+        fault = await ask(gateway, path, plain)
+    assert own.status == 400
+    assert own.json["error"]["type"] == "invalid_request_error"
+    assert "did not make" in own.json["error"]["message"]
+    assert fault.status == 500
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (b"[" + b"[]," * (MOST_CONTAINERS - 1) + b"1]", None),
+        (b"[" + b"[]," * MOST_CONTAINERS + b"1]", "objects and lists"),
+        (b"[" + b"1," * MOST_VALUES + b"1]", "values"),
+    ],
+)
+def test_the_values_of_a_request_are_limited(made: bytes, why: str | None) -> None:
+    if why is None:
+        json_of(made)
+    else:
+        with pytest.raises(BadRequest, match=f"more than .* {why}"):
+            json_of(made)
 
 
 @EACH

@@ -96,6 +96,25 @@ async def test_after_an_internal_error_the_next_request_is_answered(
     assert events[-1]["type"] == "response.completed"
 
 
+@pytest.mark.parametrize("later", ["b", "a"])
+async def test_a_revoked_key_gets_no_further_answer(later: str) -> None:
+    source = '[keys.a]\nkey = "${A}"\n'
+    variables = {"A": "key-a"}
+    upstream = Scripted(ANSWER)
+    async with (
+        serving(upstream, config=Source("t", source).config(variables)) as gateway,
+        aiohttp.ClientSession(headers={"x-api-key": "key-a"}) as session,
+        session.ws_connect(f"{gateway.url}/v1/responses") as socket,
+    ):
+        assert (await answer(socket, CREATE))[-1]["type"] == "response.completed"
+        changed = source.replace("keys.a", f"keys.{later}")
+        gateway.reconfigure(Source("t", changed).config({"A": "another-key"}))
+        [refused] = await answer(socket, CREATE)
+    assert (refused["type"], refused["status"]) == ("error", 401)
+    assert "no longer valid" in refused["error"]["message"]
+    assert len(upstream.calls) == 1
+
+
 async def test_events_have_the_stream_id_of_their_request() -> None:
     async with connected(Scripted(ANSWER)) as socket:
         for asked in (CREATE, {**CREATE, "generate": False}, {**CREATE, "input": 7}):

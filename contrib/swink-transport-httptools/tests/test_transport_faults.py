@@ -9,11 +9,11 @@ import os
 import sys
 
 import pytest
-from swink_testing.fault_matrix import FaultMatrix
 
+from swink_test_helpers.fault_matrix import FaultMatrix
 from swink_transport_httptools import HttptoolsClient
 
-CALLS = sys.modules["swink_testing.fault_matrix.call"]
+CALLS = sys.modules["swink_test_helpers.fault_matrix.call"]
 """The module, whose name in the package is that of a function."""
 
 

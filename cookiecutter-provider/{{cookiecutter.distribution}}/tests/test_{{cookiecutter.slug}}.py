@@ -1,5 +1,5 @@
 {% if cookiecutter.role == "provider" -%}
-"""The conformance kit on {{ cookiecutter.title }}."""
+"""The conformance tests of {{ cookiecutter.title }}."""
 
 from swink_testing.conformance import ProviderConformance
 
@@ -7,7 +7,7 @@ from swink_testing.conformance import ProviderConformance
 class Test{{ cookiecutter.class_name }}(ProviderConformance):
     provider = "{{ cookiecutter.name }}"
 {% elif cookiecutter.kind == "observer" -%}
-"""The observers' kit on {{ cookiecutter.title }}, and what is special to it."""
+"""The conformance tests of observers on {{ cookiecutter.title }}, and its own tests."""
 
 import swink_core as swink
 from swink_testing.observers import ObserverConformance, new_call
@@ -27,7 +27,7 @@ def test_outcomes_are_counted_by_provider() -> None:
         observer.on_event(swink.Done(swink.StopReason.STOP), call)
     assert observer.outcomes == {"scripted: stop": 2}
 {% else -%}
-"""The wrappers' kit on {{ cookiecutter.title }}, and what is special to it."""
+"""The conformance tests of wrappers on {{ cookiecutter.title }}, and its own tests."""
 
 import swink_core as swink
 from swink_testing.observers import PluginSubject, WrapperConformance

@@ -8,7 +8,7 @@ from swink_core.providers import KINDS
 __all__ = ["HOPELESS", "MOST_HOPELESS", "PASSING", "refusal_of"]
 
 HOPELESS = frozenset(kind for kind, row in KINDS.items() if row.scope == "account")
-"""Kinds of failure that the next row would have, too."""
+"""Kinds of failure that would also affect the next row."""
 
 MOST_HOPELESS = 10
 """The number of consecutive failures of these kinds that ends a run."""
@@ -19,13 +19,13 @@ PASSING = HOPELESS | frozenset(
 """Kinds of failure that the row did not cause; the next run retries these rows."""
 
 NO_CREDENTIALS = "no_credentials"
-"""The code of a failure without any request, because no credentials are set."""
+"""The code of a failure before any request is sent, because no credentials are set."""
 
 
 def refusal_of(error: SwinkError) -> UsageError | None:
-    """Return the reason why no row can be sent, if a row's failure shows one; otherwise `None`.
+    """Return an error if no row of the run can be sent; `None` for any other failure of a row.
 
-    The reason is missing credentials, which are detected before any request.
+    The only such failure is missing credentials, which are detected before any request is sent.
     """
     if not isinstance(error, StreamError) or error.code != NO_CREDENTIALS or error.attempts > 1:
         return None

@@ -63,8 +63,8 @@ class Form:
 
     `template` is a prompt with fields in braces, `{text}`, which are replaced by a row's values
     (`None`: the row has its own `prompt` or `messages`). `id_field` is the field with the row's id;
-    a row without it is identified by its number, from 1. If it is not "id", the first row must have
-    it.
+    a row without it is identified by its number, from 1. If `id_field` is not "id", the first row
+    must have this field.
     """
 
     def __init__(self, template: str | None = None, id_field: str = "id") -> None:
@@ -74,7 +74,7 @@ class Form:
     def request(self, number: int, row: Row | BadRow) -> Request:
         """Return the request for the row with this number."""
         if isinstance(row, BadRow):
-            # The number alone could be the id of another row.
+            # A plain number could be the id of another row.
             return unasked(f"row {number}", row.why)
         named = {"prompt": row} if isinstance(row, str) else row
         try:
@@ -110,14 +110,14 @@ class Form:
 
 
 def _id(given: object) -> Id:
-    """Return an id in the type that JSON has for it: a number or text."""
+    """Convert an id to a type that JSON has: a number or text."""
     if type(given) is int or (type(given) is float and isfinite(given)):
         return given
     return _text(given)
 
 
 def _text(value: object) -> str:
-    """Return a value as text; a value that is not a string in its JSON form."""
+    """Return a string unchanged, and any other value as JSON."""
     if isinstance(value, bool | list | tuple | dict):
         return msgspec.json.encode(value, enc_hook=str).decode()
     return str(value)

@@ -34,7 +34,7 @@ Order: TypeAlias = Literal["completion", "input"]
 
 @define(frozen=True, kw_only=True)
 class Job(Settings):
-    """Carries out a batch run by `run` or `answers`; see `Settings` for the fields."""
+    """Carries out a batch run, with the method `run` or `answers`; `Settings` has the fields."""
 
     async def answers(self, rows: Rows, watch: Watch | None = None) -> AsyncGenerator[Answer, None]:
         """Yield the result of each row as soon as possible, including results of earlier runs.
@@ -73,16 +73,17 @@ class Job(Settings):
     ) -> Tally:
         """Process all rows, write the answers as JSON lines, and return the report.
 
-        `order` says whether lines are written as answers arrive, or in the order of the rows after
-        all have arrived. A failed row gets a line, too. Without a `journal`, one is created beside
-        the output, under its name with `.journal` appended. Raises SwinkError before any request if
+        With `order="completion"`, lines are written as answers arrive; with `order="input"`, they
+        are written in the order of the rows after all answers have arrived. A line is also written
+        for a failed row. If the job has no journal, a journal is created beside the output; its
+        name is the output's name with `.journal` appended. Raises SwinkError before any request if
         the output cannot be written.
         """
         check_one_of("order", Order, order)
         check_place(path := Path(output))
         job = self if self.journal is not None else evolve(self, journal=f"{output}.journal")
         if order == "input" and not isinstance(rows, str | Path):
-            rows = [*rows]  # read a second time at the end
+            rows = [*rows]  # the rows are read again at the end
 
         async def deliver(line: bytes) -> None:
             if order == "completion":
@@ -106,7 +107,7 @@ class Job(Settings):
         gates = [*own, *self.client.get("gates", ())]
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
         client = Client(**given)
-        with suppress(InvalidContext):  # no description, but a valid path
+        with suppress(InvalidContext):  # only the path matters here
             self.stream(client, "", self.options)
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner
@@ -114,7 +115,7 @@ class Job(Settings):
 
 
 def check_place(path: Path) -> None:
-    """Check that a file can be written. Raises SwinkError for a folder or a missing folder."""
+    """Check that a file can be written. Raises SwinkError for a folder or in a missing folder."""
     if path.is_dir():
         why, resolution = "it is a folder", "Name a file."
     elif not path.parent.is_dir():
@@ -129,13 +130,13 @@ def check_place(path: Path) -> None:
 
 @contextmanager
 def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
-    """Yield a file to write to. With `whole`, it replaces the path only when it is complete."""
+    """Open a file for writing. With `whole`, an existing file is replaced only at the end."""
     part = path.with_name(f".{path.name}.part") if whole else path
     try:
         with part.open("wb") as file:
             yield file
     except OSError as error:
-        # Python does not name a file that is already open.
+        # Errors while writing to an open file do not contain its name.
         error.filename = error.filename or str(path)
         raise
     if whole:

@@ -1,14 +1,16 @@
 """Record which rows were submitted in which batches of a vendor's batch API.
 
-The ledger is a folder beside the journal, named after it with `.batches`, in which each shard
-writes a file and reads all files. A submitted batch has a line with its rows, and later lines with
-the rows whose results have been stored in the journal; the other rows wait for a run that contains
-them. Rows are named by a digest of the content, so a changed row has another name.
+The ledger is a folder beside the journal; its name is the journal's name with `.batches` appended.
+Each shard writes one file in this folder and reads all files. When a batch is submitted, a line
+with the names of the batch's rows is written; later lines contain the names of the rows whose
+results have been stored in the journal. A result whose row is not part of the current run is stored
+by a later run that contains the row. The name of a row contains a digest of the row's content, so a
+changed row has a new name.
 
 Before a batch is submitted, its rows are recorded with a token that the vendor stores with the
-batch. A token without a line for its batch is a submission whose outcome is unknown: the run was
-killed before the vendor's answer, or the answer was lost. The next run looks for the token in the
-vendor's list of batches.
+batch. If no later line contains the token, the outcome of the submission is unknown: the run was
+killed before the vendor answered, or the vendor's answer was lost. The next run looks for the token
+in the vendor's list of batches.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def row_name(request: Request) -> str:
 
 
 def id_part(name: str) -> str:
-    """Return the part of a row's name that identifies its id."""
+    """Return the part of a row's name that contains the digest of the row's id."""
     return name[:_ID_PART]
 
 
@@ -42,7 +44,8 @@ def id_part(name: str) -> str:
 class Intent:
     """A submission whose outcome is unknown.
 
-    `at` is the Unix time in seconds at which it began, `held` the reservation for its rows.
+    `at` is the Unix time in seconds at which the submission began; `held` is the charge reserved
+    for its rows.
     """
 
     token: str
@@ -54,9 +57,9 @@ class Intent:
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """A line of the ledger: a batch was submitted with these rows, or these results are stored.
+    """A line of the ledger: the rows of a submitted batch, or its rows with stored results.
 
-    Without the id of a batch: these rows are about to be submitted, or the submission failed.
+    If `batch` is empty, the rows are about to be submitted, or their submission failed.
     """
 
     batch: str
@@ -112,7 +115,7 @@ class Ledger:
         ]
 
     def held(self) -> tuple[Charge, int]:
-        """Return the sum of the reservations for rows without results, and the number of rows."""
+        """Return the total reserved for rows without results, and the number of these rows."""
         held, number = Charge(), 0
         left = self.open_batches()
         for line in self._lines():

@@ -68,12 +68,12 @@ def ask(
         batch_size=batch,
         batch_format="pyarrow",
         compute=ActorPoolStrategy(min_size=1, max_size=actors),
-        num_cpus=0.5,  # it mostly waits
+        num_cpus=0.5,  # an actor mostly waits for responses
     )
 
 
 class _Asker:
-    """The state of an actor. It contains only values, so that Ray can recreate it."""
+    """The state of an actor. It contains only plain values, so that Ray can recreate the actor."""
 
     def __init__(self, job: Job, journal: str, share: Callable[[], Turns] | None) -> None:
         self._job, self._folder, self._share = job, Path(journal), share
@@ -126,7 +126,7 @@ class _Keeper:
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
-        self._signs: dict[str, float] = {}  # time of each process's last sign of life
+        self._signs: dict[str, float] = {}  # when each process last called `members`
 
     def take(self, key: str, amount: float, rate: float) -> float:
         self._due[key], wait = turn(self._due.get(key, 0.0), time.monotonic(), amount, rate)

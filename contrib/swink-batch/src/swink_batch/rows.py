@@ -30,7 +30,7 @@ PARQUET_ROWS = 1024
 """How many rows of a Parquet file are read at a time."""
 
 MOST_FIELD = 2**31 - 1
-"""The maximum length of a CSV field: the largest that Python's reader accepts on every platform.
+"""The maximum length of a CSV field: the largest value that Python accepts on every platform.
 
 The reader's default, 131,072, is too short for long documents.
 """
@@ -108,7 +108,7 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
         named = len(names)
         for row in rows:
             if None in row:
-                many = named + len(row[None])  # DictReader puts further fields there
+                many = named + len(row[None])  # where DictReader stores surplus fields
                 yield BadRow(
                     f"line {rows.line_num} has {many} fields, but the header {named}: put values "
                     'that contain commas in "quotes"'

@@ -37,7 +37,7 @@ Watch: TypeAlias = Callable[[Tally], object]
 """A function that receives a run's state when it begins, and whenever a row is done."""
 
 MOST_AT_ONCE = 4
-"""How many rows a worker may skip before it yields to other tasks."""
+"""How many rows a worker may skip before it lets other tasks run."""
 
 
 async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
@@ -52,7 +52,7 @@ async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 
 class Runner:
-    """One run of a job: `async with` opens the client, and closes the client and the journal."""
+    """One run of a job: `async with` opens the client, and at its end closes client and journal."""
 
     def __init__(
         self,
@@ -157,10 +157,10 @@ class Runner:
         return None if total is None else total // self._job.shard[1]
 
     def _own_rows(self, again: bool = False) -> Iterator[tuple[int, Request]]:
-        """Yield the numbers and requests of this process's rows, each id only once.
+        """Yield the number and the request of each row of this process; skip repeated ids.
 
-        A row with the id of an earlier one is reported by its number. `again` marks the second
-        pass.
+        If a row has the id of an earlier row, the failure is reported under the row's number
+        instead. `again` is true in the second pass.
         """
         number, count = self._job.shard
         for position, row in enumerate(read_rows(self._source), 1):
@@ -173,7 +173,7 @@ class Runner:
             )
             why = request.why or f"{twice}: give each row a unique id"
             while not self._ids.meet(request.key, again):
-                name = f"row {name}"  # could be the id of another row
+                name = f"row {name}"  # a plain number could be the id of another row
                 request = unasked(name, why)
             yield position, request
 
@@ -227,7 +227,7 @@ class Runner:
         await self._pass()
 
     async def _leave(self, request: Request) -> None:
-        """Keep the result of an earlier run instead of sending the row again."""
+        """Use the result of an earlier run instead of sending the row again."""
         kept = self._journal.kept(request.key, request.check) if self._journal else None
         await (self._keep(kept) if kept is not None else self._pass())
 
@@ -235,13 +235,13 @@ class Runner:
     def _hands_on(self) -> bool:
         """Whether a stopped run reads the remaining rows of a file.
 
-        It does so to write the answers of earlier runs: apart from changed rows, the output then
-        has no fewer answers than before.
+        Reading them writes the answers of earlier runs to the output: apart from changed rows, the
+        output then has no fewer answers than before.
         """
         return self._to_come > 0 and isinstance(self._source, str | Path)
 
     async def _pass(self) -> None:
-        """Count a row that is not sent, and now and then yield to other tasks."""
+        """Count a row that is not sent, and let other tasks run now and then."""
         self._passed += 1
         if not self._passed % MOST_AT_ONCE:
             await asyncio.sleep(0)
@@ -273,7 +273,7 @@ class Runner:
         return self._refusal is not None
 
     async def _wait(self, waiting: Awaitable[T]) -> tuple[T] | None:
-        """Wait for a result, returned in a tuple; return `None` if the run is stopped before."""
+        """Wait for a result and return it in a tuple; return `None` if the run is stopped first."""
         me = asyncio.current_task()
         assert me is not None
         self._waiting.add(me)

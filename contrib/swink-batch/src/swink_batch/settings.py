@@ -23,7 +23,7 @@ CONCURRENCY = 256
 Via: TypeAlias = Literal["calls", "batch"]
 
 NOT_OPTIONS = frozenset({"self", "model", "context", "type"})
-"""Parameters of a call that are not options: the job or the rows set them."""
+"""Parameters of a call that are not options, because the job or the rows set them."""
 
 UNSAID = frozenset({"api_key", "headers", "base_url", "retry", "timeouts", "transport"})
 """Options that do not affect answers, or are confidential; the journal does not store them."""
@@ -116,7 +116,7 @@ def _limits(job: Settings, attribute: Any, value: object) -> None:
 
 
 def _positive(job: Settings, attribute: Any, value: float | None) -> None:
-    if value is not None and not value > 0:  # this is also true of NaN
+    if value is not None and not value > 0:  # NaN also fails this test
         raise UsageError(f"{attribute.name} is {value}", resolution="Pass a number above 0.")
 
 
@@ -124,25 +124,26 @@ def _positive(job: Settings, attribute: Any, value: float | None) -> None:
 class Settings:
     """The models, prompts and limits of a batch run.
 
-    `models` is a model or a fallback chain, each optionally paired with its options. `prompt` is a
-    template whose fields in braces, `{text}`, are replaced by a row's values (`None`: each row has
-    its own `prompt` or `messages`); `type` is the type of answers, `options` are those of each
-    call. `id_field` is the field that identifies rows.
+    `models` is a model, or a list of models (a fallback chain); each is optionally paired with its
+    options. `prompt` is a template whose fields in braces, `{text}`, are replaced by a row's values
+    (`None`: each row has its own `prompt` or `messages`); `type` is the type of the answers, and
+    `options` are the options of each call. `id_field` is the field that identifies rows.
 
     At most `concurrency` calls to a model run at a time; `rpm` and `tpm` are known rate limits,
-    requests and tokens per minute; `turns` shares these with other processes (`None`: not shared).
-    `limits` restricts the spending of all runs with the same journal: `cost`, `tokens`, `requests`.
+    requests and tokens per minute; `turns` shares these rate limits with other processes (`None`:
+    not shared). `limits` restricts the spending of all runs with the same journal: `cost`,
+    `tokens`, `requests`.
 
     `journal` stores the answers: a database (`.db`, `.sqlite`, `.sqlite3`), a folder, or an open
     journal, which stays open; `None` for no journal. Rows that failed in an earlier run are retried
-    if the row was not the cause, the others only with `retry_failed`; without `resume`, all rows
-    are sent again, and the new answers replace the old ones. `shard` is `(i, n)`: this process
-    handles part i of n processes that share a journal. `client` are arguments of `swink.Client`:
-    credentials, addresses.
+    if the row itself was not the cause of the failure, and otherwise only with `retry_failed`.
+    Without `resume`, all rows are sent again, and the new answers replace the old ones. `shard` is
+    `(i, n)`: this process handles part i of n processes that share a journal. `client` contains
+    arguments for `swink.Client`, such as credentials and addresses.
 
     `via="batch"` submits all rows to the batch API of the model's vendor, which answers within a
-    day at a lower price; `cancel` cancels the submitted batches, and keeps the answers received by
-    then.
+    day at a lower price; `cancel` cancels the submitted batches and keeps the answers received so
+    far.
     """
 
     models: list[Any] = field(converter=_chain, repr=False)
@@ -166,7 +167,7 @@ class Settings:
     def stream(
         self, client: Client, prompt: Prompt, options: Mapping[str, Any]
     ) -> EventStream | AnswerStream[Any]:
-        """Make the call of a row and return its stream; nothing is sent yet. Raises UsageError."""
+        """Return the stream of a row's call; nothing is sent yet. Raises UsageError."""
         asked: Options = {**options}  # type: ignore[typeddict-item]  # the client checks the names
         if self.type is None:
             return client.stream(self.models, prompt, **asked)
@@ -177,7 +178,7 @@ class Settings:
         if self.journal is None:
             return None
         if isinstance(self.journal, Journal):
-            self.journal.read()  # to see what others have added
+            self.journal.read()  # reads lines that other processes have added
             return self.journal
         return Journal(engine_of(self.journal, self.writer), self.told())
 

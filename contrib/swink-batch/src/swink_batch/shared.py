@@ -15,7 +15,7 @@ PREFIX = "swink:batch:"
 
 SCHEMES = ("redis://", "rediss://", "unix://")
 
-# The same as `turn` in limits/turns.py, by Redis's clock, which all processes share.
+# The same algorithm as `turn` in limits/turns.py, with Redis's clock, which all processes share.
 _TAKE = f"""
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
@@ -55,7 +55,7 @@ class RedisTurns:
         self._error = RedisError
         try:
             pool: Any = redis.ConnectionPool.from_url(url)
-            pool.make_connection()  # checks the query of the URL
+            pool.make_connection()  # raises an error for an invalid query in the URL
         except (ValueError, TypeError, RedisError) as error:
             raise _no_address(url, str(error)) from error
         self._redis: Any = redis.Redis.from_pool(pool)
@@ -68,11 +68,11 @@ class RedisTurns:
         return float(await self._ask(self._take, key, amount, rate))
 
     async def members(self) -> int:
-        """Return the number of processes with a recent sign of life, including this one."""
+        """Return the number of processes that recently called this method, including this one."""
         return int(await self._ask(self._members, "members", self._name))
 
     async def aclose(self) -> None:
-        """Remove the sign of life, and close the connection."""
+        """Stop counting as a member, and close the connection."""
         with suppress(self._error):
             await self._redis.zrem(PREFIX + "members", self._name)
         await self._redis.aclose()

@@ -1,9 +1,9 @@
 """Spending limits of a run: a gate at which calls wait until reserved amounts are released.
 
-A running attempt reserves its maximum expected cost, and mostly costs less. A call that would
-exceed a limit together with the running ones waits before it begins (`admit`), so that its time
-limits do not include the wait; a retry waits in the gate. A call that would exceed a limit by
-itself is rejected.
+An attempt reserves its maximum expected cost when it begins, and usually costs less. A call that
+would exceed a limit together with the running ones waits before it begins (`admit`), so that its
+time limits do not include the wait; a retry waits at the gate (`enter`). A call that would exceed a
+limit by itself is rejected.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Spending:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no call holds a reservation whose release another call could wait for."""
+        """Whether waiting is useless, because no call has a reservation that could be released."""
         return not (self._under_way or self._admitted)
 
     def add(self, charge: Charge, requests: int) -> None:
@@ -58,7 +58,7 @@ class Spending:
         self._gate.requests += requests
 
     def refusal(self, model: Model, reservation: Charge) -> LimitReached | None:
-        """Return the error for a reservation that exceeds a limit; `None` if it fits."""
+        """Return the error for a reservation that exceeds a limit; `None` if it exceeds none."""
         return self._gate.refusal(model, reservation)
 
     async def admit(self, call: Call) -> None:
@@ -106,7 +106,7 @@ class Spending:
         self._wake()
 
     async def change(self) -> None:
-        """Wait until a reservation is released; calls that already wait come first."""
+        """Wait until a reservation is released; calls that have waited longer are woken first."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:

@@ -19,10 +19,10 @@ SHORTEST = 0.001
 """The minimum latency in seconds; lower values are rounded up."""
 
 MOST_POINTS = 240
-"""The most points in the time series; when exceeded, every second point is dropped."""
+"""The maximum number of points in the time series; when exceeded, every second one is dropped."""
 
 RATE_SECONDS = 30.0
-"""How many seconds are used to measure the current rate."""
+"""The current rate is measured over this many past seconds."""
 
 
 @define
@@ -51,12 +51,12 @@ class Tally:
     """The state of a run, and its report at the end.
 
     `total` is the number of rows (`None`: unknown before the end). `answered` and `failed` count
-    rows of this run, `kept` and `kept_failed` rows of earlier runs, which were not sent again.
-    `kinds` counts failures by kind, and `told` has the first message of each kind; `models` counts
-    answers by model. `cost` is the cost of this run in US dollars, `kept_cost` that of earlier
-    ones; `estimated` is the part of `cost` for which the provider reported no usage; `unpriced`
-    counts answers without a known cost. `stopped` explains why the run ended before the last row,
-    with advice in a second line if possible.
+    rows of this run, `kept` and `kept_failed` count rows whose results come from earlier runs and
+    which were not sent again. `kinds` counts failures by kind, and `told` has the first message of
+    each kind; `models` counts answers by model. `cost` is the cost of this run in US dollars,
+    `kept_cost` that of earlier ones; `estimated` is the part of `cost` for which the provider
+    reported no usage; `unpriced` counts answers without a known cost. `stopped` explains why the
+    run ended before the last row, with advice in a second line if possible.
     """
 
     began: float

@@ -40,14 +40,15 @@ TERM = "batch"
 CONNECT_SECONDS = 30.0
 
 EXCERPT = 300
-"""The most characters of a rejection in an error message."""
+"""The maximum length, in characters, of a vendor's rejection in an error message."""
 
 
 class BatchAPI(Protocol):
     """A vendor's batch API. `like` is a request that would send a single row.
 
-    A batch contains at most `most_requests` of at most `most_bytes` together, and costs `share` of
-    the normal price if the catalogue has no batch prices (`None`: unknown).
+    A batch contains at most `most_requests` requests, whose bodies have at most `most_bytes` bytes
+    in total. If the catalogue has no batch prices, a batch costs `share` of the normal price
+    (`None`: unknown).
     """
 
     most_requests: int
@@ -60,7 +61,7 @@ class BatchAPI(Protocol):
         """Submit a batch of ids and request bodies, and return its id.
 
         The vendor keeps `token`, 24 hexadecimal digits, with the batch: in its metadata or name, or
-        else in each row's id, which `results` then removes.
+        else in each row's id; `results` then removes it from the ids.
         """
 
     def find(
@@ -91,7 +92,7 @@ class Vendor:
 
     def __init__(self, provider: str, client: Mapping[str, Any]) -> None:
         self._wire = _Wire()
-        self._alone = asyncio.Lock()  # while requests are made
+        self._alone = asyncio.Lock()  # held during requests
         given = {**client, "http": self._wire, "retry": False, "breaker": False}
         self.client = Client(**given)
         self.api = _api_of(provider, self.client.host)
@@ -129,7 +130,7 @@ class Vendor:
     async def submit(self, rows: Sequence[tuple[str, bytes]], token: str) -> str:
         """Submit a batch and return its id.
 
-        Raises SwinkError, namely `Unsettled` if the vendor may have accepted the batch.
+        Raises SwinkError; the error is `Unsettled` if the vendor may have accepted the batch.
         """
         id: str = await self._carry_out("submit", rows, token)
         return id
@@ -213,7 +214,7 @@ def batch_price(call: Call, usage: Usage | None, share: float | None) -> float |
 
 
 def batch_reservation(call: Call, share: float | None) -> Charge:
-    """Return the most that a row of a batch is expected to cost; `share` is as in `batch_price`."""
+    """Return the maximum expected charge of a row in a batch; for `share`, see `batch_price`."""
     info, context, options = call.model.info, call.context, call.options
     ordinary = reservation(info, call.provider_info, context, options)
     prompt = int(prompt_of(call.provider_info, context, options, info).most)

@@ -1,9 +1,10 @@
-"""A run through a vendor's batch API: submit, wait, fetch. Each step is recorded for resuming.
+"""A run through a vendor's batch API: submit, wait, fetch.
 
-A restarted run fetches the results of those batches in the ledger that contain its rows, and
-submits the rows that are in no batch. Each submission is recorded before it is made, with a token
-that the vendor stores: if a process is killed before the vendor's answer, the next run finds the
-batch in the vendor's list, or submits the rows again if it is not there.
+Each step is recorded, so that a run can be resumed. A restarted run fetches the results of those
+batches in the ledger that contain its rows, and submits the rows that are in no batch. Each
+submission is recorded before it is made, with a token that the vendor stores: if a process is
+killed before the vendor's answer, the next run finds the batch in the vendor's list, or submits the
+rows again if it is not there.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ FIRST_POLL = 5.0
 LONGEST_POLL = 120.0
 
 SETTLE_SECONDS = 10.0
-"""How many seconds to look for the batch of an uncertain submission in the vendor's list.
+"""How long to look for the batch of an uncertain submission in the vendor's list, in seconds.
 
-The time begins with the first check of the resumed run: an upload before the submission may have
-taken any time, and a batch may appear in the list seconds after its submission.
+This time is measured from the first check of the resumed run, because the upload before the
+submission may have taken any time, and a batch may appear in the list seconds after its submission.
 """
 
 
@@ -79,7 +80,7 @@ class BatchRunner(Runner):
         held = Charge()
         if self._spending is not None:
             self._spending.add(*ledger.held())
-        bodies: dict[str, bytes] = {}  # of rows whose submission is uncertain
+        bodies: dict[str, bytes] = {}  # request bodies of rows whose submission is uncertain
         kept: set[str] = set()
         waiting: dict[str, Request] = {}
         rows: list[tuple[str, bytes]] = []
@@ -124,7 +125,7 @@ class BatchRunner(Runner):
                 await self._submit(vendor, ledger, open_, rows, held)
                 rows, size, held = [], 0, Charge()
             rows.append((name, body))
-            size += len(body) + 200  # for the rest of the line
+            size += len(body) + 200  # the other fields of the row's line
             if self._spending is not None:
                 held += charge
         if rows:
@@ -142,7 +143,7 @@ class BatchRunner(Runner):
             ):
                 fetched[id] = ours
             elif there := [name for name in ours if name in kept]:
-                ledger.end(id, there)  # an earlier run was killed before it wrote this
+                ledger.end(id, there)  # an earlier run was killed before writing this line
         await together(
             self._fetch(vendor, ledger, id, ours, waiting) for id, ours in fetched.items()
         )
@@ -161,7 +162,7 @@ class BatchRunner(Runner):
     ) -> None:
         names = [name for name, _ in rows]
         assert self._journal is not None
-        self._journal.begin()  # it belongs to the job
+        self._journal.begin()  # a batch requires the job's description
         token = secrets.token_hex(12)
         ledger.intend(token, names, time.time(), held)
         try:
@@ -212,7 +213,7 @@ class BatchRunner(Runner):
     ) -> None:
         """Wait for a batch, and store the results of the rows in `ours`.
 
-        Other results are left to a run that has these rows.
+        Results of other rows are left to a later run that contains these rows.
         """
         if self._job.cancel and await vendor.poll(id) is None:
             await vendor.cancel(id)
@@ -251,7 +252,7 @@ class BatchRunner(Runner):
 
 
 def _polled(look: Any) -> Any:
-    """Return a function that repeats a check, with increasing waits, until it is not `None`."""
+    """Decorate a check: repeat it, with increasing waits, while it returns `None`."""
     waits: Any = backoff.expo
     return backoff.on_predicate(
         waits, lambda found: found is None, factor=FIRST_POLL, max_value=LONGEST_POLL

@@ -1,4 +1,4 @@
-"""Cache answers, and return them again for the same request by the same caller."""
+"""Cache answers, and return a cached answer if the same caller repeats a request."""
 
 import logging
 

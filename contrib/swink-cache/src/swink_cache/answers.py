@@ -1,4 +1,4 @@
-"""Encode and decode cached answers: their events, in the batches in which they arrived."""
+"""Encode and decode the events of cached answers, in batches as they arrived."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CACHE_HIT = "cache_hit"
 """The code of the notice that an answer came from the cache."""
 
 METADATA = "swink_cache"
-"""The metadata key for when an answer was first given, and what it cost then."""
+"""The metadata key for the time and the cost of the original answer."""
 
 _DELTAS: dict[str, Any] = {kind.type: kind for kind in (TextDelta, ThinkingDelta, ToolCallDelta)}
 
@@ -49,7 +49,7 @@ def encode(batches: Sequence[Sequence[Event]]) -> bytes:
 
 
 def decode(data: bytes) -> list[Batch]:
-    """Decode the events of a cached answer, with a `cache_hit` notice and without cost.
+    """Decode the events of a cached answer, add a `cache_hit` notice, and set the cost to 0.
 
     Raises ValueError for invalid data.
     """

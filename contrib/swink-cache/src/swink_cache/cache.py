@@ -4,11 +4,12 @@
 
 The cache key consists of the canonical form of the request, the tenant (`Call.tenant`), and a
 digest of the credentials. Only complete answers (`Done`) are cached. If identical calls run at the
-same time, only the first one sends a request, and the others wait for its answer; if it fails, the
-next one sends a request.
+same time, only the first call sends a request, and the other calls wait for its answer. If the
+first call fails, one of the others sends a request.
 
-The plugin wraps the hook `stream` of the provider, whose events are read only if no cached answer
-exists; before that, the provider does nothing. SQLite and JSON are processed in a thread.
+The plugin wraps the hook `stream` of the provider. If a cached answer exists, the events of the
+provider are never read, and the provider sends no request. SQLite and JSON are processed in a
+thread.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ FORM = 2
 """The version of the storage format, which is part of the key."""
 
 MOST_WAITING = 256
-"""The most answers that may wait to be written; further ones are not cached."""
+"""The maximum number of answers that wait to be written; further answers are not cached."""
 
 T = TypeVar("T")
 
@@ -52,8 +53,8 @@ class SwinkCache:
     `max_bytes`, the least recently used ones are deleted. With `shared`, credentials are not part
     of the key: any caller of the same tenant gets the same answer.
 
-    A cache that cannot be read or written never fails a call: the log reports it once, and calls
-    are made as without a cache. The creator must close the cache: `await cache.aclose()`.
+    If the cache cannot be read or written, calls do not fail: the error is logged once, and calls
+    are made as without a cache. The creator of the cache must close it: `await cache.aclose()`.
     """
 
     api_level = 1
@@ -90,7 +91,7 @@ class SwinkCache:
         """Return the cached events, or the events of the provider."""
         events = yield
         if active() is not None or call.attempt.target.continues:
-            # A cassette answers, or the answer depends on state stored by the provider.
+            # A recording answers the call, or the answer depends on data stored by the provider.
             return events
         if not self._shared and not _caller_is_known(call):
             self._leave_out(call.model.provider)
@@ -121,7 +122,7 @@ class SwinkCache:
         return digest_of([FORM, canonical_request(call), call.tenant, digest_of(whose)])
 
     def _leave_out(self, provider: str) -> None:
-        """Log, once, that a provider's calls are not cached."""
+        """Log that the calls of a provider are not cached, once per provider."""
         if provider not in self._left_out:
             self._left_out.add(provider)
             log.warning(
@@ -133,7 +134,7 @@ class SwinkCache:
     # -- called by `CachedSource` -------------------------------------------------------------
 
     async def find(self, key: str) -> bytes | None:
-        """Return the cached answer; `None` if it does not exist or cannot be read."""
+        """Return the stored answer; `None` if the file does not contain it or cannot be read."""
         try:
             return await self._run(lambda: self._opened().get(key))
         except Exception as error:
@@ -155,7 +156,7 @@ class SwinkCache:
     def keep(self, key: str, batches: list[Batch]) -> asyncio.Task[bytes | None]:
         """Start to store an answer, and return a task whose result is the stored data.
 
-        Returns `None` if too many answers wait to be written.
+        Return `None` without storing the answer if too many answers wait to be written.
         """
         keeping = asyncio.ensure_future(self._kept(key, batches))
         self._keeping.add(keeping)
@@ -198,14 +199,14 @@ class SwinkCache:
             self._shelf.close()
 
     def _tell(self, error: Exception) -> None:
-        """Log an error once, until the cache works again."""
+        """Log an error; log no further errors until the cache has worked again."""
         if not self._told:
             self._told = True
             log.error("the cache %s does not work: %s: %s", self.path, type(error).__name__, error)
 
 
 def _caller_is_known(call: swink.Call) -> bool:
-    """Return True if the cache knows all credentials of a call: a provider may fetch others."""
+    """Return True if the cache knows all credentials that the provider uses for a call."""
     info, options = call.attempt.provider_info, call.options
     if info is None or info.auth in ("none", "optional") or options.api_key:
         return True

@@ -12,22 +12,22 @@ from swink_core import UsageError
 __all__ = ["CachePlugin"]
 
 PATH_ENV = "SWINK_CACHE"
-"""The environment variable with the SQLite file; unset, empty or `off`: nothing is cached."""
+"""The environment variable with the path of the SQLite file; unset, empty or `off`: no cache."""
 
 TTL_ENV = "SWINK_CACHE_TTL"
-"""How long a cached answer is used, such as `90s`, `12h` or `7d`; unset: without limit."""
+"""The variable with the lifetime of answers, such as `90s`, `12h` or `7d`; unset: no limit."""
 
 SIZE_ENV = "SWINK_CACHE_MB"
-"""The maximum size of all cached answers in megabytes."""
+"""The variable with the maximum size of all cached answers in megabytes."""
 
 SHARED_ENV = "SWINK_CACHE_SHARED"
-"""With the value `1`, callers share answers, whatever their credentials."""
+"""The variable that makes callers with different credentials share answers, if it is `1`."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class CachePlugin:
-    """A plugin that caches answers if the environment variables enable it."""
+    """A plugin that caches answers if the environment variables enable the cache."""
 
     def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
         """Create a cache, or an object without hooks. Raises UsageError for an invalid setting."""

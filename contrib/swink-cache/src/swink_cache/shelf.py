@@ -1,4 +1,4 @@
-"""The SQLite file of a cache. If anything is wrong with the file, a new one is created."""
+"""The SQLite file of a cache. If the file is damaged, a new one is created."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from swink_recorder.sqlite_store import make_private
 __all__ = ["Shelf"]
 
 BUSY_SECONDS = 0.25
-"""How many seconds a call waits for another process that has locked the file."""
+"""How many seconds a call waits while another process has locked the file."""
 
 T = TypeVar("T")
 
@@ -30,9 +30,9 @@ _LEAST_USED = "SELECT key, size FROM answers ORDER BY used LIMIT 1"
 class Shelf:
     """Cached answers by key, valid for `ttl` seconds (`None`: without limit).
 
-    If they take too much space, the least recently used are deleted. All methods must be called in
-    the same thread. They raise `sqlite3.Error` or OSError. A damaged file is moved aside, and a new
-    one is created.
+    If the answers take too much space, the least recently used ones are deleted. All methods must
+    be called in the same thread. They raise `sqlite3.Error` or OSError. A damaged file is renamed,
+    and a new one is created.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Shelf:
         return self._mended(lambda db: self._get(db, key))
 
     def put(self, key: str, data: bytes) -> None:
-        """Store an answer, and delete the least recently used ones if there are too many."""
+        """Store an answer, and delete the least recently used ones if they take too much space."""
         if len(data) <= self._max_bytes:
             self._mended(lambda db: self._put(db, key, data))
 

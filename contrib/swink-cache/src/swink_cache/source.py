@@ -1,4 +1,4 @@
-"""The events of an attempt: from the cache, an identical running call, or the provider."""
+"""Get the events of an attempt from the cache, an identical running call, or the provider."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from swink_core.providers import EventSource
 __all__ = ["Batch", "CachedSource"]
 
 SETTLE_SECONDS = 5.0
-"""How many seconds a completed answer may keep its connection open, as without a cache."""
+"""How many seconds a connection may stay open after the answer is complete, as without a cache."""
 
 Batch: TypeAlias = list[swink.Event]
 
 _Flights: TypeAlias = "dict[tuple[Path, str], asyncio.Future[bytes | None]]"
 
 _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
-"""The running requests of each event loop, shared by the caches of all clients."""
+"""The requests of each event loop that are running; the caches of all clients share this table."""
 
 
 class Cache(Protocol):
@@ -41,11 +41,11 @@ class Cache(Protocol):
 
 
 class CachedSource:
-    """The events of a cached answer, or else `events`, which are then stored.
+    """Yields the events of a cached answer. Without a cached answer, yields and stores `events`.
 
-    Nothing happens before it is read. Of identical calls, the first one looks into the cache and
-    sends the request ("leads"). The others wait for its answer; if it fails or is closed, one of
-    them leads.
+    Nothing happens before the first event is read. Of several identical calls, the first call reads
+    the cache and sends the request ("leads"). The other calls wait for its answer. If the first
+    call fails or is closed, one of the others leads.
     """
 
     def __init__(self, cache: Cache, key: str, events: Any, call: swink.Call) -> None:
@@ -55,7 +55,7 @@ class CachedSource:
         self._call = call
         self._flight: asyncio.Future[bytes | None] | None = None
         self._flights: _Flights = {}
-        self._leads = False  # and must end the flight: the future for the others
+        self._leads = False  # this call leads: it must resolve the future for the waiting calls
 
     async def __aiter__(self) -> AsyncGenerator[swink.Event, None]:
         async with aclosing(self.batches()) as batches:
@@ -64,7 +64,7 @@ class CachedSource:
                     yield event
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        """Yield the events of one network read at a time."""
+        """Yield lists of events: one list for each network read."""
         kept: list[Batch] = []
         try:
             held = await self._held()
@@ -84,7 +84,7 @@ class CachedSource:
                 self._land(None)
 
     async def _held(self) -> list[Batch] | None:
-        """Return a stored or awaited answer; `None` if this call must lead and send the request."""
+        """Return the answer from the cache or from an identical call; `None` if this call leads."""
         loop = asyncio.get_running_loop()
         self._flights = _in_flight.setdefault(loop, {})
         name = self._cache.path, self._key
@@ -103,7 +103,7 @@ class CachedSource:
                 return held
 
     def _keep(self, kept: list[Batch]) -> None:
-        """Store a complete answer. The driver has filled in its cost by then."""
+        """Store a complete answer. Its cost has already been computed."""
         self._leads = False
         keeping = self._cache.keep(self._key, kept)
         keeping.add_done_callback(lambda done: self._land(_result(done)))
@@ -129,7 +129,7 @@ def _result(done: asyncio.Task[bytes | None]) -> bytes | None:
 
 
 async def _asked(events: Any, call: swink.Call) -> AsyncGenerator[Batch, None]:
-    """Yield the events of an iterator of another plugin, one network read at a time."""
+    """Yield the events of another plugin's iterator, as one list for each network read."""
     if isinstance(events, EventSource):
         async with aclosing(_of_the_core(events, call)) as batches:
             async for batch in batches:
@@ -147,7 +147,10 @@ async def _asked(events: Any, call: swink.Call) -> AsyncGenerator[Batch, None]:
 
 
 async def _of_the_core(source: EventSource, call: swink.Call) -> AsyncGenerator[Batch, None]:
-    """Run a source of the core, and end it if a completed answer keeps its connection open."""
+    """Yield the events of the core's `EventSource`, as one list for each network read.
+
+    Close the source if its connection stays open for too long after the answer is complete.
+    """
     try:
         yield source.begin()
         while not _is_over(source):

@@ -5,16 +5,16 @@ names in `__all__` of the following modules are public; everything else may chan
 
     exits        exit codes
     terminal     text besides the answer: notices, errors, tables
-    listing      a command's output as text or JSON
+    listing      prints a command's output as text or JSON
     options      the options of a call
-    prompts      the prompt, with piped and attached input
-    clients      the client of a call, with its stored keys and settings; `chosen`: the models that
-                 names and aliases refer to
-    calling      a call, shown as it streams, stopped by Ctrl-C
+    prompts      creates the prompt, with piped and attached input
+    clients      creates the client of a call, with its stored keys and settings; `chosen` resolves
+                 model names and aliases
+    calling      shows a call as it streams, and stops it on Ctrl-C
     display      shows the events of a call
     memory       stores calls and conversations
-    summary      the usage of an answer
-    completion   providers and models, for a shell
+    summary      formats the usage of an answer
+    completion   completes providers and models in a shell
 
 The modules form three layers, each of which imports only from itself and the layers below it: input
 and output (`terminal`, `display`, `files`), code that commands share (`settings`, `clients`,

@@ -1,7 +1,7 @@
 """The entry point of `swink`, which handles Ctrl-C during startup and shutdown.
 
-Without it, Python prints a traceback if Ctrl-C arrives while modules are imported or while the
-interpreter exits.
+Without this module, Python prints a traceback if Ctrl-C arrives while modules are imported or while
+the interpreter exits.
 """
 
 import os

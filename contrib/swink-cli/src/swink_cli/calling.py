@@ -36,7 +36,7 @@ Stream: TypeAlias = "swink.EventStream | Run"
 
 
 GIVEN_KEY = "the key of --api-key, or the stored key (swink keys list)"
-"""The source of a key, for advice about credentials that are not from an environment variable."""
+"""How advice refers to an API key that does not come from an environment variable."""
 
 
 class Closable(Protocol):
@@ -55,8 +55,8 @@ PATIENCE = 3
 async def interruptible(stream: Closable) -> AsyncGenerator[None, None]:
     """Close the stream at the first Ctrl-C, so that its loop ends with `aborted`.
 
-    People often press it twice, so a second Ctrl-C does nothing while the stream is being closed.
-    The third raises KeyboardInterrupt, in case the stream does not close.
+    People often press Ctrl-C twice, so the second press does nothing while the stream is being
+    closed. The third press raises KeyboardInterrupt, in case the stream does not close.
     """
     loop = asyncio.get_running_loop()
     closing: list[asyncio.Task[None]] = []
@@ -70,7 +70,8 @@ async def interruptible(stream: Closable) -> AsyncGenerator[None, None]:
         elif presses >= PATIENCE:
             raise KeyboardInterrupt
 
-    # Without signal handlers, an event loop cancels its task, which closes the stream as well.
+    # Where an event loop has no signal handlers (on Windows), Ctrl-C cancels its main task, which
+    # closes the stream as well.
     with suppress(NotImplementedError):
         loop.add_signal_handler(signal.SIGINT, stop)
     try:
@@ -83,7 +84,7 @@ async def interruptible(stream: Closable) -> AsyncGenerator[None, None]:
 
 
 async def show_call(stream: Stream, sink: Sink, display: Display | None = None) -> Display:
-    """Show a call until it ends and return the display, which holds the final event."""
+    """Show a call until it ends and return the display, which contains the final event."""
     display = display or Display(sink)
     since = time.monotonic()
     with TROUBLES.held(), closing(display):
@@ -119,9 +120,10 @@ def exit_code(
     text: str | None = None,
     whose: str = "The answer",
 ) -> int:
-    """Return the exit code of an answer; print an error if it should be JSON and is not.
+    """Return the exit code of an answer; print an error if the requested JSON is missing or wrong.
 
-    `text` is the answer after extraction, or `None`.
+    `text` is the text to check (`None`: the text of the message). `whose` names the answer in the
+    error.
     """
     match message.stop_reason:
         case swink.StopReason.ERROR:
@@ -155,7 +157,7 @@ def explain(call: swink.Call, error: swink.Error) -> None:
 
 
 def _advice(call: swink.Call, error: swink.Error) -> str:
-    """Return the advice for an error, adapted to the source of an invalid address or key."""
+    """Return the advice for an error, adapted to where the invalid base URL or key comes from."""
     said, info = error.resolution or "", call.provider_info
     if error.code == "url":
         whence = "the base URL that was passed or configured"
@@ -177,7 +179,10 @@ def name_broken_plugins(client: swink.Client) -> None:
 
 
 def name_unknown_models(client: swink.Client, models: Iterable[str]) -> None:
-    """Print a notice for each model whose name looks misspelt; only the provider can be certain."""
+    """Print a notice for each model that is not in the catalogue but resembles one that is.
+
+    The call is made nevertheless, because a provider may serve models that the catalogue lacks.
+    """
     for name in models:
         model = client.catalog.resolve(name)
         known = [info.id for info in client.catalog.models(model.provider)]

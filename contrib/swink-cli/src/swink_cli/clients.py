@@ -1,7 +1,7 @@
 """Create the client of a command, with the keys and settings stored for each provider.
 
-A provider receives only its own values. They are not passed through the environment, where every
-child process could read them.
+A provider receives only its own keys and settings. These are not passed through the environment,
+where every child process could read them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, A
 
 
 def default_options(settings: Settings) -> dict[str, Any]:
-    """Return the configured default options that consist of tables, as option tables.
+    """Check the configured default options and return them unchanged, as nested tables.
 
     Raises InvalidOption, which names the key and the file.
     """
@@ -118,7 +118,8 @@ def check_defaults(where: str, options: Mapping[str, Any]) -> None:
 def checked_options(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Convert options from nested tables to the form that `Client` accepts.
 
-    Raises InvalidOption, whose message begins with `where`, the place of the options.
+    Raises InvalidOption, whose message begins with `where`, the key in the configuration that
+    contains the options.
     """
     for name in options:
         _check_name(where, name)
@@ -135,7 +136,7 @@ def checked_options(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_name(where: str, name: str) -> None:
     known = sorted(swink.StreamOptions.names() - {"api_key"} | {"timeout"})
-    if name not in (*known, "api_key"):  # the reader of the key file reports errors in keys
+    if name not in (*known, "api_key"):  # errors in keys are reported when the key file is read
         from difflib import get_close_matches
 
         near = get_close_matches(name, known, 1)
@@ -165,11 +166,12 @@ def bare_names(start: str = "") -> dict[str, str]:
 
 
 def _full_name(model: str) -> str:
-    """Complete a bare model name to `provider/id`. Raises InvalidModel if no provider, or more than
-    one, lists it.
+    """Complete a bare model name to `provider/id`.
 
-    If several providers list it, a provider with an API key (stored or in the environment) is
-    preferred.
+    Raises InvalidModel if no provider lists the model, or if several do and the choice is unclear.
+
+    If several providers list the model, a provider with an API key (stored or in the environment)
+    is preferred.
     """
     host = _host()
     catalog = Catalog(host)

@@ -28,7 +28,7 @@ def complete_provider(
 def complete_model(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete aliases, `provider/`, and the models of a provider that is complete."""
+    """Complete aliases and provider names; after `provider/`, complete the provider's models."""
     return [*_quietly(lambda: _aliases(incomplete)), *_quietly(lambda: _models(incomplete))]
 
 
@@ -105,7 +105,8 @@ def _models(start: str) -> list[CompletionItem]:
             return [CompletionItem(id, help=name) for id, name in bare_names(start).items()]
         if len(providers) != 1:
             return providers
-        # a shell adds a space to the only choice; several models keep it at `provider/`
+        # a shell adds a space after a single choice, so offer the provider's models instead of
+        # `provider/`
         provider, start = providers[0].value[:-1], providers[0].value
     known = [f"{provider}/{info.id}" for info in Catalog(Host()).models(provider)]
     names = [name for name in known if name.startswith(start)]

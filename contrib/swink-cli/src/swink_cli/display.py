@@ -2,7 +2,7 @@
 
 Standard output contains only the answer, so that it can be piped. On a terminal, stdout and stderr
 share one screen: the sink makes room before anything is written to stderr, and an unfinished line
-on one is ended before the other continues.
+on one of them is ended before the other one continues.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 ARGUMENTS_SHOWN = 2000
-"""The most characters to print of a tool call's arguments."""
+"""The maximum number of characters of a tool call's arguments to print."""
 
 
 class Sink(Protocol):
@@ -100,12 +100,12 @@ class PlainText:
         """Do nothing: the blocks of an answer form one text."""
 
     def end_turn(self) -> None:
-        """End the last line and start afresh."""
+        """End the last line; a later retry does not discard the text of this turn."""
         self.close()
         self._written = False
 
     def discard(self) -> bool:
-        """Start afresh; printed text cannot be removed."""
+        """Return False if text was printed, because printed text cannot be removed."""
         written, self._written = self._written, False
         return not written
 
@@ -126,7 +126,7 @@ class PlainText:
 class HeldText:
     """Text that is printed when the answer is complete.
 
-    Until then, a retry may discard it, or `made` must convert the whole text.
+    The text is held because a retry may discard it, or because `made` converts the whole text.
     """
 
     def __init__(self, made: Callable[[str], str] = str) -> None:
@@ -167,7 +167,7 @@ class HeldText:
 class LastText(HeldText):
     """The final answer of a tool loop; text before tool calls goes to stderr.
 
-    Used where stdout has to be a single document, such as JSON.
+    This sink is used if stdout must contain a single document, such as JSON.
     """
 
     def end_turn(self) -> None:
@@ -178,9 +178,10 @@ class LastText(HeldText):
 
 
 def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
-    """Choose how to show the answer: as Markdown only on a terminal.
+    """Create the sink for an answer: formatted Markdown on a terminal, otherwise plain text.
 
-    With `held`, the text is printed only when complete, if printed text cannot be removed.
+    With `held`, an output from which printed text cannot be removed gets the text only when it is
+    complete.
     """
     if not plain and is_terminal(stdout()) and not is_dumb():
         from swink_cli.live_markdown import LiveMarkdown
@@ -198,7 +199,8 @@ SHOWN_FOR_DEBUGGING = frozenset({"thinking_left_out", "metadata_left_out"})
 class Display:
     """Shows the events of one call. `terminal` is the terminal event once it has arrived.
 
-    `first_token_at` and `ended_at` are `time.monotonic()` seconds; `None` before.
+    `first_token_at` and `ended_at` are times in seconds of `time.monotonic()`, or `None` before
+    these events.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -219,7 +221,7 @@ class Display:
         self._sink.flush()
 
     def close(self) -> None:
-        """Leave the screen in order, however the stream ended."""
+        """Finish the output, however the stream ended."""
         self._end_thinking()
         self._sink.close()
 

@@ -40,7 +40,7 @@ PIPE = "-"
 """The file name that means standard input."""
 
 SVG = "image/svg+xml"
-"""The media type of images that are text, which models read as text."""
+"""The media type of SVG images, which are text files and are sent to models as text."""
 
 
 def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
@@ -87,7 +87,7 @@ def user_folder() -> Path:
     from platformdirs import user_config_path
 
     try:
-        # Some versions of platformdirs do not expand it.
+        # Some versions of platformdirs do not expand `~`.
         return user_config_path("swink").expanduser()
     except RuntimeError as error:
         raise swink.UsageError(
@@ -149,10 +149,11 @@ def _json_name(data: object) -> str:
 def media_block(path: str, *, image: bool = False) -> swink.Block:
     """Create a block from a file, which is read at once, so that it may change or disappear later.
 
-    The content determines the type before the name does: an image named `.txt` is an image, and a
-    PDF is never sent as text. A text file becomes text, which every model accepts; `-` is standard
-    input; the provider downloads an `http` address. Raises MediaError for a file that cannot be
-    read, or whose type models do not accept; with `image`, for everything but images.
+    The file's content determines its type, and its name only if the content does not: an image
+    named `.txt` is an image, and a PDF is never sent as text. A text file becomes text, which every
+    model accepts; `-` is standard input; the provider downloads an `http` address. Raises
+    MediaError for a file that cannot be read, or whose type models do not accept; with `image`, for
+    any file that is not an image.
     """
     if path.lower().startswith(("https://", "http://")):
         return _linked(path, image)
@@ -205,7 +206,7 @@ def media_type_in(data: bytes) -> str | None:
 
 
 def _linked(url: str, image: bool) -> swink.Block:
-    """Create a block for an address; its path's suffix or `image` determines the type."""
+    """Create a block for a URL; the file suffix in the URL, or `image`, determines the type."""
     media_type = mimetypes.guess_type(urlsplit(url).path)[0]
     source = swink.UrlSource(url, media_type)
     family = (media_type or "").partition("/")[0]
@@ -240,10 +241,10 @@ def private_folder(path: Path) -> None:
 
 @contextmanager
 def changing(path: Path) -> Iterator[None]:
-    """Lock a file against other processes between reading and writing it.
+    """Lock a file against other processes while the caller reads and then writes it.
 
-    Creates its folder, with a lock file, which the system unlocks however a process ends. Raises
-    OSError.
+    Creates the file's folder, and a lock file in it. The system releases the lock however a process
+    ends. Raises OSError.
     """
     private_folder(path.parent)
     lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,6 +1,6 @@
-"""Read and write the file of stored API keys, which only its user may read.
+"""Read and write the file of stored API keys, which only its owner may read.
 
-It lists every stored key, so that listing keys does not need the keyring:
+The file lists every stored key, so that listing keys does not need the keyring:
 
     [keys]
     anthropic = "sk-…"

@@ -1,7 +1,8 @@
 """Store API keys, and check whether a provider has the credentials it needs.
 
-Keys are stored in the system keyring, or in a private file if no keyring works (`key_file`). A
-profile's keys take precedence over the others, and a key in the environment over all of them.
+Keys are stored in the system keyring, or in a private file if no keyring works (`key_file`). A key
+of the active profile takes precedence over a key without a profile, and a key in the environment
+over both.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ IN_FILE = "file"
 
 
 def kept_keys() -> dict[str, str]:
-    """Return where the keys of providers are stored, for each provider with a stored key."""
+    """Return the providers with a stored key, and where each key is stored."""
     return {
         name: IN_FILE if isinstance(value, str) else IN_KEYRING
         for name, (_, value) in _at_hand().items()
@@ -49,7 +50,7 @@ def read_key(provider: str) -> str | None:
 def keep(provider: str, key: str) -> str:
     """Store a key for a provider in the active profile, and return its location."""
     profile = profile_at_hand()
-    read()  # raises for a file that cannot be read, so that it is not overwritten
+    read()  # raises if the key file cannot be read, so that the file is not overwritten
     value = _into_keyring(_user(profile, provider), key)
     with changed() as data:
         _section(data, profile)[provider] = value
@@ -154,7 +155,7 @@ def keep_for(info: ProviderInfo, key: str) -> None:
 
 
 def is_ready(info: ProviderInfo) -> bool:
-    """Return whether a provider has the credentials it needs, as far as known."""
+    """Return whether a provider has the credentials that its catalogue entry requires."""
     return (info.auth in ("none", "optional") or has_key(info)) and not _unset(info)
 
 

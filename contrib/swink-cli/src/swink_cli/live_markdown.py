@@ -6,7 +6,7 @@ blocks can no longer change, and are printed once. If the last block is taller t
 its end is drawn. Redraws are limited to a few per second, fewer for a long block, so their cost
 does not depend on the number of deltas. Each redraw is one change to the terminal (private mode
 2026, "synchronized output"), so that terminals never show a partial state; a terminal without that
-mode ignores the marks.
+mode ignores its control sequences.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class LiveMarkdown:
         """Do nothing: a redraw is scheduled."""
 
     def step_aside(self) -> None:
-        """Remove the live block from the screen; it is redrawn below."""
+        """Remove the live block from the screen; it is redrawn below the output to stderr."""
         self._join()
         with self._one_change():
             self._stop()
         self._erasable = 0
 
     def end_block(self) -> None:
-        """Print the rest permanently."""
+        """Print the live block permanently."""
         self._parts.append(self._printable.close())
         self._printable = PrintableStream()
         self._join()
@@ -75,7 +75,7 @@ class LiveMarkdown:
         self._text = ""
 
     def end_turn(self) -> None:
-        """Keep the printed lines permanently."""
+        """Keep the printed lines: a later `discard` does not remove them."""
         self._voidable, self._erasable = False, 0
 
     def discard(self) -> bool:

@@ -56,7 +56,7 @@ COMMANDS = {
 }
 """The commands, in the order of the help text.
 
-Each is named `command` in its module, unless it is listed in JOINED.
+In its module, each command is the object `command`, unless JOINED lists it under another name.
 """
 
 JOINED = {
@@ -170,7 +170,7 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # click would treat it as a failure
+        except BrokenPipeError:  # click would treat a closed pipe as a failure
             _forget_output()
             return EXIT_BROKEN_PIPE
         except Exception as error:
@@ -254,7 +254,7 @@ def cli(debug: bool) -> None:
 
     if debug:
         log_to_stderr()
-    else:  # without a handler, Python would print errors a second time
+    else:  # without a logging handler, Python would print errors a second time
         logging.getLogger().addHandler(TROUBLES)
 
 
@@ -291,8 +291,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _begun() -> bool:
     """Offer models to a person who runs `swink` alone before any setup.
 
-    Returns whether one was chosen; otherwise the help text follows. Raises UsageError if the pasted
-    text cannot be a key.
+    Returns whether the user chose a model; if not, the caller prints the help text. Raises
+    UsageError if the pasted text cannot be a key.
     """
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout) and is_terminal(sys.stderr)):
         return False
@@ -304,7 +304,7 @@ def _begun() -> bool:
     try:
         if is_set_up():
             return False
-    except SwinkError:  # commands that need the file will explain the error
+    except SwinkError:  # commands that need the settings file will explain the error
         return False
     try:
         model = choose_model()
@@ -332,10 +332,12 @@ def _show_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
 
 
 def _as_command(arguments: list[str], whole: bool) -> list[str]:
-    """Insert `ask` before a question: before words that are not a command, nor a misspelt command.
+    """Insert `ask` before a question.
 
-    If the arguments are the `whole` line, piped text is a question, too. `help`, alone or before a
-    command, shows help.
+    Words are a question unless the first one is a command or a misspelt command.
+
+    If the arguments are the `whole` command line, piped text is a question, too. `help`, alone or
+    before a command, shows help.
     """
     at = _own_arguments(arguments)
     if at >= len(arguments):
@@ -381,7 +383,7 @@ def _check_is_question(words: Sequence[str]) -> None:
 
 
 def _is_piped() -> bool:
-    """Return whether something is piped in, after waiting for its first byte."""
+    """Return whether standard input is a pipe with data, after waiting for the first byte."""
     if not isinstance(sys.stdin, TextIOWrapper) or is_terminal(sys.stdin):
         return False
     buffer = sys.stdin.buffer

@@ -2,7 +2,7 @@
 
 The tokens of `markdown_tokens` become lines of segments. A token of an unknown kind shows its
 source, and so does HTML. A link shows its target after its text if the two differ; a code block
-shows its opening line if that has an info string; a list shows the numbers of the source; line
+shows its opening line if that line has an info string; a list shows the numbers of the source; line
 breaks of the answer are kept. Control characters are shown as escapes (`terminal.printable`), also
 those written as entities.
 """
@@ -212,7 +212,7 @@ def _table(tokens: Sequence[Token], width: int) -> list[Line]:
 
 
 def _shared(natural: Sequence[int], room: int) -> list[int] | None:
-    """Distribute the width of the screen over table columns; return `None` if it is too small."""
+    """Distribute the screen's width over table columns; return `None` if it is too narrow."""
     if sum(min(each, LEAST_CELL) for each in natural) > room:
         return None
     widths = list(natural)
@@ -259,7 +259,10 @@ def _piece(text: str, style: Style = PLAIN) -> Segment:
 
 
 def _inline(token: Token, style: Style = PLAIN) -> Line:
-    """Render the inline content of a block. Without recursion: emphasis may be nested deeply."""
+    """Render the inline content of a block.
+
+    The function does not recurse, because emphasis may be nested deeply.
+    """
     pieces: Line = []
     spans: Counter[str] = Counter()
     links: list[tuple[Token, int]] = []
@@ -334,7 +337,7 @@ def _logical_lines(pieces: Iterable[Segment]) -> list[Line]:
 
 
 def _cut(line: Line, offsets: Sequence[int]) -> list[Line]:
-    """Split a line at offsets into its text."""
+    """Split a line at `offsets`, which count the characters of the line's text."""
     lines: list[Line] = [[]]
     left = list(reversed(offsets))
     at = 0

@@ -2,10 +2,10 @@
 
 Every token has a form on the screen (`markdown`). The parser keeps content that CommonMark drops:
 
-* `definition`: a link definition stays in its place and is not resolved. It may arrive after the
-  paragraph that uses it is on the screen.
+* `definition`: a link definition stays in its place and is not resolved, because it may arrive when
+  the paragraph that uses it is already on the screen.
 * `table`: CommonMark drops the cells of a row beyond those of the heading.
-* `too deep`: CommonMark drops blocks below `maxNesting`.
+* `too deep`: markdown-it-py drops blocks that are nested deeper than `maxNesting`.
 * emphasis: `*[a*][b]` is emphasised without a definition of `b`, and has two asterisks with one.
   Marks that are syntax in only one of the two cases are text.
 """
@@ -98,7 +98,7 @@ def _forget_definitions(state: StateCore) -> None:
 
 
 def _pairs_in_any_case(state: StateInline) -> None:
-    """Match emphasis marks that form pairs whether or not brackets are links."""
+    """Pair those emphasis marks that form the same pairs whether or not brackets are links."""
     scopes = _scopes(state.tokens)
     inside_links = [meta["delimiters"] for meta in state.tokens_meta if meta]
     for delimiters in (state.delimiters, *inside_links):
@@ -109,7 +109,7 @@ def _pairs_in_any_case(state: StateInline) -> None:
 
 
 def _scopes(tokens: Sequence[Token]) -> list[int]:
-    """Return the pair of brackets around each token: the number of the opening one, 0 for none."""
+    """Return, for each token, the number of the opening bracket around it; 0 for none."""
     brackets = [
         (at, bracket)
         for at, token in enumerate(tokens)
@@ -140,7 +140,7 @@ def _scopes(tokens: Sequence[Token]) -> list[int]:
 
 
 def _ends(state: StateInline, delimiters: Sequence[Delimiter], scopes: Sequence[int]) -> list[int]:
-    """Return the closing mark for each opening mark, -1 for none, within the same scope."""
+    """Return the index of the closing mark for each opening mark in the same scope; -1 for none."""
     ends = [-1] * len(delimiters)
     places_of: dict[int, list[int]] = {}
     for at, scope in enumerate(scopes):
@@ -162,14 +162,16 @@ def parsed(text: str) -> Sequence[Token]:
 
 
 _NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
-"""Matches beginnings of an incomplete line after a blank line that cannot continue a list."""
+"""Matches the beginning of an incomplete line, after a blank line, if the line cannot continue a
+list.
+"""
 
 
 def settled(text: str) -> int:
-    """Return the length of the part of printable Markdown text whose blocks can no longer change.
+    """Return the length of the beginning of a text whose Markdown blocks can no longer change.
 
-    It ends where the last block begins. An incomplete line may still become another kind of block,
-    and a definition may have a title on the next line.
+    `text` is printable. The beginning ends where the last block begins. An incomplete line may
+    still become another kind of block, and a definition may have a title on the next line.
     """
     *lines, last = text.split("\n")
     if lines and not lines[-1].strip(" \t") and _NEW_BLOCK.match(last):

@@ -8,8 +8,8 @@
     command = ["tracker-mcp", "--stdio"]
     env = { TRACKER_TOKEN = "…" }
 
-A started server gets the environment variables that the SDK passes on, and those of `env`. Results
-are passed to the model as text, images and audio.
+A started server gets the environment variables that the SDK passes to every server, and those in
+`env`. Results are passed to the model as text, images and audio.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONNECT_SECONDS = 30.0
 """How many seconds a server may take to start and to list its tools."""
 
 LINES_SHOWN = 5
-"""How many log lines to print of a server that does not start."""
+"""How many lines of a server's log to print if the server does not start."""
 
 
 @asynccontextmanager
@@ -82,8 +82,9 @@ def _no_answer(given: str, error: Exception, logged: TextIO) -> swink.UsageError
 
 
 def _target(given: str, where: Any, log: TextIO) -> Any:
-    """Return the connection target for the SDK. Raises UsageError if it is not a name, address or
-    command.
+    """Return the connection target for the SDK.
+
+    Raises UsageError if `given` is not a configured name, a URL or a command.
     """
     from mcp import StdioServerParameters, stdio_client
 

@@ -5,8 +5,8 @@
     log = false               nothing is stored (a setting)
     otherwise                 calls.sqlite in the user's state folder
 
-The whole conversation is stored after each answer, so that it can be continued. If it cannot be
-written, the answer is still shown, with a notice.
+The whole conversation is stored after each answer, so that it can be continued. If the conversation
+cannot be written, the answer is still shown, with a notice.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def memory_options(command: Function) -> Function:
 
     @functools.wraps(command)
     def with_memory(go_on: bool, id: str | None, off: bool, **given: Any) -> Any:
-        if id == "":  # the variable for the id may be unset
+        if id == "":  # `--cid "$ID"` passes an empty text if the variable ID is unset
             raise swink.UsageError(
                 "--cid is empty", resolution="`swink log conversations` lists them."
             )
@@ -88,7 +88,8 @@ def memory_path() -> Path | None:
 class Memory:
     """Stores one conversation and its calls.
 
-    `found` is the conversation to continue, with its models. `off` stores nothing new.
+    `found` is the conversation to continue, with its models (`None`: a new conversation). With
+    `off`, nothing is stored.
     """
 
     def __init__(self, *, go_on: bool = False, id: str | None = None, off: bool = False) -> None:
@@ -121,7 +122,7 @@ class Memory:
 
     @property
     def plugins(self) -> list[Any]:
-        """The recorder for a client; none if the environment enables one already."""
+        """The recorder, as a list of plugins; empty if the environment already enables one."""
         if self._path is None or recorded_path() is not None:
             return []
         from swink_recorder.recorder import Recorder
@@ -132,7 +133,7 @@ class Memory:
         return [self._recorder]
 
     def mark(self) -> None:
-        """Assign the calls of this asynchronous context to the conversation."""
+        """Assign all further calls of the current asyncio task to the conversation."""
         if self._path is not None:
             from swink_recorder.recorder import conversation
 
@@ -166,7 +167,7 @@ class Memory:
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        if self._recorder is not None:  # waits until the calls are written
+        if self._recorder is not None:  # wait until the calls are written
             await self._recorder.aclose()
 
     def _find(self, start: str) -> None:
@@ -183,7 +184,7 @@ class Memory:
 
 
 def _kept(path: Path | None, start: str) -> tuple[Any, bytes]:
-    """Return the record and content of the newest conversation whose id begins so."""
+    """Return the record and content of the newest conversation whose id begins with `start`."""
     from swink_recorder.store import open_store
 
     if path is None:

@@ -1,8 +1,8 @@
 """The first run: offer a choice of models before any is configured.
 
-Without a key, the choices are to paste one, to use a local model, or to try echo; with keys, the
-cheapest model of each provider comes first, with its price. Without a terminal, one error lists the
-same choices.
+Without an API key, the choices are to paste a key, to use a local model, or to try echo; with keys,
+the cheapest model of each provider comes first, with its price. Without a terminal, one error lists
+the same choices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from swink_core.providers import AiohttpClient, Catalog, HTTPClient
 __all__ = ["NOTHING_TO_ASK", "choose_model", "is_set_up", "paste_key", "provider_of_key"]
 
 PATIENCE = 0.5
-"""How many seconds a local server may take to answer, so that it is offered."""
+"""How many seconds to wait for a local server; a server that answers later is not offered."""
 
 ECHO = "echo"
 
@@ -56,20 +56,20 @@ class _Offer:
     name: str
     terms: str
     is_kept: bool = True
-    """Whether to offer to store it as the default."""
+    """Whether to offer to store the model as the default."""
     price: tuple[float, float] = (inf, inf)
     """US dollars per million output and input tokens."""
 
 
 def is_set_up() -> bool:
-    """Return whether a model is configured, or a key is stored or in the environment."""
+    """Return whether a model is configured, or an API key is stored or in the environment."""
     return bool(read_settings().default) or any(map(has_key, _infos(swink.Host())))
 
 
 def choose_model() -> str:
     """Let the user choose one of the available models, and return its name.
 
-    Raises InvalidModel without a terminal, and if the user chooses nothing.
+    Raises InvalidModel if no terminal is available, and if the user chooses nothing.
     """
     host = swink.Host()
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
@@ -93,7 +93,7 @@ def choose_model() -> str:
 
 
 def paste_key() -> str:
-    """Read a key without echo, store it, and return its provider.
+    """Read an API key without echo, store the key, and return the provider's name.
 
     Raises UsageError for text that cannot be a key, and for an unknown provider.
     """
@@ -113,7 +113,7 @@ def paste_key() -> str:
 
 
 def provider_of_key(key: str, infos: Iterable[swink.ProviderInfo]) -> swink.ProviderInfo | None:
-    """Return the only provider whose keys begin like this one; `None` if it is not unique."""
+    """Return the provider whose key prefix a key has; `None` if no provider or several match."""
     found = [info for info in infos if key.startswith(info.key_prefixes or ("\0",))]
     return found[0] if len(found) == 1 else None
 
@@ -139,7 +139,7 @@ def _asked_provider(host: swink.Host, infos: list[swink.ProviderInfo]) -> swink.
 
 
 def _with_key(host: swink.Host, name: str) -> _Offer:
-    """Return the choice of a provider whose key was just stored."""
+    """Return the choice for a provider whose key was just stored."""
     info = Catalog(host).provider(name) or swink.ProviderInfo(name)
     offer = _of_provider(Catalog(host), info)
     if offer is None:
@@ -220,7 +220,7 @@ def _pasted(infos: list[swink.ProviderInfo]) -> str:
 
 
 def _of_provider(catalog: Catalog, info: swink.ProviderInfo) -> _Offer | None:
-    """Return the cheapest active model of a provider, with tools if any model has them."""
+    """Return the cheapest active model of a provider; models with tools are preferred."""
     models = _active(catalog, info.name)
     able = [model for model in models if "tools" in (model.capabilities or ())] or models
     priced = [model for model in able if _output_price(model) is not None]
@@ -257,7 +257,7 @@ def _price(model: swink.ModelInfo) -> str:
 
 
 async def _running(host: swink.Host, servers: list[str]) -> list[swink.ModelInfo]:
-    """Return one model of each server that answers."""
+    """Return one model of each local server that answers in time."""
     http = AiohttpClient()
     try:
         found = await asyncio.gather(*(_first(host, name, http) for name in servers))

@@ -128,7 +128,11 @@ class CallOptions:
         return swink.Context(messages, self.system, self.tools)
 
     def go_on(self, found: tuple[swink.Context, list[str]] | None) -> list[swink.Message]:
-        """Continue a conversation, with its models unless others were named."""
+        """Continue a conversation: return its messages, and use its models and system prompt.
+
+        Models and a system prompt on the command line take precedence over those of the
+        conversation.
+        """
         if found is None:
             return []
         context, models = found
@@ -150,7 +154,10 @@ class CallOptions:
             raise swink.InvalidOption(str(error), resolution="Correct the limit.") from error
 
     def options_for(self, models: list[str]) -> dict[str, Any]:
-        """Return the options for calls of other models, without those of the first provider."""
+        """Return the options for calls of `models`.
+
+        Options that apply only to the provider of the first model are omitted for other providers.
+        """
         owner, provider = (chain[0].partition("/")[0] for chain in (self.models, models))
         kept = () if provider == owner else PERSONAL
         return {name: value for name, value in self.options.items() if name not in kept}
@@ -158,9 +165,9 @@ class CallOptions:
     def require_model(self, *, several: bool = False, runs_tools: bool = False) -> None:
         """Offer available models to the user if no model is given.
 
-        `several` and the tool argument say whether the command accepts several models and runs
-        tools. Raises InvalidOption if it does not, and InvalidModel, which lists the choices, if no
-        model is chosen.
+        `several` means that the command accepts several models, `runs_tools` that it runs tools.
+        Raises InvalidOption if the options need one of these and the command lacks it, and
+        InvalidModel, which lists the choices, if no model is chosen.
         """
         if self.others and not several:
             raise swink.InvalidOption(
@@ -183,7 +190,7 @@ class CallOptions:
 def call_options(command: Function, *, without: str = "") -> Function:
     """Add the options of a call to a command, which receives them as one `CallOptions`.
 
-    `without` is a short option that the command uses for something else.
+    `without` is a short option that the command uses for another purpose.
     """
 
     @functools.wraps(command)
@@ -253,7 +260,7 @@ def _parse(
     options.update(
         parse_pairs(pairs, {n: value for n, value in defaults.items() if n not in options})
     )
-    if options.get("api_key") == "":  # an empty key would select the one in the environment
+    if options.get("api_key") == "":  # an empty key would select the key in the environment
         raise swink.InvalidOption(
             "the API key is empty", resolution="Pass a key, or omit the option."
         )
@@ -277,7 +284,7 @@ def _parse(
 
 
 def _thinking(given: str) -> str | int:
-    """Return a level or a number of tokens. Raises InvalidOption otherwise."""
+    """Return a reasoning level or a number of tokens. Raises InvalidOption for any other text."""
     if given.isdecimal():
         return int(given)
     levels = [level.value for level in swink.ThinkingLevel]

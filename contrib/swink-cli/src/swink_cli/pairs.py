@@ -1,6 +1,7 @@
 """Parse options of a call as KEY=VALUE, from the command line and the configuration.
 
-A value is JSON or a plain word; a dot in the key addresses a part of an option.
+A value is JSON or a plain word; a dot in the key addresses a part of an option, such as
+`timeouts.idle`.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _WITH_PARTS = {
 }
 """Options with parts, with an example for each."""
 _DEEP = ("settings", "extra")
-"""Options whose parts may be nested, as defined by the provider."""
+"""Options whose parts the provider defines, and which may be nested to any depth."""
 _WHOLE: dict[str, Any] = {"settings": dict, "extra": dict, "retry": bool}
-"""Types of options with parts that may also be set as a whole."""
+"""Options with parts that may also be set as a whole, with the type of the whole value."""
 _WORDS = frozenset(name for name, each in OPTIONS.items() if each.types == {str}) | {"headers"}
 """Options whose value is text even if it looks like a number."""
 
@@ -52,7 +53,7 @@ def parse_pairs(pairs: Sequence[str], defaults: Mapping[str, Any] | None = None)
         parts = any(key.startswith(f"{name}.") for key in named)
         if name in named or (parts and not isinstance(value, dict)):
             del options[name]
-    # Whole values before parts, in whichever order they were given.
+    # Whole values are merged before parts, whatever their order on the command line.
     for pair in sorted(pairs, key=_is_of_part):
         key, equals, text = pair.partition("=")
         if not (key and equals):
@@ -84,7 +85,10 @@ def _is_of_part(pair: str) -> bool:
 
 
 def with_parts(options: dict[str, Any], where: str = "") -> dict[str, Any]:
-    """Combine the parts of each option into one value. Raises InvalidOption, with `where`."""
+    """Combine the parts of each option into one value.
+
+    Raises InvalidOption, whose message begins with `where`.
+    """
     for name, kind in _NESTED.items():
         if isinstance(options.get(name), dict):
             for part in options[name]:

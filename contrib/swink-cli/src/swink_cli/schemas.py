@@ -46,7 +46,7 @@ _FIELD = re.compile(
 def read_schema(given: str) -> dict[str, Any]:
     """Return the JSON schema given as inline JSON, a file, or the short notation.
 
-    Raises UsageError if it is invalid.
+    Raises UsageError if the schema is invalid.
     """
     if given.lstrip().startswith("{"):
         try:
@@ -60,7 +60,7 @@ def read_schema(given: str) -> dict[str, Any]:
     path = user_path(given)
     try:
         is_file = path.is_file()
-    except (OSError, ValueError):  # too long for a file name, or with a NUL
+    except (OSError, ValueError):  # too long for a file name, or it contains a NUL
         is_file = False
     if is_file or _looks_like_a_path(given):
         if is_file and path.suffix != ".json" and not path.read_bytes().lstrip().startswith(b"{"):
@@ -140,7 +140,7 @@ def fits(text: str, asked: Any, whose: str = "The answer") -> bool:
 
 
 def misfit(text: str, asked: Any) -> str | None:
-    """Describe why a text is not JSON, or does not match the schema `asked`; `None` if it does."""
+    """Explain why a text is not JSON or does not match the schema `asked`; `None` if it matches."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -150,7 +150,7 @@ def misfit(text: str, asked: Any) -> str | None:
 
 
 def _misfits(data: Any, schema: Any, at: str) -> Iterator[str]:
-    """Yield the mismatches; `at` is the place, as in `$.items[0].name`."""
+    """Yield the mismatches; `at` is the path of `data` in the answer, as in `$.items[0].name`."""
     if not isinstance(schema, Mapping):
         return
     kind = schema.get("type")

@@ -51,11 +51,11 @@ _Data = Mapping[str, Any]
 
 @define
 class Settings:
-    """The settings of the file, overridden by those of the profile; empty if not set.
+    """The settings of the file, overridden by those of the profile; unset settings are empty.
 
     `system` is the default system prompt, as text or `@FILE`; `options` are default options for
-    every model, and `providers` those of one provider, as `Client` accepts them. `log` says whether
-    calls are stored, and `mcp` contains named tool servers.
+    every model, and `providers` those of one provider, as `Client` accepts them. `log` states
+    whether calls are stored, and `mcp` contains tool servers by name.
     """
 
     default: list[str] = field(factory=list)
@@ -77,7 +77,7 @@ def settings_path() -> Path:
 
 
 def read_settings(*, begins: bool = False) -> Settings:
-    """Read the file, if it exists; with `begins`, the profile may be new.
+    """Read the settings file, if it exists; with `begins`, the selected profile may be new.
 
     Raises UsageError if the file is invalid.
     """
@@ -91,13 +91,13 @@ def configured() -> dict[str, Any]:
 
 
 def profile_at_hand() -> str:
-    """Return the profile selected for this run; empty for none, or for the default of the file."""
+    """Return the profile that `--profile` or SWINK_PROFILE selects; empty if neither is set."""
     context = click.get_current_context(silent=True)
     return (context and context.meta.get(PROFILE)) or os.environ.get(PROFILE_ENV, "")
 
 
 def change(table: Sequence[str], name: str, value: Any) -> Path:
-    """Set a value, or remove it if `None`, and return the file.
+    """Set a value, or remove it if `value` is `None`, and return the path of the file.
 
     With a profile, the value is set in the profile. Raises UsageError for an unknown key or invalid
     value.
@@ -121,7 +121,7 @@ def _changed(path: Path, table: Sequence[str], name: str, value: Any) -> str:
     import tomlkit
 
     said = _read(path)
-    _settings(path, said, begins=True)  # a file that cannot be read is not written over
+    _settings(path, said, begins=True)  # an invalid file raises here, so that it is not overwritten
     profile = profile_at_hand() or said.get("profile")
     document = tomlkit.parse(path.read_text("utf-8") if path.exists() else "")
     place: Any = document
@@ -136,7 +136,7 @@ def _changed(path: Path, table: Sequence[str], name: str, value: Any) -> str:
             place[name] = value
         text = tomlkit.dumps(document)
         _settings(path, tomllib.loads(text), begins=True)
-    except swink.UsageError as error:  # it is not the file that is wrong
+    except swink.UsageError as error:  # the new value is wrong, not the file
         raise swink.UsageError(
             error.message,
             title="Nothing was saved",
@@ -155,7 +155,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _settings(path: Path, said: _Data, begins: bool) -> Settings:
-    """Create settings from a file's content; unless it `begins`, the profile must exist."""
+    """Create settings from a file's content; unless `begins` is true, the profile must exist."""
     settings = Settings()
     profiles = _table(path, "profiles", said.get("profiles", {}))
     settings.profiles = sorted(profiles)

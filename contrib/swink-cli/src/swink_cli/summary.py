@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["amount", "money", "rate", "run_summary", "seconds", "summary", "tokens"]
 
 MEASURABLE = 0.02
-"""Seconds below which a rate is meaningless: the answer arrived in one or two reads."""
+"""The duration in seconds below which no rate is computed: the answer arrived in one or two reads.
+"""
 
 _REASONS = {
     swink.StopReason.LENGTH: "truncated at the token limit",
@@ -51,7 +52,7 @@ def rate(count: int | None, duration: float) -> float | None:
 
 
 def tokens(usage: swink.Usage | None, *, complete: bool = True) -> str:
-    """Format the token usage of an answer; for an incomplete answer, the tokens counted."""
+    """Format the token usage of an answer; for an incomplete answer, the output is a minimum."""
     if usage is None or (usage.input is None and usage.output is None):
         return "tokens unknown"
     read = f" ({amount(usage.cache_read)} cached)" if usage.cache_read else ""

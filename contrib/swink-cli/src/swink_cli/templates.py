@@ -86,14 +86,14 @@ class Template:
         return template.substitute(values)
 
     def asked(self, text: str) -> str:
-        """Return the prompt for a question, which is inserted at `$input` or else appended."""
+        """Return the template's prompt with a question: inserted at `$input`, or else appended."""
         filled = self.filled(self.prompt, **{INPUT: text})
         has_place = INPUT in Text(self.prompt).get_identifiers()
         return filled if has_place else "\n\n".join(filter(None, (filled, text)))
 
 
 def _use(context: click.Context, _: click.Parameter, name: str | None) -> None:
-    """Use a template's options as defaults of the command line."""
+    """Use the options of the template `name` as defaults of the command line."""
     if name and not context.resilient_parsing:
         template = read_template(name, context.command)
         context.meta[IN_USE] = template
@@ -168,7 +168,7 @@ def template_names() -> list[str]:
 
 
 def template_path(name: str) -> Path:
-    """Return a template's file, which need not exist. Raises UsageError for an invalid name."""
+    """Return the path of a template, which may not exist. Raises UsageError for an invalid name."""
     if not name or Path(name).name != name or name.startswith("."):
         raise swink.UsageError(
             f"invalid template name: {name!r}", resolution="Choose a name without a slash."
@@ -246,7 +246,7 @@ def save_template(name: str, prompt: Sequence[str], context: click.Context) -> P
 
 
 def _is_secret(value: Any) -> bool:
-    """Return whether a value of `--option` is a key."""
+    """Return whether a value of `-o` contains a credential."""
     return str(value).partition("=")[0].strip() == "api_key"
 
 

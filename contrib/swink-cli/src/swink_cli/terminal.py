@@ -43,16 +43,16 @@ LEAST_HELP = 52
 """The terminal width below which help texts use a narrow layout."""
 
 ECHO = 2
-"""The width of ^C, which a terminal echoes at the cursor.
+"""The width of ^C, which a terminal prints at the cursor when Ctrl-C is pressed.
 
-Lines that may be erased leave these columns free, so that the echo does not wrap.
+Lines that may be erased leave these columns free, so that ^C does not wrap to the next line.
 """
 
 GAP = 2
 """The number of spaces between the columns of a table."""
 
 LEAST_TAIL = 16
-"""The minimum width of the last column of a table; below it, the column moves below its row."""
+"""The minimum width of the last column of a table; a narrower column is printed below its row."""
 
 _JOINERS = r"\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 """Joiners and variation selectors, which choose the form of the character before them."""
@@ -70,9 +70,9 @@ _JOINER = re.compile(f"[{_JOINERS}]")
 def printable(text: str) -> str:
     r"""Escape control, bidirectional and invisible characters: `\x1b`, `\u202e`.
 
-    They could control the terminal, or make text look different from its content. Line ends and
-    tabs are kept, and so are joiners and variation selectors that belong to the character before
-    them.
+    Such characters could control the terminal, or make text look different from its content. Line
+    ends and tabs are kept, and so are joiners and variation selectors that belong to the character
+    before them.
     """
     return _UNSEEN.sub(_escaped, text)
 
@@ -91,7 +91,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _takes(before: str, joiner: str) -> bool:
-    """Return whether a joiner or selector changes the form of the character before it."""
+    """Return whether a joiner or variation selector changes the form of the character before it."""
     if joiner == "\ufe0f" and before in "0123456789#*":  # key caps
         return True
     if _UNSEEN.match(before):
@@ -100,14 +100,16 @@ def _takes(before: str, joiner: str) -> bool:
 
 
 class PrintableStream:
-    """Escapes the pieces of a text as `printable` escapes the whole."""
+    """Escapes text that arrives in pieces, with the same result as `printable` for the whole."""
 
     def __init__(self) -> None:
         self._last = ""
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Return a piece as printable text; a final carriage return is held for the next one."""
+        """Return a piece as printable text; a carriage return at its end is kept for the next
+        piece.
+        """
         text = self._last + self._held + piece
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r")
@@ -127,7 +129,7 @@ def as_unicode(text: str) -> str:
 
 
 def is_terminal(file: IO[Any] | None) -> bool:
-    """Return whether a stream is a terminal; it may be closed or `None`."""
+    """Return whether a file is a terminal; False if it is closed or `None`."""
     try:
         return file is not None and file.isatty()
     except ValueError:
@@ -144,7 +146,7 @@ def stdout() -> TextIO:
 
 @contextmanager
 def own_stdout() -> Iterator[None]:
-    """Redirect all other output to stderr: that of users' code and of child processes.
+    """Reserve standard output for swink: other code and child processes print to stderr instead.
 
     The file descriptor is redirected to stderr, and `stdout` is a copy of the original. On a
     terminal, where both are visible, nothing is redirected.
@@ -194,7 +196,7 @@ def say(text: str, **style: Any) -> None:
 
 
 def fitted(text: str, to_stdout: bool = False) -> str:
-    """Break lines between words, before the terminal breaks them inside one."""
+    """Break lines between words, so that the terminal does not break them inside a word."""
     if not is_terminal(stdout() if to_stdout else sys.stderr):
         return text
     width = shutil.get_terminal_size().columns
@@ -262,7 +264,7 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
         resolution = resolution.replace("or pass api_key=…", KEEP_A_KEY.format(keyless[1]))
     resolution = spelled_here(resolution)
     for python, here in SPELLED_HERE.items():
-        if "…" in python:  # other text may come from a provider, and is not changed
+        if "…" in python:  # other texts may come from a provider and are not changed
             message = message.replace(python, here)
     say(f"Error: {title}", fg="red", bold=True)
     if message and message != title:
@@ -272,7 +274,10 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
 
 
 def owner_of(provider: str) -> str | None:
-    """Return the distribution of a provider that swink maintains, installed or not, or `None`."""
+    """Return the distribution of a provider, whether or not it is installed.
+
+    The result is `None` if swink does not maintain a distribution for the provider.
+    """
     return dict(line.split() for line in KNOWN.read_text("utf-8").splitlines()).get(provider)
 
 
@@ -281,7 +286,7 @@ def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> 
 
     A row that is a string is the title of the rows below it, which are indented. On a terminal, the
     last column wraps within its width, or moves below its row if it does not fit, together with
-    earlier columns that do not fit; elsewhere, lines have any length.
+    earlier columns that do not fit. In a file or a pipe, lines have any length.
     """
     rows = [row if isinstance(row, str) else tuple(map(printable, row)) for row in rows]
     cells = [row for row in (headings, *rows) if row and not isinstance(row, str)]
@@ -311,7 +316,7 @@ def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> 
 
 
 def _merged(row: Sequence[str], fit: int) -> tuple[str, ...]:
-    """Merge the cells after the first that fit into one."""
+    """Keep the first `fit` cells of a row, and merge the others into one cell."""
     return (*row[:fit], (" " * GAP).join(row[fit:]))
 
 

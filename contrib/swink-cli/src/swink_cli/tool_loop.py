@@ -32,7 +32,7 @@ CODES: dict[str | None, int] = {
 """The exit codes of runs that ended without an answer."""
 
 RESULT_SHOWN = 200
-"""The most characters to print of a tool's result."""
+"""The maximum number of characters of a tool's result to print."""
 
 
 class _RunDisplay(Display):
@@ -61,7 +61,7 @@ def _said(event: ToolEnd) -> str:
 async def ask_with_tools(
     call: CallOptions, context: swink.Context, tools: ToolOptions, sink: Sink, memory: Memory
 ) -> Run:
-    """Ask with tools, and return the tool loop after it has ended."""
+    """Ask a model that may call tools, and return the tool loop after it has ended."""
     approval = Approval(yes=tools.yes)
     approval.sink = sink
     parts = client_parts(call.models, memory.plugins)
@@ -89,7 +89,7 @@ async def ask_with_tools(
 class OpenTools:
     """Tools that stay open between turns of a chat, in a separate task.
 
-    Raises UsageError without a terminal if approval is required.
+    The constructor raises UsageError if tool calls need approval but no terminal is available.
     """
 
     def __init__(self, tools: ToolOptions) -> None:
@@ -128,7 +128,7 @@ class OpenTools:
 
 
 async def show_run(run: Run, sink: Sink) -> None:
-    """Show a tool loop to its end, and print its usage."""
+    """Show a tool loop until it ends, and print its usage."""
     display = await show_call(run, sink, _RunDisplay(sink))
     if one_screen() and display.first_token_at is not None:
         say("")
@@ -141,7 +141,7 @@ async def show_run(run: Run, sink: Sink) -> None:
     elif run.outcome == "error":
         try:
             await run.result()
-        except swink.SwinkError as error:  # a limit of the run; no call reports it
+        except swink.SwinkError as error:  # the run reached a limit, which no call reports
             show_error(error.title, error.message, error.resolution)
     say(run_summary(run))
 
@@ -151,14 +151,14 @@ async def show_run(run: Run, sink: Sink) -> None:
 REFUSED = "The user did not allow this call."
 
 SHOWN = 2000
-"""The most characters to print of a call's arguments."""
+"""The maximum number of characters of a call's arguments to print."""
 
 
 class Approval:
-    """Whether tool calls may run: all of them (`yes`), or those that the user approves.
+    """Decides which tool calls may run: all of them (`yes`), or those that the user approves.
 
     The calls of a turn are approved one after the other. Without a terminal, the constructor raises
-    UsageError, before anything is sent.
+    UsageError unless `yes` is true, before anything is sent.
     """
 
     def __init__(self, *, yes: bool) -> None:
@@ -212,12 +212,15 @@ class Approval:
 
 
 def _in_sight(text: str) -> str:
-    """Escape characters that would hide a part of JSON or change its order on the screen."""
+    """Escape characters that would hide a part of a JSON text or reorder it on the screen."""
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _forget_what_was_typed() -> None:
-    """Discard input typed before the question, when the user could not see what it would allow."""
+    """Discard input that the user typed before the question appeared.
+
+    Otherwise a key pressed earlier could approve a call that the user had not seen.
+    """
     with suppress(ImportError):  # Windows
         import termios
 
@@ -240,7 +243,7 @@ async def _line() -> str:
     try:
         await ready.wait()
     except asyncio.CancelledError:
-        click.echo(err=True)  # the cursor is still behind the question
+        click.echo(err=True)  # the cursor is still after the question: end the line
         raise
     finally:
         loop.remove_reader(file)

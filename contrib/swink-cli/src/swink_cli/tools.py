@@ -95,7 +95,10 @@ class ToolOptions:
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[list[FunctionTool[..., Any]], None]:
-        """Load the tools and start their servers. Raises UsageError and PluginError."""
+        """Load the tools, start the MCP servers, and stop the servers at the end.
+
+        Raises UsageError for an invalid tool option, and PluginError for a broken plugin.
+        """
         async with AsyncExitStack() as stack:
             found = [tool for name in self.names for tool in plugin_tools(name)]
             found += [tool for file in self.files for tool in _of_python(file)]
@@ -115,7 +118,7 @@ class ToolOptions:
 
 
 def tool_options(command: Function) -> Function:
-    """Add the tool options to a command, which receives them as one `ToolOptions`, `tools`."""
+    """Add the tool options to a command, which receives them as its argument `tools`."""
     import functools
 
     @functools.wraps(command)
@@ -143,7 +146,7 @@ def tool_options(command: Function) -> Function:
 
 
 def _claims(name: str) -> list[EntryPoint]:
-    """Return the entry points with a tool name. Raises UsageError for an unknown name."""
+    """Return the entry points that declare a tool name. Raises UsageError for an unknown name."""
     known = installed_tools()
     if name not in known:
         from difflib import get_close_matches
@@ -203,7 +206,7 @@ def _of_python(given: str) -> list[FunctionTool[..., Any]]:
         if not is_code:
             spec = importlib.util.spec_from_file_location(name, path)
             module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # a .py has one
-        sys.modules[name] = module  # annotations are looked up in this module
+        sys.modules[name] = module  # annotations of the functions are resolved in this module
         source = given if is_code else path.read_text("utf-8")
         exec(compile(source, where, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:

@@ -1,7 +1,7 @@
 """Show errors that the library only logs, such as those of a failed plugin, during an answer.
 
-Each error is printed once, as soon as possible, but not in the middle of an answer. `--debug` turns
-on logging instead, without the errors that the command shows.
+Each error is printed once, as soon as possible, but not in the middle of an answer. With `--debug`,
+everything is logged instead, except errors that the command itself prints.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ SHOWN = ("call %s: ", "plugin %s is disabled", "%s: a malformed frame")
 """Beginnings of log messages that repeat an error, retry or notice shown by the command line."""
 
 SAID_OTHERWISE = (*SHOWN, "the plugin of provider ")
-"""Beginnings of log messages about the error of a call, or about a notice before it."""
+"""Beginnings of log messages that `Troubles` does not print.
+
+The command line reports their content in another form.
+"""
 
 CALL_LOG = "swink_observer_log"
-"""The logger of the observer that SWINK_LOG enables: it reports the failure of every call."""
+"""The logger that SWINK_LOG enables, which reports the failure of every call."""
 
 MOST = 20
-"""The most errors that are printed."""
+"""The maximum number of errors to print."""
 
 ADVICE = "Report it with the output of `swink --debug …`, or uninstall it."
 
@@ -57,7 +60,7 @@ def is_failure_logged() -> bool:
 class Troubles(logging.NullHandler):
     """Prints errors of swink that no other handler receives.
 
-    It does not count as a handler for code that checks whether logging is configured.
+    As a `NullHandler`, it is ignored by code that checks whether logging is configured.
     """
 
     def __init__(self) -> None:
@@ -76,7 +79,7 @@ class Troubles(logging.NullHandler):
         self._known.add(what)
         why = trace.rstrip().rpartition("\n")[2]
         if record.exc_info and record.exc_info[0]:
-            why = record.exc_info[0].__name__  # its message may contain a secret
+            why = record.exc_info[0].__name__  # the exception's message may contain a secret
         self._kept.append(f"notice: {what}: {why}\n{ADVICE}" if why else f"notice: {what}")
         self._say()
         return True

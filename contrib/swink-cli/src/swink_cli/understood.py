@@ -19,7 +19,7 @@ from swink_cli.terminal import printable, say
 __all__ = ["ask_a_person", "confirmed"]
 
 SHOWN = 2000
-"""The most characters of a part that are printed on the terminal."""
+"""The maximum number of characters of a part to print."""
 
 
 @define(frozen=True)
@@ -37,9 +37,11 @@ def confirmed(
     ask: Callable[[str], bool],
     correct: Callable[[str], str],
 ) -> tuple[swink.AssistantMessage, list[str]]:
-    """Show the parts of a message; return the corrected message and the names of confirmed parts.
+    """Let a person confirm the parts of a message, one at a time.
 
-    `ask` asks whether a part is right, `correct` asks for the right value.
+    Returns the corrected message and the names of the confirmed parts.
+
+    `ask` asks a yes-or-no question and returns True for yes; `correct` asks for the right value.
     """
     names: list[str] = []
     for part in _PARTS:

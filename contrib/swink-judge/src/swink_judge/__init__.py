@@ -1,10 +1,10 @@
-"""Decide whether the real API would refuse a request, by rules that are data.
+"""Predict whether a provider's API would refuse a request, by rules that are declared as data.
 
     from swink_judge import Judge
     for rule in Judge().refusals("openai", "chat", "gpt-5", {"temperature": 0.2}): print(rule)
 
-The rules are facts about vendors' servers, each with the URL of a source. Each is a line of
-`rules/*.jsonl`, see `Rule`. `asked_of` reads provider, API and model from a request.
+Each rule is a fact about a vendor's server, with the URL of a source. A line of `rules/*.jsonl`
+contains one rule; see `Rule`. `asked_of` reads provider, API and model from a request.
 """
 
 from swink_judge.requests import Asked, asked_of, is_judged

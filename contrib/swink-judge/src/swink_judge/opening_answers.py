@@ -1,7 +1,7 @@
-"""Answers in the format of each API, with opaque state, as beginnings of test conversations.
+"""Answers in the format of each API, with opaque data, with which test conversations begin.
 
-Opaque strings contain `OPAQUE` and reasoning contains `PRIVATE`, so that tests can find them in
-requests that must not contain them. `returned` are the strings that the API needs back.
+Opaque strings contain `OPAQUE` and reasoning contains `PRIVATE`. Tests search for these words in
+requests to other providers, which must not contain them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ SAID = "I look it up."
 
 @define
 class Beginning:
-    """The blocks of an answer with three tool calls, and the strings that the API needs back.
+    """The content of an answer with three tool calls.
 
-    `said` are the strings that it needs back from an answer without calls, in addition.
+    `returned` are the strings of the answer that the next request must contain. `said` are strings
+    that it must contain in addition if the answer has no tool calls.
     """
 
     content: list[Block]
@@ -44,7 +45,7 @@ class Beginning:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Return the parts of an answer without tool calls that must return, including `said`."""
+        """The strings that the next request must contain if the tool calls are removed."""
         of_calls = [
             str(block.metadata) for block in self.content if isinstance(block, ToolCallBlock)
         ]
@@ -171,7 +172,10 @@ def _responses(provider: str) -> Beginning:
 
 
 def _agent(provider: str) -> Beginning:
-    """Return an answer whose item ids and results of the service's tools are not sent back."""
+    """Return an answer of the Agent API.
+
+    Its item ids, and the results of server-side tools, are not sent back.
+    """
     found = {"type": "search_results", "results": [{"title": SERVED}]}
     said = TextBlock(SAID, {"item": {"id": f"msg_{OPAQUE}1"}})
     calls = _calls("call_1", "call_2", "call_3", metadata={"item": {"id": f"fc_{OPAQUE}1"}})
@@ -198,7 +202,7 @@ def _echo(provider: str) -> Beginning:
 
 
 def _stream_json(provider: str) -> Beginning:
-    """Return an answer without calls of the service's tools; only its text is sent back."""
+    """Return an answer without calls of server-side tools. Only its text is sent back."""
     return Beginning(_messages(provider).content)
 
 

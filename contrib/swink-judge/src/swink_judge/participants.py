@@ -1,4 +1,4 @@
-"""Providers that take part in tests of moving conversations, and the requirements of their APIs."""
+"""Providers between which tests move conversations, and the requirements of their APIs."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ RULES = {
     "xai-responses": Rules(r".{1,64}", documents_by_address=True),
     "zai": Rules(documents_by_address=True),
 }
-"""The requirements by wire format, and by participant if it has stricter ones."""
+"""The requirements by wire format, or by participant if its requirements are stricter."""
 
 MODELS = {
     "bedrock": "anthropic.claude-any",
     "gemini": "gemini-3-any",
     "vertex": "gemini-3-any",
 }
-"""Models that are in no catalogue, so that no rule about a model refuses a call."""
+"""Invented models, which are in no catalogue, so that no rule about a real model applies."""
 
 FAMILIES = {
     "vertex": {
@@ -72,7 +72,7 @@ FAMILIES = {
         "meta/any-maas": "openai-chat",
     }
 }
-"""Models in the format of another provider, with their key of `RULES`."""
+"""Models of a provider that use another provider's format, each with its key in `RULES`."""
 
 
 @define(frozen=True)
@@ -103,7 +103,7 @@ class Participant:
 
     @property
     def spoken(self) -> str:
-        """The provider's name if it has separate rules, otherwise the wire format."""
+        """The key in `RULES`: the provider's name if it is a key, otherwise the wire format."""
         if self.family is not None:
             return FAMILIES[self.provider][self.family]
         return str(self) if str(self) in RULES else self.wire
@@ -126,10 +126,11 @@ class Participant:
 
 
 def participants(host: Host, everyone: bool = False) -> Iterator[Participant]:
-    """Yield a participant for each package, wire format and form of returned reasoning.
+    """Yield one participant for each combination of package, wire format and `replay`.
 
-    With `everyone`, yield one for each provider. A provider that also supports Responses is yielded
-    a second time, with that API. A provider with models in other formats is yielded once for each.
+    With `everyone`, yield one participant for each provider. A provider that also supports the
+    Responses API is yielded a second time, with that API. A provider with models in formats of
+    other providers is yielded once more for each of these formats.
     """
     catalog = Catalog(host)
     seen = set()

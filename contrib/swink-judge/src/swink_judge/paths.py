@@ -187,19 +187,20 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "recursive": _recursive,
     "in_a_row": _in_a_row,
 }
-"""The function for each operator, which is called with the value at a path and the rule's value.
+"""For each operator, a function from the rule's value to a test of the value at a path.
 
-`holds`: the given conditions hold for the value. `json`: they hold for the data of which the value
-is the JSON text. `more_than`: they hold for more than so many items of a list. `says`: a JSON
-schema has one of these keywords, at any depth. `open`: an object schema in it, at any depth, allows
-additional properties. `unrequired`: an object schema in it, at any depth, has a property that is
-not required. `recursive`: a reference in it leads back to a part that contains it. `in_a_row`:
-consecutive items of a list meet these conditions, one list of conditions for each item.
+`holds`: the given conditions hold for the value. `json`: the value is JSON text, and the conditions
+hold for its data. `more_than`: the conditions hold for more than the given number of items of a
+list. The next operators test a JSON schema and, at any depth, the schemas in it. `says`: one of
+them has one of the given keywords. `open`: one of them is an object schema that allows additional
+properties. `unrequired`: one of them is an object schema with a property that is not required.
+`recursive`: a reference leads back to a schema that contains the reference. `in_a_row`: consecutive
+items of a list meet the given lists of conditions, one list for each item.
 """
 
 
 def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
-    """Return a test whether a value at `path` occurs at none of the paths in `lists`."""
+    """Return a test that is true if a value at `path` occurs at none of the paths in `lists`."""
 
     def met(body: Any) -> bool:
         known = [value for steps in lists for value in values(body, steps)]
@@ -211,10 +212,10 @@ def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
 def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Holds:
     """Return a test of a request's body.
 
-    A condition holds if it holds for any value at `path`, or, if all of them are missing or null,
-    if `absent` is set. `unlisted` holds for a value that occurs at none of the paths in `want`.
-    `count_gt` holds for more than `want` values at `path` in the whole request. Raises KeyError for
-    an unknown operator.
+    The condition holds if it holds for any value at `path`. If the values at `path` are missing, or
+    all are null, the condition holds if `absent` is set. `unlisted` holds for a value that occurs
+    at none of the paths in `want`. `count_gt` holds if the whole request has more than `want`
+    values at `path`. Raises KeyError for an unknown operator.
     """
     steps = steps_of(path)
     if op == "absent":

@@ -14,8 +14,9 @@ __all__ = ["SIZE", "Reading", "read_request", "scalars_of", "strings_of"]
 class Reading:
     """The conversation in a request.
 
-    `steps` are `("user", "")`, `("call", id)` and `("result", id)` in order; `roles` are those of
-    the turns; `empty` lists turns and parts without content.
+    `steps` contains a pair for each user text, tool call and tool result, in order: `("user", "")`,
+    `("call", id)` or `("result", id)`. `roles` contains the role of each turn. `empty` describes
+    turns and parts without content.
     """
 
     steps: list[tuple[str, str]] = field(factory=list)
@@ -23,11 +24,11 @@ class Reading:
     empty: list[str] = field(factory=list)
 
     def ids(self, kind: str) -> list[str]:
-        """Return the ids of calls or of results."""
+        """Return the ids of all calls (`kind` is `call`) or of all results (`result`)."""
         return [id for step, id in self.steps if step == kind]
 
     def check(self, what: str, value: Any) -> None:
-        """Record a part if it is empty or blank."""
+        """Record a part of a turn if its value is empty or only white space."""
         if not value or (isinstance(value, str) and not value.strip()):
             self.empty.append(f"{what} of turn {len(self.roles)}")
 
@@ -40,7 +41,7 @@ def strings_of(data: Any) -> list[str]:
 
 
 def _add_strings(data: Any, found: list[str]) -> None:
-    """Append the strings to `found`; appending avoids copying lists at each level."""
+    """Append all strings of JSON data to `found`, without copying lists at each level."""
     if isinstance(data, dict):
         for name, value in data.items():
             found.append(name)
@@ -56,7 +57,7 @@ def _add_strings(data: Any, found: list[str]) -> None:
 
 
 SIZE = "{}"
-"""The end of a path that stands for the size of an object or list."""
+"""The last step of a path whose value is the size of an object or list."""
 
 
 def scalars_of(data: Any) -> list[tuple[str, Any]]:
@@ -82,7 +83,7 @@ def _add_scalars(data: Any, path: str, found: list[tuple[str, Any]]) -> None:
 
 
 def read_request(api: str, body: Any) -> Reading:
-    """Read a request's conversation; `api` is a wire format, or one API of it."""
+    """Read the conversation in a request. `api` is a wire format, or one API of a wire format."""
     reading = Reading()
     READERS[api](body, reading)
     return reading
@@ -186,7 +187,7 @@ def _ollama(body: Any, reading: Reading) -> None:
 
 
 def _words(body: Any, reading: Reading) -> None:
-    """Read a request that is plain text: it has no ids, and only the whole text can be empty."""
+    """Read a request that is plain text. It contains no ids; only the whole text can be empty."""
     for text in strings_of(body):
         if text.strip():
             return

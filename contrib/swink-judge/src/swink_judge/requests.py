@@ -1,7 +1,8 @@
 """Read provider, API and model from a request.
 
 The end of the URL's path identifies the API, on any server. The model is in the path or in the
-body. The provider is the plugin that made the request, and its name selects the rules.
+body. The provider is not read from the request: it is the name of the plugin that made the request,
+and selects the rules.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ __all__ = ["Asked", "asked_of", "is_judged"]
 
 @define(frozen=True)
 class Asked:
-    """A request, as rules are applied to it.
+    """A request, in the form to which rules are applied.
 
-    `body` is JSON data, `streamed` says whether the answer is streamed.
+    `body` is JSON data. `streamed` is true if the request asks for a streamed answer.
     """
 
     provider: str
@@ -50,7 +51,7 @@ _APIS = (
     ),
     (r"/models/(?P<model>[^/:]+):(stream)?[rR]awPredict$", "messages", "anthropic-messages"),
 )
-"""The end of each API's path, with the API's name in rules and the wire format."""
+"""The end of each API's path, the API's name in rules, and the wire format."""
 
 _STREAMED_UNLESS_SAID = "ollama-chat"
 
@@ -78,7 +79,10 @@ def asked_of(provider: str, url: str, body: bytes) -> Asked | None:
 
 
 def _api_at(url: str) -> tuple[str, str, dict[str, str | None]] | None:
-    """Return the API at a URL, its wire format and facts from the path; `None` for another URL."""
+    """Return the API at a URL, its wire format, and facts from the path.
+
+    Return `None` for a URL of no known API.
+    """
     path = urlsplit(url).path
     for pattern, api, wire_format in _APIS:
         if match := re.search(pattern, path):

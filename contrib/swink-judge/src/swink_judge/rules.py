@@ -22,14 +22,15 @@ OWN_RULES = "request_rules.jsonl"
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A rule of an API: it rejects requests for which all conditions in `when` hold.
 
-    `provider` and `api` are names separated by `|`; `*` matches any. `model` and `unless_model` are
-    patterns searched in the model id; `model` also matches the base of a fine-tuned model. A
-    condition is `[path, operator, value, absent]`. In a path, `tools[*].name` is a value in every
-    element of a list, and `messages[-1]` is the last element. A condition holds if it holds for any
-    existing value, and with `absent` also if the value is missing. `unlisted` holds for a value
-    that occurs at none of the paths in `value`, such as the name of an unknown tool. `status` is
-    the HTTP status of the server, or 200 if the server ignores the value silently. `confidence` is
-    `measured` if the source quotes the server's message, otherwise `documented` or `reported`.
+    `provider` and `api` are names separated by `|`; `*` matches any name. `model` and
+    `unless_model` are regular expressions that are searched for in the model id. `model` is also
+    searched for in the base model's id of a fine-tuned model. A condition is `[path, operator,
+    value, absent]`. In a path, `tools[*]` stands for every element of the list `tools`, and
+    `messages[-1]` for the last element of `messages`. A condition holds if it holds for any
+    existing value at the path; with `absent`, also if the value is missing. `unlisted` holds for a
+    value that occurs at none of the paths in `value`, such as the name of an unknown tool. `status`
+    is the HTTP status of the server, or 200 if the server ignores the value silently. `confidence`
+    is `measured` if the source quotes the server's message, otherwise `documented` or `reported`.
     `checked` is the ISO date of the last comparison with the source.
     """
 
@@ -55,7 +56,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_retirement(self) -> bool:
-        """Whether the rule refuses retired models, which other servers may still have."""
+        """Whether the rule refuses a retired model, which servers at other URLs may still have."""
         return "retired" in self.id
 
     def concerns(self, provider: str, api: str, model: str) -> bool:
@@ -71,8 +72,9 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A model family. The rules for the newest model apply to unknown ids of the family.
 
-    `provider`, `model` and `unless_model` are as in a rule: `unless_model` matches the existing
-    ids, for which there are rules. `newest` is the newest of them, according to `source`.
+    `provider`, `model` and `unless_model` have the same form as in a rule. `unless_model` matches
+    the existing models of the family, which have their own rules. `newest` is the newest existing
+    model, according to `source`.
     """
 
     id: str
@@ -92,7 +94,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Compiled:
-    """A compiled rule. It first checks for a field that most requests lack."""
+    """A compiled rule. To be fast, it first checks for a field that most requests lack."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -157,7 +159,7 @@ class Judge:
 
     @cached_property
     def _apis(self) -> frozenset[tuple[str, str]]:
-        """The providers for which there are rules, each with the API, or `*`."""
+        """Pairs of a provider and an API (or `*`) for which there are rules."""
         return frozenset(
             (name, api)
             for rule in self.rules
@@ -166,11 +168,17 @@ class Judge:
         )
 
     def has_rules(self, provider: str, api: str) -> bool:
-        """Return True if an API has rules; without rules, an empty result means nothing."""
+        """Return True if there are rules for an API.
+
+        Without rules, an empty result of `refusals` does not mean that the API accepts the request.
+        """
         return not self._apis.isdisjoint({(provider, api), (provider, "*")})
 
     def judged_as(self, provider: str, model: str) -> str:
-        """Return the model whose rules apply to an id: for a new id, its family's newest."""
+        """Return the model id whose rules apply to a given id.
+
+        For an unknown id of a model family, it is the newest model of the family.
+        """
         base = model.split(":")[1] if model.startswith("ft:") else model
         found = (family for family in all_families() if family.lacks(provider, base))
         family = next(found, None)

@@ -1,4 +1,4 @@
-"""A loopback server that accepts only requests that the real API accepts.
+"""A loopback server that rejects the requests that the real API rejects.
 
     async with strict_server("openai") as server:                       # or `with`, in a thread
         own = {"openai": {"base_url": server.url, "api_key": "test"}}
@@ -27,10 +27,11 @@ _NO_API = b'{"error":{"message":"no such API here","type":"invalid_request_error
 
 
 class StrictServer(LoopbackServer):
-    """Answers like a provider's own server; `url` is the base URL for a client.
+    """Answers like a provider's own server. `url` is the base URL for a client.
 
-    `asked` contains all requests that could be read, `refused` those that violated rules, with the
-    rules, and `ignored` those with values that the real server ignores.
+    `asked` contains all requests that could be read. `refused` contains the requests that violated
+    rules, with these rules. `ignored` contains the requests with values that the real server
+    ignores.
     """
 
     def __init__(self, provider: str, judge: Judge | None = None) -> None:

@@ -24,7 +24,7 @@ _WORDS = ("Under", "stood.")
 
 @define(frozen=True)
 class Reply:
-    """A response; its body is split into the pieces that are sent."""
+    """A response. The body is a list of the pieces that are sent one after the other."""
 
     status: int
     content_type: str

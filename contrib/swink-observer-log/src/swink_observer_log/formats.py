@@ -51,7 +51,7 @@ FORMATS: dict[str, type[logging.Formatter]] = {"json": JSONFormatter, "logfmt": 
 
 
 def pairs(fields: dict[str, Any]) -> str:
-    """Return fields as logfmt. A value cannot break the line or imitate another field."""
+    """Return fields as logfmt. Values are escaped: they cannot end the line or imitate fields."""
     return " ".join(f"{name}={_value(value)}" for name, value in fields.items())
 
 

@@ -1,11 +1,11 @@
-"""`LogObserver`: logs the progress of calls, at levels by importance.
+"""`LogObserver`: logs the progress of calls, at these levels.
 
-    ERROR    the call failed finally
-    WARNING  the call is retried, on the same model or the next; or another problem was noticed
-    INFO     the call began; it ended, completed or closed by its caller
+    ERROR    the call has failed, after all retries
+    WARNING  the call is retried with the same model or the next one; or a notice reports a problem
+    INFO     the call has begun; the call is complete, or its caller has closed it
     DEBUG    the events of the call, without their content
 
-Prompts and answers are never logged, and credentials in texts of providers are hidden.
+Prompts and answers are never logged. Credentials in error messages of providers are hidden.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TROUBLE = frozenset({"buffered", "malformed_frame", "target_passed_over"})
 """The codes of notices that are logged as warnings."""
 
 MOST_CHARACTERS = 1_000
-"""The most characters of a provider's error message that are logged."""
+"""How many characters of a provider's error message are logged at most."""
 
 _ELLIPSIS = "…"
 
@@ -39,9 +39,9 @@ _ELLIPSIS = "…"
 class LogObserver(CallObserver["_Call"]):
     """Logs calls to `logger`, by default the logger `swink_observer_log`.
 
-    Each record has its fields as a dict in the attribute `swink`, and as logfmt in its message.
-    `hide` is applied to every text that may come from a provider, in addition to hiding
-    credentials, for example to keep mail addresses out of a log.
+    The attribute `swink` of a log record is a dict of all fields; the message contains the same
+    fields as logfmt. `hide` is a function from text to text. It is applied to every text that may
+    come from a provider, after credentials have been hidden, for example to remove mail addresses.
     """
 
     name = "log"
@@ -54,7 +54,7 @@ class LogObserver(CallObserver["_Call"]):
         self._hide = hide
 
     def watch(self, call: swink.Call) -> _Call | None:
-        """Log that a call begins; return `None` if not even errors are logged."""
+        """Log that a call begins. Return `None` if the logger is disabled even for errors."""
         if not self._logger.isEnabledFor(logging.ERROR):
             return None
         return _Call(call, self._logger, self._hide)
@@ -141,7 +141,7 @@ class _Call(CallState):
         }
 
     def _said(self, text: str, call: swink.Call) -> str:
-        """Return a text from a provider or another source, redacted and shortened for the log."""
+        """Redact and shorten a text that comes from outside, such as from a provider."""
         text = self._hide(call.redact(text))
         if len(text) > MOST_CHARACTERS:
             text = text[:MOST_CHARACTERS] + _ELLIPSIS
@@ -161,7 +161,7 @@ class _Call(CallState):
 
 
 class _Lazily:
-    """Fields that are formatted only when a formatter needs the text."""
+    """Fields that are converted to text only when a log formatter needs the text."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields
@@ -177,8 +177,8 @@ def _seconds(start: float | None, end: float | None) -> float | None:
 def from_environment(environ: Mapping[str, str] | None = None) -> LogObserver | None:
     """Return an observer that writes to stderr, if `SWINK_LOG` names a format.
 
-    If the program has given the logger a handler, only that handler is used. Raises UsageError for
-    an unknown format or level.
+    If the program has already added a handler to the logger, no other handler is added. Raises
+    UsageError for an unknown format or level.
     """
     environ = os.environ if environ is None else environ
     name = environ.get(FORMAT_ENV, "")
@@ -196,5 +196,5 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LogObserver | 
         handler.setFormatter(FORMATS[name]())
         logger.addHandler(handler)
         logger.setLevel(level)
-        logger.propagate = False  # a root handler would write each line a second time
+        logger.propagate = False  # a handler of the root logger would write each line again
     return LogObserver(logger)

@@ -1,7 +1,7 @@
-"""Convert conversations and answers to the format of the conventions, for content capture.
+"""Convert conversations and answers to OpenTelemetry's format for content capture.
 
-The format: https://github.com/open-telemetry/semantic-conventions-genai, gen-ai-input-messages.json
-and similar files, implemented by `opentelemetry.util.genai.types`.
+Source: https://github.com/open-telemetry/semantic-conventions-genai, gen-ai-input-messages.json and
+similar files. `opentelemetry.util.genai.types` implements the format.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def _message(message: swink.Message) -> InputMessage:
 
 
 def arguments(call: swink.ToolCallBlock) -> Any:
-    """Return the arguments of a tool call, as raw text if they are not a JSON object."""
+    """Return the arguments of a tool call, or their raw text if they are not a JSON object."""
     return call.arguments if call.state == "complete" else call.raw_arguments
 
 
 def result(message: swink.ToolResultMessage) -> Any:
-    """Return the result of a tool: text, or the data of the parts."""
+    """Return the result of a tool as text, or as the data of the result's blocks."""
     parts = [*_parts(message.content)]
     return parts[0].content if _is_text(parts) else [asdict(part) for part in parts]
 
@@ -108,7 +108,7 @@ def _media(source: Source, modality: Modality) -> Iterator[MessagePart]:
 
 
 class Answer:
-    """The blocks of an attempt, while the answer is received."""
+    """Collects the blocks of an answer while it is received."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, tuple[Any, list[str]]] = {}

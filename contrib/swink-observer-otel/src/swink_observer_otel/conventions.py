@@ -26,7 +26,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 def provider_name(name: str) -> str:
-    """Return the name of a provider in the conventions; the default is its swink name."""
+    """Return the provider's name in the conventions, or else its swink name."""
     return PROVIDERS.get(name, name)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["where_set_up"]
 
 NAMED_BY = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
-"""Variables by which OpenTelemetry's API selects providers."""
+"""Variables with which a user selects the tracer and meter providers of OpenTelemetry."""
 
 
 def where_set_up() -> OTelObserver | None:

@@ -4,10 +4,10 @@
       attempt 1                        request and HTTP response
       attempt 2
 
-In a tool loop ("run"), the spans of the calls are children of the run's span: see runs.py.
-opentelemetry-util-genai creates the call's span, the metrics and the captured content, and reads
-the standard environment variables. Only the call's span has token counts, so that they are not
-added twice. A network read with content counts as a chunk.
+In a tool loop ("run"), the spans of the calls are children of the run's span: see runs.py. The
+library opentelemetry-util-genai creates the call's span, the metrics and the captured content, and
+reads the standard environment variables. Only the call's span has token counts, so that sums over
+all spans count no token twice. In the metrics, a chunk is a network read that contains content.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SCOPE = "swink_observer_otel"
 REQUESTED = (
     "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "max_tokens", "seed",
 )  # fmt: skip
-"""Options for which the library uses the same names."""
+"""Options with the same names in opentelemetry-util-genai."""
 
 
 _NO_DATA = InferenceData()
@@ -48,9 +48,9 @@ _NO_DATA = InferenceData()
 class OTelObserver(CallObserver["_Call"]):
     """Creates spans and metrics of calls.
 
-    The tracer and meter providers default to those that the program has set for the process. With
-    `propagate`, each request has the trace context in its headers (in the formats in
-    OTEL_PROPAGATORS, by default W3C's), which reveals the trace id to the provider.
+    The default tracer and meter providers are those that the program has set for the process. With
+    `propagate`, the headers of each request contain the trace context (in the formats of
+    OTEL_PROPAGATORS, by default W3C's). This reveals the trace id to the provider.
     """
 
     name = "otel"
@@ -110,12 +110,12 @@ class _Call(CallState):
             context=run.context if run else None,
             conversation_id=call.options.session_id,
         )
-        # Time that the caller spends between events is not part of the call.
+        # The span does not include the time that the caller spends between events.
         self._invocation.suspend()
         self._describe(call.options)
         self._attempt: Span | None = None
         self._answers = False  # the attempt's answer has begun
-        # The address that answers the attempt.
+        # The host and port of the server that answers the attempt.
         self._address: tuple[str | None, int | None] | None = None
         self._timed = 0  # the number of the attempt whose chunks are timed
         self._answer = Answer() if handler.should_capture_content() else None
@@ -139,9 +139,9 @@ class _Call(CallState):
             self._answer.take(event)
 
     def chunk(self, call: swink.Call) -> None:
-        """Record the time of a network read; an answer from a cache has none."""
+        """Record the time of a network read. An answer from a cache has no network reads."""
         if not self.cached:
-            # Metrics of chunks must name the responding server, like the others.
+            # Metrics of chunks must name the responding server, as all other metrics do.
             if not self._answers:
                 self._answers = True
                 self._say_who_answers(call)
@@ -171,8 +171,9 @@ class _Call(CallState):
     def _record_chunk(self, attempt: Attempt) -> None:
         """Record a chunk at the time of the network read, counted from the attempt's start.
 
-        The library's `record_stream_chunk` counts from the start of the call, by another clock, so
-        the time to the first chunk of a second model would include the first model's.
+        The library's `record_stream_chunk` is not used: it measures from the start of the call, by
+        another clock. After a fallback, its time to the first chunk would include the failed
+        attempts with the first model.
         """
         timed: Any = self._invocation
         if attempt.read_at is None:
@@ -185,7 +186,7 @@ class _Call(CallState):
         timed._on_stream_chunk(attempt.read_at)
 
     def _begin_attempt(self, call: swink.Call) -> None:
-        # metrics use the current model; the span's name keeps the first
+        # metrics name the current model; the span's name stays that of the first
         self._invocation.data.provider_name = provider_name(call.model.provider)
         self._invocation.data.request_model = call.model.id
         self._answers, self._address = False, None
@@ -224,7 +225,7 @@ class _Call(CallState):
         data.response_model = call.attempt.response_model
 
     def _server(self, attempt: Attempt) -> tuple[str | None, int | None]:
-        """Return the host and port of the server that answers the attempt, computed once."""
+        """Return the host and port of the server that answers the attempt. They are cached."""
         if self._address is None:
             self._address = address_of(attempt.endpoint)
         return self._address
@@ -275,9 +276,9 @@ class _Call(CallState):
             ended.fail(error)
 
     def _skip_empty_data(self) -> None:
-        """Keep the library from merging the data of other instrumentations field by field.
+        """Prevent the library from merging data of other instrumentations if there is no such data.
 
-        It does so even if they left no data, which took a tenth of the time of a short call.
+        The library would merge it field by field, which took a tenth of the time of a short call.
         """
         ended: Any = self._invocation
         if get_value(CLIENT_INFERENCE_CONTEXT_KEY, ended.context) == _NO_DATA:
@@ -285,7 +286,7 @@ class _Call(CallState):
 
 
 def _gives_way(observer: OTelObserver, call: swink.Call) -> bool:
-    """Return True if the observer was installed by a package and the program has another one."""
+    """Return True if a package installed this observer and the program added another one."""
     observing = call.attempt.target.binding.hook.on_event.get_hookimpls()
     others = [each.plugin for each in observing if each.plugin is not observer]
     return any(isinstance(other, OTelObserver) for other in others) and observer is shared()
@@ -295,5 +296,5 @@ _of_the_process = lru_cache(maxsize=1)(OTelObserver)
 
 
 def shared() -> OTelObserver:
-    """Return the observer that all clients of the process share, with one set of instruments."""
+    """Return the observer that all clients of the process share, so that instruments are shared."""
     return _of_the_process()

@@ -2,7 +2,7 @@
 
     invoke_agent                       INTERNAL
       chat gpt-5                       a turn: the span of its call
-      execute_tool get_weather         INTERNAL; current in the tool: parent of the tool's spans
+      execute_tool get_weather         INTERNAL; the parent of spans that the tool creates
       chat gpt-5
 
 Only the spans of calls have token counts and costs.
@@ -22,14 +22,14 @@ from swink_observer_otel.content import arguments, definitions, input_messages, 
 __all__ = ["Run", "Runs"]
 
 TOOL_ERROR = "tool_error"
-"""The `error.type` of a failed tool. The error message itself counts as content."""
+"""The `error.type` of a failed tool. The error message is recorded only with content capture."""
 
 MAX_TURNS = "max_turns"
-"""The `error.type` of a run that was stopped at its limit of turns."""
+"""The `error.type` of a run that was stopped because it reached its maximum number of turns."""
 
 
 class Run:
-    """The span of one run, which is notified when a call ends."""
+    """The span of one run. It is notified when a call of the run ends."""
 
     def __init__(self, handler: TelemetryHandler, call: swink_core.Call) -> None:
         self._handler = handler
@@ -47,16 +47,16 @@ class Run:
         return self._invocation.context
 
     def answered(self, reason: str, answer: list[OutputMessage], failure: Error | None) -> None:
-        """Record the end of a call; the end of the last call is also that of the run."""
+        """Record the end of a call. The last call's data become attributes of the run's span."""
         self._invocation.finish_reasons, self._failure = [reason], failure
         self._invocation.output_messages = answer
 
     def tool_started(self, call: swink_core.ToolCallBlock) -> None:
-        """Start a tool's span, and make it the current one."""
+        """Start a tool's span, and make it the current span."""
         tool = self._tools[call.id] = self._handler.tool(
             call.name, tool_type="function", context=self.context
         )
-        tool.suspend()  # so that it can end in another context
+        tool.suspend()  # so that the span can end in another context
         context.attach(tool.context)
         tool.tool_call_id = call.id
         told = (each.description for each in self._asked.tools if each.name == call.name)
@@ -76,7 +76,7 @@ class Run:
             tool.stop()
 
     def end(self, event: RunEnd) -> None:
-        """End the span, after those of tools that were stopped."""
+        """End the spans of tools that were stopped, and then the span of the run."""
         for tool in self._tools.values():
             tool.stop()
         ended = self._invocation
@@ -100,10 +100,10 @@ class Runs:
     def __init__(self, handler: TelemetryHandler) -> None:
         self._handler = handler
         self._running: dict[str, Run] = {}
-        self._turns: dict[str, Run] = {}  # by the call that is about to begin
+        self._turns: dict[str, Run] = {}  # by the id of the call that is about to begin
 
     def take(self, event: swink_core.AssistantMessageEvent, call: swink_core.Call) -> None:
-        """Start and end spans; ignore other events and events of unknown runs."""
+        """Start and end spans for the events of runs. Ignore events of unknown runs."""
         if isinstance(event, RunStart):
             self._running[event.run_id] = Run(self._handler, call)
         run = self._running.get(getattr(event, "run_id", ""))
@@ -122,5 +122,5 @@ class Runs:
                 run.end(event)
 
     def turn_of(self, call: swink_core.Call) -> Run | None:
-        """Return the run to which a call that begins belongs."""
+        """Return the run of a call that begins; `None` if the call belongs to no run."""
         return self._turns.pop(call.id, None)

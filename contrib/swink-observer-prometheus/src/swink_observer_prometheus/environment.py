@@ -16,12 +16,13 @@ __all__ = ["from_environment"]
 SETTING = "SWINK_PROMETHEUS"
 """The environment variable that enables the metrics.
 
-Its value is `registry`, or an address at which to serve them, such as `127.0.0.1:9464`.
+The value `registry` only adds them to the default registry. With an address as the value, such as
+`127.0.0.1:9464`, they are also served at this address.
 """
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> PrometheusObserver | None:
-    """Return an observer if `SWINK_PROMETHEUS` is set; serve its metrics if it is an address.
+    """Return an observer if `SWINK_PROMETHEUS` is set. If it is an address, serve the metrics.
 
     An address is `PORT`, for this machine only, or `HOST:PORT`. Raises UsageError for any other
     value.

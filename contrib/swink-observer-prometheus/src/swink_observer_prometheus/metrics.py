@@ -1,8 +1,8 @@
 """The metrics of a registry, and the allowed values of their labels.
 
-Labels contain no user input: providers are installed packages, and kinds and stop reasons are
-enumerations. A model gets a label when it has answered; unknown names, and models beyond a limit,
-are counted as `other`.
+Labels contain no user input: providers are installed packages, and kinds of failure and stop
+reasons are enumerations. A model gets a separate label when it has answered for the first time.
+Models that have never answered, and models beyond a maximum number, are counted as `other`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MetricT = TypeVar("MetricT", Counter, Gauge, Histogram)
 __all__ = ["MOST_MODELS", "OTHER", "Metrics", "metrics_of"]
 
 MOST_MODELS = 100
-"""The most models per provider with a separate label.
+"""The maximum number of models per provider that have a separate label.
 
 Each label creates about 100 time series.
 """
@@ -110,9 +110,8 @@ class Metrics:
     ) -> tuple[str, str]:
         """Return the labels of a model.
 
-        From its first answer on, a model has a label with its name.
-
-        `most` is the number of models of a provider that may have been named before this one.
+        After its first answer, a model has a label with its name, if fewer than `most` other models
+        of the provider already have one.
         """
         known = self._models.setdefault(provider, set())
         if answered and len(known) < most:
@@ -136,7 +135,7 @@ _lock = threading.Lock()
 
 
 def metrics_of(registry: CollectorRegistry) -> Metrics:
-    """Return the metrics of a registry, which may contain each name only once."""
+    """Return the metrics of a registry, created once: a registry accepts each name only once."""
     with _lock:
         if registry not in _metrics:
             _metrics[registry] = Metrics(registry)

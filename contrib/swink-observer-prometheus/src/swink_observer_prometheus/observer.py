@@ -14,15 +14,15 @@ __all__ = ["PrometheusObserver"]
 
 CONTEXT = frozenset({Kind.CANCELLED, Kind.CONTEXT_WINDOW_EXCEEDED, Kind.OUTPUT_TOO_LARGE})
 TRANSIENT = frozenset(kind for kind, row in KINDS.items() if row.retries)
-"""Kinds of failure that may pass by themselves."""
+"""Kinds of failure after which a retry may succeed."""
 
 
 class PrometheusObserver(CallObserver["_Call"]):
     """Counts calls in `registry`, by default prometheus_client's own.
 
-    Any number of observers may share a registry. The program exposes the metrics together with its
-    own. Of a provider's models that are not in the catalogue, at most `most_unlisted` have a label;
-    a program whose users choose models may lower this number.
+    Any number of observers may share a registry. The program exposes these metrics together with
+    its own metrics. At most `most_unlisted` models of a provider that are not in the catalogue have
+    a separate label. If users of a program choose the models, it may lower this number.
     """
 
     name = "prometheus"
@@ -58,7 +58,7 @@ class _Call(CallState):
         self._labels = self._metrics.labels(model.provider, model.id, answered, most)
 
     def chunk(self, call: swink.Call) -> None:
-        """Record the time since the last chunk."""
+        """Record the time since the previous chunk."""
         if self.cached:
             return  # a cached answer says nothing about the model's speed
         now = call.attempt.read_at
@@ -101,7 +101,7 @@ class _Call(CallState):
         self._metrics.series(self._metrics.fallbacks, *self._labels, how).inc()
 
     def _take(self, call: swink.Call) -> None:
-        """Count the usage and cost of the attempt that ends."""
+        """Count the usage and cost of the attempt that has just ended."""
         taken = self.taken(call)
         for name, count in taken.tokens.items():
             self._metrics.series(self._metrics.tokens[name], *self._labels).inc(count)

@@ -15,14 +15,14 @@ _lock = threading.Lock()
 
 
 def serve(host: str, port: int) -> int:
-    """Serve the default registry in a thread, and return the port. Port 0 selects a free one.
+    """Serve the default registry in a thread, and return the port. Port 0 selects a free port.
 
-    With `PROMETHEUS_MULTIPROC_DIR`, serve the sums of all processes that use that folder.
+    If `PROMETHEUS_MULTIPROC_DIR` is set, serve the sums over all processes that use this folder.
     """
     registry = REGISTRY
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # it has no types
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # without annotations
     server, _ = start_http_server(port, host, registry)
     return int(server.server_port)
 

@@ -4,7 +4,7 @@
         ...
 
 Streams do not wait for the observer: if it is too slow, events are dropped and counted. Deltas are
-dropped first; the few other events may fill the queue to twice its size.
+dropped if the queue contains `size` events. All other events are dropped only at twice this size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIZE = 10_000
 """The default number of deltas that may be queued."""
 
 FLUSH_SECONDS = 4.0
-"""Seconds that `aclose` waits for queued events: less than a client waits for its plugins."""
+"""How many seconds `aclose` waits for queued events. A client waits longer for its plugins."""
 
 _DELTAS = (swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta)
 
@@ -40,11 +40,11 @@ class Background:
     """Deliver events to `observer` in a separate thread, in order.
 
     `size` is the maximum number of queued deltas. `flush_seconds` is how long `aclose()` waits for
-    queued events. The observer gets copies of the call and the attempt from the time of the event,
-    so that their times do not include the queue. The deltas of one network read share a copy. If
-    the observer raises an exception, it is logged, and the observer gets no more events of that
-    call. `dropped` counts dropped events. Raises PluginError if `on_event` has unsupported
-    parameters.
+    queued events. The observer gets copies of the call and the attempt, made when the event
+    occurred, so that measured times do not include the time in the queue. The deltas of one network
+    read share a copy. If the observer raises an exception, it is logged, and the observer gets no
+    more events of that call. `dropped` counts dropped events. Raises PluginError if `on_event` has
+    unsupported parameters.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Background:
         given = {name: shown[name] for name in self._names}
         if type(event) in EVENTS:
             self._observer.on_event(**given)
-        else:  # changes to the context of such an event would affect all later ones
+        else:  # use a copy of the context, so that changes do not affect later events
             copy_context().run(self._observer.on_event, **given)
 
 

@@ -1,12 +1,12 @@
-"""A base class for observers with a state for each running call.
+"""A base class for observers that have a state object for each running call.
 
     class Streams(CallObserver[Stream]):
         def watch(self, call: swink.Call) -> Stream | None:
             return Stream()
 
 An observer is called for every delta of every call, tens of thousands of times per second.
-Therefore a delta costs only a few lookups here, and `chunk` is called once for each network read,
-with its first delta.
+Therefore this class does only a few lookups for each delta, and calls `chunk` only for the first
+delta of each network read.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["EVENTS", "CallObserver", "CallState", "Delta", "Taken"]
 Delta: TypeAlias = swink.TextDelta | swink.ThinkingDelta | swink.ToolCallDelta
 
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
-"""The counts of a `Usage` that are summed. Those after `output` are included in the first two."""
+"""The counts of a `Usage` that are summed. `input` and `output` include the others."""
 
 CACHE_HIT = "cache_hit"
-"""The code of the notice about an answer from a cache, which costs nothing."""
+"""The code of the notice that an answer came from a cache and costs nothing."""
 
 EVENTS = frozenset(get_args(swink.Event))
-"""The event classes of a stream. Other events may belong to calls that are not running."""
+"""The event classes of a call's stream. Events of other classes may belong to no running call."""
 
 _DELTAS = frozenset({swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta})
 _TERMINAL = frozenset({swink.Done, swink.Error})
@@ -43,14 +43,14 @@ class CallState:
     def __init__(self) -> None:
         self.deltas = False
         self.cached = False
-        self.reads = 0  # of the attempt, at its last chunk
-        self.enough: int | None = None  # the same number, if the rest of that chunk is not needed
+        self.reads = 0  # the attempt's number of network reads when `chunk` was last called
+        self.enough: int | None = None  # equals `reads` if `chunk` needs no more of this read
         self._before = Taken()
 
     def chunk(self, call: swink.Call) -> None:
-        """Process the arrival of more of the answer, in one network read.
+        """Process the arrival of a chunk: all deltas of one network read.
 
-        If a provider does not read from a network, each delta is a chunk.
+        If a provider does not read from a network, each delta is a separate chunk.
         """
 
     def delta(self, event: Delta, call: swink.Call) -> None:
@@ -62,8 +62,8 @@ class CallState:
     def taken(self, call: swink.Call) -> Taken:
         """Return the usage and cost since the last call of this method; zero for a cached answer.
 
-        Called for a `Retry`, `Done` or `Error`, it returns those of the attempt that the event
-        ends.
+        If it is called for a `Retry`, `Done` or `Error`, the result is for the attempt that this
+        event ends.
         """
         before, now = self._before, Taken()
         for name in TOKENS:
@@ -81,10 +81,11 @@ class CallState:
 
 
 class Taken:
-    """The token counts that are known and not 0, by their names in `Usage`, and the cost.
+    """Token counts and cost.
 
-    The cost is in US dollars. `estimated` is true if the provider reported no final usage, so that
-    `cost` is an estimate.
+    The counts are those that are known and not 0, by their names in `Usage`. The cost is in US
+    dollars. `estimated` is true if the provider reported no final usage, so that `cost` is an
+    estimate.
     """
 
     def __init__(self) -> None:
@@ -97,7 +98,7 @@ State = TypeVar("State", bound=CallState)
 
 
 class CallObserver(ABC, Generic[State]):
-    """An observer whose `watch` creates a state for each call, which receives its events."""
+    """An observer whose `watch` creates a state for each call; the state gets the call's events."""
 
     def __init__(self) -> None:
         self._running: dict[str, State | None] = {}
@@ -107,7 +108,10 @@ class CallObserver(ABC, Generic[State]):
         """Create the state of a call before its first event; return `None` to ignore the call."""
 
     def other(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Process an event of a library above the core; called if `other_events` is true."""
+        """Process an event of another library, such as a tool loop's event.
+
+        Called only if `other_events` is true.
+        """
 
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
@@ -122,7 +126,7 @@ class CallObserver(ABC, Generic[State]):
             state = running[call.id] = self.watch(call)
         kind = type(event)
         if state is not None and state.enough == call.attempt.reads and kind in _DELTAS:
-            return  # most events are such deltas
+            return  # most deltas end here
         try:
             if state is None:
                 pass

@@ -7,8 +7,8 @@
     notice     a notice about the call
     end        the call has ended
 
-Records are stored in a ring buffer. A reader is only a position in it, so a slow reader costs
-nothing: it misses records, and a `gap` record tells it how many.
+Records are stored in a ring buffer. A reader is only a position in this buffer, so a slow reader
+needs no memory: it misses records, and gets a `gap` record with the number of missed records.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from swink_observers.calls import CallObserver, CallState, Delta
 __all__ = ["Feed", "Record"]
 
 KEPT = 1_000
-"""How many records are stored; a reader that falls further behind misses some."""
+"""How many records are stored. A reader that falls further behind misses records."""
 
 PROGRESS_SECONDS = 0.5
 """The minimum seconds between two records about the progress of a call."""
 
 MOST_CHARACTERS = 1_000
-"""The most characters of a provider's error message in a record."""
+"""The maximum number of characters of a provider's error message in a record."""
 
 MOST_CONTENT = 8_000
-"""The most characters in a record of content; longer content is split."""
+"""The maximum number of characters in a `content` record; longer content is split."""
 
 PER_TOKEN = 4
 """The assumed number of characters per token, until the provider reports a count."""
@@ -51,7 +51,7 @@ _PLACE = re.compile(r"[0-9]{1,18}")
 class Record(msgspec.Struct, frozen=True, gc=False):
     """A record of the feed: `name` is its kind, `data` is a JSON object.
 
-    `id` is the position in the feed, `None` if the record is for a single reader.
+    `id` is the record's position in the feed. It is `None` if the record is for a single reader.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Reader:
-    """The position of one reader, and a way to wake it from any thread."""
+    """The position of one reader. Any thread can wake the reader when a record is published."""
 
     def __init__(self, place: int) -> None:
         self.place = place
@@ -75,7 +75,7 @@ class _Reader:
                 self._loop.call_soon_threadsafe(self._woken.set)
 
     async def news(self, seconds: float) -> bool:
-        """Wait for a record; return False after that many seconds without one."""
+        """Wait for a record. Return False after `seconds` without a record."""
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
@@ -100,7 +100,7 @@ class Feed(CallObserver["_Call"]):
         self.content = content
         self._ring: deque[Record] = deque(maxlen=kept)
         self._count = 0
-        # Distinguishes ids of this feed from those of an earlier one.
+        # A prefix of ids that distinguishes this feed from an earlier feed at the same address.
         self._feed = secrets.token_hex(4)
         self._readers: set[_Reader] = set()
         self._ended = False
@@ -126,20 +126,21 @@ class Feed(CallObserver["_Call"]):
             reader.wake()
 
     async def drained(self) -> None:
-        """Wait until the feed has no readers; new readers may arrive until the feed has ended."""
+        """Wait until the feed has no readers. Call `end` first, so that no new readers arrive."""
         while self._readers:  # noqa: ASYNC110  # readers may be in other threads
             await asyncio.sleep(0.01)
 
     def follow(
         self, *, after: str | None = None, last: int = 0, idle: float = 15.0
     ) -> AsyncGenerator[Record | None, None]:
-        """Yield records as they arrive, until the feed ends; `None` after `idle` quiet seconds.
+        """Yield records as they arrive, until the feed ends.
 
-        All records published after this call are included, even if the reading begins later.
-        `after` is the id of the last record that was read, possibly over another connection. If
-        later records are lost, a `gap` contains their number (`None` if it is unknown because the
-        feed was restarted). Without `after`, the `last` records come first, then the progress of
-        every running call, then `now`.
+        Yield `None` after `idle` seconds without a record. All records published after this call
+        are included, even if the caller begins to iterate later. `after` is the id of the last
+        record that the reader has read, possibly over an earlier connection. If records after that
+        one are no longer stored, a `gap` record contains their number (`None`: unknown, because the
+        feed was restarted). Without `after`, the `last` stored records come first, then the
+        progress of every running call, then a record `now`.
         """
         with self._lock:
             place, kept = self._count, len(self._ring)
@@ -176,7 +177,7 @@ class Feed(CallObserver["_Call"]):
             self._readers.discard(reader)
 
     def _next(self, reader: _Reader) -> Record | None:
-        """Return the unread records of a reader, and advance it."""
+        """Return the next record that a reader has not read, and advance the reader."""
         with self._lock:
             behind, kept = self._count - reader.place, len(self._ring)
             if behind > kept:
@@ -217,7 +218,7 @@ class _Call(CallState):
     def told(self, at: float | None = None) -> dict[str, Any]:
         """Describe the progress of the call: the seconds so far, and an estimate of tokens.
 
-        `at` is a time of the call's clock; `None`: now.
+        `at` is the time for the calculation, by the call's clock (`None`: now).
         """
         now = self._clock.time() if at is None else at
         first, began = self._first, self._attempt.started_at
@@ -235,14 +236,14 @@ class _Call(CallState):
         return round(tokens / (now - first), 1) if first is not None and now > first else None
 
     def chunk(self, call: swink.Call) -> None:
-        """Publish progress periodically, and the content when the chunk is complete."""
+        """Publish progress at a limited rate, and the content after the deltas of the chunk."""
         now = call.attempt.read_at
         if now is None:
             return
         if self._first is None:
             self._first = now
         if self._feed.content:
-            with contextlib.suppress(RuntimeError):  # no loop is running: reported with the block
+            with contextlib.suppress(RuntimeError):  # no loop is running: published with the block
                 asyncio.get_running_loop().call_soon(self._tell_content)
         if now - self._last_told >= PROGRESS_SECONDS:
             self._last_told = now

@@ -28,16 +28,16 @@ DEFAULT_URL = "http://127.0.0.1:8765/events"
 DEFAULT_GATEWAY = "http://127.0.0.1:8117"
 
 GATEWAY_KEY = "SWINK_GATEWAY_KEY"
-"""The environment variable with an operator's key of the gateway."""
+"""The environment variable with the key of an operator of the gateway."""
 
 _STATUS = re.compile(r"\bfetch \S+ failed[^:]*: (\d{3}): ")
-"""Matches the library's error message, which contains the status and the whole response."""
+"""Finds the HTTP status in the error message of the client library, which has no field for it."""
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class _Spent(msgspec.Struct):
-    """The fields of an owner's spending that `spent_cells` uses."""
+    """The fields of a key owner's spending that `spent_cells` uses."""
 
     key: str
     requests: float
@@ -49,15 +49,15 @@ class _Spent(msgspec.Struct):
 
 
 AGAIN_SECONDS = 1.0
-"""How many seconds pass between two attempts to reconnect to a feed."""
+"""The number of seconds between two attempts to reconnect to a feed."""
 
 
 @define(frozen=True)
 class Place:
-    """The address of a feed, and the advice if it does not respond.
+    """The address of a feed, and advice for a user if the feed does not respond.
 
-    `spending` is the URL of a gateway's spending report; `headers` contain the key, or the user
-    name and password from the address, which are removed from the address itself.
+    `spending` is the URL of a gateway's spending report. `headers` contain the key. A user name and
+    password in the address are moved from the address to `headers`.
     """
 
     url: str
@@ -67,7 +67,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str, gateway: str | None, environ: Mapping[str, str] | None = None) -> Place:
-        """Return the place of a feed, or of a gateway's feed. Raises UsageError."""
+        """Parse the URL of a feed, or of a gateway, which takes precedence. Raises UsageError."""
         url, headers = _address(url if gateway is None else gateway)
         if gateway is None:
             return cls(url, headers=headers)
@@ -87,7 +87,7 @@ class Place:
 
 
 def _address(given: str) -> tuple[str, dict[str, str]]:
-    """Return an address without its user information, and a header with that information."""
+    """Return an address without its user name and password, and a header with these."""
     shown = given.rpartition("@")[2].partition("?")[0]
     try:
         url = URL(given)
@@ -118,20 +118,21 @@ async def spending(place: Place) -> list[dict[str, Any]]:
                 msgspec.convert(rows, list[_Spent])
                 return rows
         except (ClientError, OSError, TimeoutError, LookupError, TypeError, ValueError):
-            return []  # readers of the feed get a notice
+            return []  # a failure of the server is reported by the reader of the feed
 
 
 async def following(
     place: Place, last: int, lost: Callable[[], None]
 ) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
-    """Yield the name and data of a feed's records, without end; begin with the `last` ones.
+    """Yield the name and data of a feed's records, forever, beginning with the `last` stored ones.
 
-    A lost connection is reopened, and missed records are read. `lost` is called once, however many
-    attempts fail. Raises SwinkError if the feed is not available at the start.
+    After a lost connection, reconnect and read the missed records. `lost` is called once for each
+    lost connection, not for each failed attempt to reconnect. Raises SwinkError if the feed is not
+    available at the start.
     """
-    read = ""  # the last id that was read, from which a new connection resumes
+    read = ""  # the id of the last record that was read; a new connection resumes after it
     is_new, is_lost = True, False
-    # the library's own session would end every stream after five minutes
+    # the default session of the client library would end every stream after five minutes
     limits = ClientTimeout(total=None, sock_connect=10, sock_read=3 * HEARTBEAT_SECONDS)
     async with ClientSession(timeout=limits) as session:
         while True:
@@ -163,10 +164,7 @@ async def following(
 
 @contextmanager
 def told_by(place: Place) -> Iterator[None]:
-    """Report an unreadable record: the server does not serve a feed of calls.
-
-    Raises SwinkError.
-    """
+    """Raise SwinkError for an invalid record: the server does not serve a feed of calls."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:

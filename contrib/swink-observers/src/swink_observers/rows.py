@@ -11,11 +11,11 @@ from msgspec import UNSET, UnsetType
 __all__ = ["Calls", "Row"]
 
 MOST_ENDED = 50
-"""The most finished calls that the table contains."""
+"""The maximum number of finished calls in the table."""
 
 
 class _Told(msgspec.Struct):
-    """The fields of a record that a row uses; `UNSET` if the record does not have one."""
+    """The fields of a record that a row uses. A missing field is `UNSET`."""
 
     call: str | None = None
     age: float | UnsetType = UNSET
@@ -40,7 +40,7 @@ class Row:
     model: str
     age: float
     seen: float
-    """When the call had this age, by the reader's clock."""
+    """The time at which the call had the age in this row, by the reader's clock."""
     first: float | None = None
     output: int | None = None
     rate: float | None = None
@@ -55,18 +55,18 @@ class Row:
 
 @define
 class Calls:
-    """Calls by their ids, from the records of a feed; `spent` is the spending of keys' owners."""
+    """Builds the rows of calls from the records of a feed. `spent` is the spending by key owner."""
 
     spent: list[dict[str, Any]] = field(factory=list)
     _running: dict[str, Row] = field(factory=dict)
     _ended: dict[str, Row] = field(factory=dict)
 
     def take(self, name: str, data: dict[str, Any], now: float) -> None:
-        """Process a record that arrived at `now` on the reader's clock.
+        """Process a record that arrived at the time `now` of the reader's clock.
 
-        Raises ValueError for a record with values of other types.
+        Raises ValueError if a value in the record has the wrong type.
         """
-        if name == "gap":  # the server knows which have ended; the others will reappear
+        if name == "gap":  # a lost record may be the end of a call; running calls will reappear
             self._running.clear()
         told = msgspec.convert(data, _Told)
         if told.call is None:
@@ -90,7 +90,7 @@ class Calls:
                 del self._ended[next(iter(self._ended))]
 
     def rows(self) -> list[Row]:
-        """Return running calls, oldest first, then finished calls, latest first."""
+        """Return the running calls, oldest first, and then the finished calls, latest first."""
         return [*self._running.values(), *reversed(self._ended.values())]
 
     @property

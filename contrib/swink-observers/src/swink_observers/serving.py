@@ -1,9 +1,10 @@
 """Serve a feed over HTTP, as server-sent events (WHATWG HTML, section 9.2).
 
-    app.add_subapp("/calls", application(feed))          # in an aiohttp application of yours
+    app.add_subapp("/calls", application(feed))          # in your aiohttp application
 
-`SWINK_FEED=8765` serves the calls of an unchanged program at http://127.0.0.1:8765/events. Ids,
-`Last-Event-ID` and `retry` follow the standard, so that readers resume automatically.
+The environment variable `SWINK_FEED=8765` serves the calls of a program at
+http://127.0.0.1:8765/events, without changes to the program. Ids, `Last-Event-ID` and `retry`
+follow the standard, so that readers resume automatically after a lost connection.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["HEARTBEAT_SECONDS", "FeedHandler", "SharedFeed", "application"]
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 15.0
-"""How many seconds pass between two heartbeats, by which a dead connection is noticed."""
+"""The number of seconds between two heartbeats, which are sent to detect dead connections."""
 
 RETRY_MILLISECONDS = 1_000
 """How many milliseconds readers wait before they reconnect."""
@@ -38,10 +39,10 @@ LAST_SECONDS = 1.0
 
 
 class FeedHandler:
-    """Answers HTTP requests with a feed.
+    """Answers HTTP requests with the records of a feed.
 
-    `?last=N` begins with the last N records. A comment is sent after `heartbeat` seconds without a
-    record.
+    With the query `?last=N`, the response begins with the last N records. After `heartbeat` seconds
+    without a record, a comment is sent.
     """
 
     def __init__(self, feed: Feed, *, heartbeat: float = HEARTBEAT_SECONDS) -> None:
@@ -50,7 +51,7 @@ class FeedHandler:
         self._answers: set[asyncio.Task[Any]] = set()
 
     async def hang_up(self, app: web.Application) -> None:
-        """End the endless responses; for an application's `on_shutdown`."""
+        """End all responses, which otherwise never end; for an application's `on_shutdown`."""
         for answer in self._answers:
             answer.cancel()
 
@@ -62,7 +63,7 @@ class FeedHandler:
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         response = web.StreamResponse(headers=headers)
         after = request.headers.get("Last-Event-ID")
-        # first, so that a client that has received the headers misses nothing published afterwards
+        # before the headers are sent, so that a client with the headers misses no later record
         records = self._feed.follow(after=after, last=int(last), idle=self._heartbeat)
         await response.prepare(request)
         task: Any = asyncio.current_task()
@@ -95,9 +96,9 @@ def _frame(record: Record) -> bytes:
 
 @web.middleware
 async def _by_address(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse requests for another host name.
+    """Refuse requests whose Host header is a name other than this machine's.
 
-    A web page could point its own name at this machine (DNS rebinding).
+    A web page could let its own host name point to this machine (DNS rebinding).
     """
     try:
         name = URL.build(authority=request.host).host or ""
@@ -116,9 +117,9 @@ def _is_here(host: str) -> bool:
 
 
 class _Server:
-    """A feed, served by a separate thread for all clients of the process.
+    """Serves one feed in a separate thread, for all clients of the process.
 
-    It runs as long as it has users, which `join` and `leave` count.
+    The server runs as long as it has users. `join` and `leave` count the users.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -139,7 +140,7 @@ class _Server:
             self._started.wait()
 
     def leave(self) -> bool:
-        """Remove a user. The last one ends the feed and the server, and gets True."""
+        """Remove a user. If it was the last one, end the feed and the server, and return True."""
         self._users -= 1
         if self._users:
             return False
@@ -194,7 +195,7 @@ class SharedFeed:
             self._server = _servers.get(setting) or _Server(host, port)
             _servers[setting] = self._server
             self._server.join()
-        # Assigned directly, because every delta passes through it.
+        # The method is assigned directly, because it is called for every delta.
         self.on_event = self._server.feed.on_event
 
     @property
@@ -203,7 +204,10 @@ class SharedFeed:
         return self._server.port
 
     async def aclose(self) -> None:
-        """Let readers read the rest for a moment, if no other client is left."""
+        """Leave the server. The last client first waits until readers have read all records.
+
+        The wait is limited to `LAST_SECONDS`.
+        """
         await asyncio.to_thread(self._leave)
 
     def _leave(self) -> None:

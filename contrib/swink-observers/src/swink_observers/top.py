@@ -1,4 +1,4 @@
-"""A table of calls in the terminal, updated while a program runs, by itself or by `swink top`.
+"""Show a table of calls in the terminal, in a program or by `swink top`, and update it.
 
 feed = Feed()
 async with swink.Client(plugins=[feed]) as client, top(feed):
@@ -36,7 +36,7 @@ NARROW = 64
 FEW = (0, 1, 4, 6)
 
 FEW_OF_LAST = (0, 1, 6, 7)
-"""The columns for finished calls on a narrow terminal: those that show how a call ended."""
+"""The columns for finished calls on a narrow terminal, which show how a call ended."""
 
 FEW_SPENT = (0, 4, 5)
 """The indexes of `SPENT_HEADINGS` that are used on a narrow terminal."""
@@ -139,7 +139,7 @@ def live(calls: Calls, console: Console) -> Live:
 
 @asynccontextmanager
 async def top(feed: Feed, console: Console | None = None) -> AsyncIterator[None]:
-    """Show a program's own calls while it runs, on stderr unless a console is given."""
+    """Show the calls of `feed` as long as the context is open, on `console` (`None`: stderr)."""
     calls = Calls()
 
     async def follow() -> None:

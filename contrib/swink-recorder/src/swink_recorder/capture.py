@@ -5,8 +5,8 @@ async with client.stream(model, prompt) as stream:
     async for _ in stream: ...
     tape.recording(stream.message).save(folder, secrets=stream.call.secrets)
 
-An observer can do the same, starting at the `Start` event, and may pass each event to the tape of
-the attempt.
+An observer can use a tape in the same way, if it creates the tape at the `Start` event. To record
+the events too, it passes each event to `Tape.feed`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class KeptEvent:
 class KeptDeltas:
     """Deltas of one block that arrived in one network read.
 
-    They are stored together, to avoid tens of thousands of objects per second.
+    The deltas are stored together, to avoid tens of thousands of objects per second.
     """
 
     seconds: float
@@ -83,8 +83,9 @@ class KeptDeltas:
 class AttemptTape:
     """Stores the traffic of one attempt of a call; times are in seconds since the answer began.
 
-    `error` is the `Error` with which the attempt failed, or the `Retry` after it (`None`: it has
-    not failed). Events are copied, because the core reuses them.
+    `error` is the `Error` with which the attempt failed, or the `Retry` that followed the failure
+    (`None`: the attempt has not failed). The tape copies events, because the core reuses their
+    objects.
     """
 
     def __init__(self, attempt: Attempt, clock: Clock) -> None:
@@ -112,7 +113,10 @@ class AttemptTape:
         )
 
     def take(self, data: bytes, leg: Leg | None = None) -> None:
-        """Store a network read of an answer; `leg` is `None` if it did not come over HTTP."""
+        """Store a network read of an answer.
+
+        `leg` is the request that the read answers (`None`: the data did not come over HTTP).
+        """
         if leg is not self._leg or not self._reads:
             head = None if leg is None else leg.response
             self._leg = leg
@@ -145,7 +149,7 @@ class AttemptTape:
         return [event for kept in self.kept for event in kept.data()]
 
     def recording(self) -> Recording:
-        """Return all traffic as a recording; if no answer arrived, its status is 0."""
+        """Return all traffic as a recording; if no answer arrived, the recording's status is 0."""
         attempt = self.attempt
         info = attempt.provider_info
         sent: list[Leg | None] = [*attempt.legs]
@@ -190,7 +194,7 @@ class AttemptTape:
 class Tape:
     """The network reads of each attempt of a call, with times.
 
-    Create it before the call is read. It keeps no reference to the call.
+    Create a tape before the first event of the call is read. A tape keeps no reference to the call.
     """
 
     def __init__(self, call: Call) -> None:
@@ -219,7 +223,7 @@ class Tape:
         note: str = "",
         context: Context | None = None,
     ) -> Recording:
-        """Return a recording of the last attempt with an answer, and of the resulting message.
+        """Return a recording of the last attempt that got an answer, with the resulting message.
 
         `context` is the conversation, which is stored with the options (`None`: neither is stored).
         Data that differ from run to run and are not in the body (cost, request id) are removed from

@@ -3,9 +3,10 @@
     with Cassette("tests/cassettes/sky.json"):
         await swink.complete("openai/gpt-5", "Why is the sky blue?")
 
-An active cassette answers every call of this process, from any client: it replays the next take
-with an equal canonical request, or records the call, or fails it. If several are active, the last
-one is used. A pytest fixture is in `swink_recorder.pytest_plugin`.
+An active cassette answers every call of this process, from any client: it replays the next take (a
+recorded attempt) with an equal canonical request, records the call, or makes the call fail. If
+several cassettes are active, the one that was activated last is used. A pytest fixture is in
+`swink_recorder.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ Mode: TypeAlias = Literal["once", "none", "all"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 MOST_DIFFERENCES = 5
-"""The most recorded calls whose differences are listed for an unrecorded call."""
+"""The maximum number of differences that the error for an unrecorded call lists.
+
+The error compares the call with the most similar recording.
+"""
 
 
 class Cassette:
@@ -51,9 +55,10 @@ class Cassette:
 
     `mode` is `once` (an existing file is replayed, and unrecorded calls fail; without a file, calls
     are recorded), `none` (no request is ever sent) or `all` (all calls are made and recorded again;
-    but the old file is kept if calls fail that did not fail in it). `speed` is the playback speed
-    relative to the recording; 0 replays at once, without the waits between attempts. `unrecorded`
-    explains each call that failed because it was not recorded, and why a file was kept.
+    but if a call fails with a kind of failure that the old file does not contain, the old file is
+    kept). `speed` is the playback speed relative to the recording; 0 replays at once, without the
+    waits between attempts. `unrecorded` is a list of explanations: one for each call that failed
+    because it was not recorded, and one if the old file was kept.
     """
 
     def __init__(self, path: str | Path, mode: Mode = "once", speed: float = 0.0) -> None:
@@ -70,7 +75,7 @@ class Cassette:
         self._played: set[int] = set()
         self._recorded: list[tuple[AttemptTape, dict[str, Any], bool]] = []
         self._tapes: WeakKeyDictionary[Call, Tape] = WeakKeyDictionary()
-        self._secrets: list[set[str]] = []  # secrets of calls, whose number grows while they run
+        self._secrets: list[set[str]] = []  # of each recorded call; a running call may add secrets
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -105,7 +110,8 @@ class Cassette:
     def stream(self, call: Call) -> Any:
         """Return the events of a call's attempt; `None` to make the call and record it.
 
-        Raises ProviderFailure for a call that is not recorded and may not be made.
+        Raises ProviderFailure for a call that is not recorded and that the mode does not allow to
+        be made.
         """
         asked = canonical_request(call)
         if not self._replays:
@@ -117,7 +123,8 @@ class Cassette:
         if number < 0:
             raise self._refused(self._why(asked))
         hint = f"No request was sent; this is the content of {self.path}. {self._anew}"
-        for kind in _failed(self._takes[number]):  # reported as recorded, as if they failed now
+        # without this warning, the call would seem to fail now
+        for kind in _failed(self._takes[number]):
             log.warning("%s fails (%s). %s", asked["model"], kind, hint)
         return play(self._takes[number], call, self.speed, lambda: self._refused(_CUT), hint)
 
@@ -156,7 +163,7 @@ class Cassette:
         return sum(not differences(asked, take.asked) for take in self._takes)
 
     def _worse(self, takes: list[Take]) -> str:
-        """Explain why new takes are no better than the existing file; empty if they are."""
+        """Explain why the existing file is kept instead of new takes; empty if it is replaced."""
         old: list[Take] = []
         if self.path.is_file():
             with suppress(RecordingError):
@@ -194,7 +201,7 @@ class Cassette:
 
 def _failed(take: Take) -> list[StreamErrorKind]:
     """Return the error kind of a take that failed, in a list; an empty list if it succeeded."""
-    told = take.failure  # an attempt without a title was retried
+    told = take.failure  # a failure without a title was followed by a retry
     ended = told is not None and told.title and told.kind is not StreamErrorKind.CANCELLED
     return [told.kind] if told is not None and ended else []
 

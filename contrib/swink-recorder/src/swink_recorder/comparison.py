@@ -22,7 +22,7 @@ _VARYING = frozenset({
     "accept-encoding", "connection", "content-length", "date", "host", "traceparent", "tracestate",
     "user-agent", "x-amz-content-sha256", "x-amz-date",
 })  # fmt: skip
-"""Headers that depend on the connection, the time or the machine."""
+"""Names of headers that depend on the connection, the time or the machine."""
 
 _VARYING_ENDS = ("request-id", "idempotency-key")
 """Endings of the names of headers whose values differ in each request."""
@@ -40,11 +40,11 @@ def request_differences(
 ) -> list[str]:
     """List the differences between a request and a recorded one, one line each.
 
-    A recorded path may have an additional prefix, the path of the recorded address. Compared
-    headers are those recorded, the content type, and credentials: by their scheme, and by value if
-    they come from an answer of the recording. `callers` are the lower-case names of headers set by
-    the caller, which are not compared. A recording without headers was written by hand: only its
-    existing parts are compared.
+    A recorded path may have an additional prefix, the path of the recorded address. The compared
+    headers are the recorded ones and the content type. Credentials are compared by their scheme,
+    and also by their value if an answer of the recording contained the value. `callers` are the
+    lower-case names of headers set by the caller, which are not compared. A recording without
+    headers was written by hand: only the parts that it contains are compared.
     """
     found = []
     if sent.method != recorded.method:
@@ -69,8 +69,8 @@ def differing(
 ) -> list[tuple[str, str]]:
     """Return the differences between JSON data, each with a line that shows both values.
 
-    `marks` matches the placeholders of secrets in recorded texts; asterisks stand for as many
-    characters, other placeholders for any text.
+    `marks` matches the placeholders of secrets in recorded texts; an asterisk stands for one
+    character, and other placeholders for any text.
     """
     if isinstance(asked, dict) and isinstance(recorded, dict):
         found = []

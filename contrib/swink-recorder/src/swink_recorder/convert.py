@@ -81,9 +81,9 @@ def _read(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def _with_a_leg(old: dict[str, Any], status: int) -> dict[str, Any]:
-    """Return data in which the fields of a request and its answer are moved into a leg.
+    """Return the data of an attempt with its request and answer moved into a leg.
 
-    `status` is used if the answer has no status.
+    A leg is a request with its answer. `status` is used if the answer has no status.
     """
     new = {name: value for name, value in old.items() if name not in _OF_THE_LEG}
     leg: dict[str, Any] = {}

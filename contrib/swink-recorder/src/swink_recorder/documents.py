@@ -1,4 +1,4 @@
-"""The documents in which stores keep calls, in a format that is fast to write.
+"""The documents in which stores save calls, in a format that is fast to write.
 
     {"call": facts for lists}
     {"swink_call": 2, "attempts": [{as in a cassette, but
@@ -9,7 +9,8 @@
     the bytes of all reads, one after the other
 
 Most of an answer consists of deltas: all deltas of a block are stored as one text, and the deltas
-of one network read as one row. Bytes are stored unchanged. Hidden text in streams keeps its length.
+of one network read as one row. Bytes are stored unchanged, except that each credential in a stream
+is replaced by asterisks of the same length.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ class _Head(msgspec.Struct):
 def write_document(
     entry: Entry, asked: Sequence[tuple[AttemptTape, dict[str, Any]]], secrets: Iterable[str]
 ) -> list[Buffer]:
-    """Return a call's document, in parts, from its tapes and their canonical requests."""
+    """Return the document of a call, in parts.
+
+    `asked` contains the tape of each attempt with the attempt's canonical request.
+    """
     every = {*secrets}
     attempts: list[dict[str, Any]] = []
     bodies: list[Buffer] = []
@@ -82,7 +86,7 @@ def _marked(rows: list[dict[str, Any]], sources: Sources) -> Any:
 
 
 def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, Any]]:
-    """Return the takes of a document, and its facts about the call.
+    """Return the takes (recorded attempts) of a document, and its facts about the call.
 
     Raises RecordingError, which names `where` and the problem.
     """
@@ -107,7 +111,7 @@ def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str,
 
 
 def _bodies(attempt: _Attempt, data: bytes) -> tuple[list[Body], bytes]:
-    """Return the bodies of an attempt's legs, each with its chunks, and the remaining data.
+    """Return the response bodies of an attempt, each with its chunks, and the remaining data.
 
     Raises ValueError if data are missing.
     """

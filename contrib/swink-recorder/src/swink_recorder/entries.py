@@ -42,7 +42,7 @@ class _Kept(msgspec.Struct, kw_only=True):
 
 
 class Entry(_Kept, kw_only=True, omit_defaults=True):
-    """A call in a list.
+    """The entry of a call in a list of calls.
 
     `at` is its start (ISO 8601, UTC); `outcome` is `done` or the error kind; `cost` is in US
     dollars, and `estimated` is true if the provider did not report the final usage of a part;
@@ -64,7 +64,7 @@ class Entry(_Kept, kw_only=True, omit_defaults=True):
 
 
 class KeptConversation(_Kept, kw_only=True):
-    """A conversation in a list.
+    """The entry of a conversation in a list of conversations.
 
     `at` is the time of the last message (ISO 8601, UTC), `models` are the models of the last call,
     `messages` is the number of messages, `title` is the beginning of the conversation.
@@ -93,7 +93,7 @@ class Keep:
     def of(cls, words: str) -> Keep:
         """Parse limits such as `30d 500MB 10000`: days, megabytes, a number of calls.
 
-        A missing limit is unlimited. Raises UsageError for other words.
+        A quantity that is not mentioned is unlimited. Raises UsageError for other words.
         """
         given: dict[str, Any] = {"days": None, "megabytes": None, "calls": None}
         for word in words.replace(",", " ").split():

@@ -8,14 +8,14 @@ from http import HTTPStatus
 __all__ = ["Request", "chunked_head", "take_request"]
 
 _OWN = frozenset({"content-length", "transfer-encoding", "content-encoding", "connection"})
-"""Headers of a recorded response that concern its connection, or do not fit the stored body."""
+"""Headers of a recorded response that concern its connection, or contradict the stored body."""
 
 Request = tuple[str, str, dict[str, str], bytes]
 """A request: method, target, headers by lower-case names, body."""
 
 
 def take_request(data: bytearray) -> Request | None:
-    """Return a complete request and remove it from the input; `None` while it is incomplete."""
+    """Remove a request from the input and return it; `None` while the request is incomplete."""
     head, blank, _ = data.partition(b"\r\n\r\n")
     if not blank:
         return None

@@ -27,7 +27,7 @@ __all__ = [
 LegKind: TypeAlias = Literal["stream", "whole", "token", "abandon"]
 
 STREAMED = (0, 101, 200)
-"""Statuses with which the body of an answer is a stream; 0 means that it did not come over HTTP."""
+"""Statuses of answers whose body is a stream; 0 means that the answer did not come over HTTP."""
 
 _SUFFIXES = {
     "text/event-stream": "body.sse",
@@ -124,7 +124,10 @@ class RecordedLeg:
 
 
 def answer_of(kinds: Sequence[LegKind]) -> int:
-    """Return the index of the answer's leg: the last `stream`, or else `whole`, or else leg."""
+    """Return the index of the leg that contains the answer.
+
+    This is the last leg of the kind `stream`, or else of the kind `whole`, or else the last leg.
+    """
     for wanted in ("stream", "whole"):
         found = [number for number, kind in enumerate(kinds) if kind == wanted]
         if found:
@@ -155,7 +158,7 @@ class ResponseFile(msgspec.Struct, omit_defaults=True):
 
 
 class LegFile(msgspec.Struct, omit_defaults=True):
-    """A leg in a file; `request` or `response` is absent if there was no such message."""
+    """A leg in a file; `request` is absent without HTTP, `response` if no response arrived."""
 
     kind: LegKind = "stream"
     at: float = 0.0

@@ -1,8 +1,8 @@
 """An HTTP/1.1 server on a free loopback port, controlled by tests.
 
-It writes to the socket itself, so that a test controls every write, can stop in the middle of one,
-and notices at once when the client disconnects. A subclass implements `respond`. Requests are read
-in full (`Content-Length` or chunked), connections are kept alive.
+The server writes to the socket directly, so that a test controls every write, can stop in the
+middle of a response, and notices at once when the client disconnects. A subclass implements
+`respond`. Requests are read in full (`Content-Length` or chunked), connections are kept alive.
 
     async with Server() as server:              # in the running loop
     with Server() as server:                    # in a separate thread, for synchronous code
@@ -38,8 +38,9 @@ class Exchange:
 
     `path` excludes the query, `query` is decoded; `headers` have lower-case names. `pieces` counts
     the writes of the body, `sent` all response bytes written to the socket; `ended` is true if the
-    response was sent completely. `disconnected_at` is when the client disconnected before that
-    (`time.monotonic`), or `None`; compare it with `received_at`.
+    response was sent completely. `disconnected_at` is the time at which the client disconnected
+    before the response was complete (in seconds of `time.monotonic`), or `None`; compare it with
+    `received_at`.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Exchange:
     async def disconnected(self) -> float:
         """Wait until the client has disconnected and return `disconnected_at`.
 
-        For tests of closed connections; call it in the server's loop.
+        Tests use this method to check that a connection was closed. Call it in the server's loop.
         """
         await self._disconnected.wait()
         assert self.disconnected_at is not None
@@ -99,7 +100,10 @@ class Exchange:
         self.sent += len(data)
 
     async def pause(self, seconds: float = 0.001) -> None:
-        """Wait by the server's clock, so that the client reads the data before and after apart."""
+        """Wait, so that the client receives the data before and after the pause in separate reads.
+
+        The server's clock measures the pause.
+        """
         await self._connection.server.clock.sleep(seconds)
 
     def close(self) -> None:
@@ -111,7 +115,7 @@ class Exchange:
         self._connection.reset()
 
     def left(self) -> None:
-        """Record that the client has closed its side of the connection."""
+        """Record that the client has disconnected."""
         if not self.ended and self.disconnected_at is None:
             self.disconnected_at = time.monotonic()
             self._disconnected.set()
@@ -120,7 +124,7 @@ class Exchange:
 class LoopbackServer:
     """The base class of test servers; `exchanges` are all requests in the order of their arrival.
 
-    With `tls`, the server's side of a TLS configuration, it serves HTTPS. `clock` times its pauses
+    `tls` is an SSL context for servers; with it, the server uses HTTPS. `clock` times its pauses
     (`None`: the event loop's time).
     """
 
@@ -135,7 +139,7 @@ class LoopbackServer:
         self._port = 0
 
     async def respond(self, exchange: Exchange) -> None:
-        """Answer one request; cancelled when the client disconnects."""
+        """Answer one request. The coroutine is cancelled when the client disconnects."""
         raise NotImplementedError
 
     @property
@@ -164,7 +168,8 @@ class LoopbackServer:
     async def caught_up(self) -> None:
         """Wait until the server has processed earlier actions of clients, such as disconnects.
 
-        It opens and closes a connection, which the server sees last. Works in any event loop.
+        For this, the method opens and closes another connection, which the server handles last. It
+        works in any event loop.
         """
         reader, writer = await asyncio.open_connection(HOST, self._port)
         writer.write_eof()
@@ -228,7 +233,7 @@ class _Connection(asyncio.Protocol):
         self._next()
 
     def eof_received(self) -> bool:
-        return False  # the client stopped sending: close the connection to find out whether it left
+        return False  # close the connection, to find out whether the client has left
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None

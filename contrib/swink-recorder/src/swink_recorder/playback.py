@@ -1,4 +1,7 @@
-"""Replay a recorded attempt to a call, passing its bytes through the provider's own code."""
+"""Replay a recorded attempt to a call, passing its bytes through the provider's own code.
+
+A recorded attempt is a *take*; its *legs* are the requests of the attempt with their answers.
+"""
 
 from __future__ import annotations
 
@@ -62,10 +65,10 @@ def play(
     """Return the events of a take for a call's attempt, at `speed` times the recorded speed.
 
     `speed` 0 replays at once. `cut` creates the error for a take that was not recorded to its end.
-    `hint` is the advice to show if credentials are missing or rejected, which a replay does not
-    need. An HTTP provider parses the recorded bytes, with the recording in place of the network. A
-    provider that made several requests repeats them without credentials, and each gets its recorded
-    answer.
+    `hint` is the advice to show if the recorded call failed because of missing or rejected
+    credentials (a replay needs no credentials). An HTTP provider parses the recorded bytes, with
+    the recording in place of the network. If the provider made several requests, it repeats them
+    without credentials, and each request gets its recorded answer.
     """
     provider = call.attempt.target.binding.provider
     if speed == 0 and not isinstance(call.clock, AtOnce):
@@ -89,14 +92,14 @@ async def _events(
     began = call.clock.time()
     started = False
     for seconds, data in take.events:
-        # Notices before `Start` come from the core itself.
+        # The core adds the notices before `Start` to the replay, so the recorded ones are omitted.
         started = started or data["type"] == "start"
         if not started:
             continue
         await _wait(call, began, seconds, speed)
         if data.get("error_kind") == StreamErrorKind.CANCELLED:
             raise cut()
-        if data["type"] == "retry":  # the core creates it from an error
+        if data["type"] == "retry":  # the core creates a `retry` event from an error
             yield call.error(_told(take))
         elif data.get("error_kind") == StreamErrorKind.AUTH and take.failure is not None:
             yield load(Event, {**data, "resolution": take.failure.resolution})
@@ -154,7 +157,9 @@ class _Answers:
             call.attempt.report_cost(take.charged)
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:
-        """Return the recorded answer to a request. Raises ProviderFailure without one."""
+        """Return the recorded answer to a request. Raises ProviderFailure for an unrecorded
+        request.
+        """
         asked = request.method, urlsplit(request.url).path
         leg = next(
             (
@@ -190,7 +195,7 @@ class _Answers:
 
 
 def _whole() -> None:
-    """Return `None`: the answer is complete."""
+    """Return `None`, as the ending of an answer that was recorded completely."""
 
 
 class _Answer:
@@ -230,10 +235,10 @@ async def _wait(call: Call, began: float, seconds: float, speed: float) -> None:
 
 
 def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
-    """Return the error that prevented a stream from beginning, or `None`."""
+    """Return the failure that occurred before a stream began, or `None`."""
     recording, told = take.recording, take.failure
     if told and recording.kind == "token" and told.kind is not StreamErrorKind.CANCELLED:
-        return _told(take)  # its message comes from the grant
+        return _told(take)  # the message comes from the grant, which a replay does not call
     if recording.status in STREAMED:
         unread = recording.status == 0 and not recording.body
         return _told(take) if told and (unread or told.phase == "request") else None
@@ -250,7 +255,7 @@ def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
 
 
 def _told(take: Take) -> Failure:
-    """Return a failure with its recorded message."""
+    """Return the recorded failure of a take."""
     told = take.failure
     assert told is not None
     phase = cast(Phase, told.phase if told.phase in _PHASES else "streaming")

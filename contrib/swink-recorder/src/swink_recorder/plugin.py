@@ -33,7 +33,7 @@ NAME = "cassettes"
 """The name of the plugin and of the entry point."""
 
 _USERS = ("swink_recorder.cassette", "swink_recorder.pytest_plugin")
-"""The modules that create cassettes; without them, no cassette can be active."""
+"""The modules that create cassettes; if none of them is imported, no cassette can be active."""
 
 
 class Answering(Protocol):
@@ -82,12 +82,12 @@ class CassettePlugin:
     api_level = 1
 
     def __new__(cls) -> Any:
-        """Create the plugin if there may be a cassette; otherwise an object without hooks."""
+        """Create the plugin, or an object without hooks if no cassette can become active."""
         return super().__new__(_Watching if any(name in sys.modules for name in _USERS) else cls)
 
     @swink.hookimpl(tryfirst=True)
     def stream(self, call: swink.Call) -> Any:
-        """Return the recorded events of an attempt, or `None`."""
+        """Return the recorded events of an attempt; `None` without an active cassette."""
         return _in[-1].stream(call) if _in else None
 
 

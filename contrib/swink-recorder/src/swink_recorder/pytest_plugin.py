@@ -8,7 +8,7 @@ later runs replay that file, and fail for a call that it does not contain, showi
 `--cassette-mode` changes this for a run (`none` in continuous integration, `all` to record again),
 `@pytest.mark.cassette("name", mode=…, speed=…)` for a test.
 
-Everything else is imported when a test uses it.
+Other modules are imported only when a test uses the fixture.
 """
 
 from __future__ import annotations

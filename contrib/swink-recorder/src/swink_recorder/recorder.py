@@ -3,8 +3,9 @@
     SWINK_RECORD=~/.local/state/swink/calls.sqlite      every program of this environment, or
     swink.Client(plugins=[Recorder("calls")])           the calls of one client
 
-Each event is only appended to a tape; a thread does the rest when the call has ended. If the store
-cannot be written, recordings are lost but no call fails, and one warning is logged.
+While a call runs, its events are only appended to a tape; when the call has ended, a thread writes
+it to the store. If the store cannot be written, recordings are lost but no call fails, and one
+warning is logged.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ conversation: ContextVar[str] = ContextVar("conversation", default="")
 """The id of the conversation to which the calls of this context belong."""
 
 MOST_WAITING = 256
-"""The most calls that may wait to be written; further calls are not recorded."""
+"""The maximum number of calls that may wait to be written; further calls are not recorded."""
 
 AT_ONCE = 32
-"""The most calls in one transaction, because each transaction waits for the disk."""
+"""The maximum number of calls in one transaction; each transaction waits for the disk."""
 
 BETWEEN_PRUNES = 50
 """How many calls are written between checks of the retention limits."""
 
 CLOSE_SECONDS = 4.0
-"""How many seconds to wait for pending writes on close; the host waits 5."""
+"""How many seconds to wait for pending writes on close; the host waits 5 seconds for a plugin."""
 
 
 @define
@@ -108,7 +109,7 @@ class Recorder:
                 type(event) is now.kind
                 and call.attempt.reads == now.read
                 and delta.content_index == now.index
-            ):  # what `feed` does for most events, without a call of it
+            ):  # the same as `feed` does for most events, without the cost of calling it
                 now.texts.append(delta.delta)
                 return
         except KeyError:
@@ -144,7 +145,8 @@ class Recorder:
                 return
             secrets = frozenset(call.secrets)
             self._waiting.append(_Ended(running.tape, running.context, entry, secrets))
-            # Not a daemon: the interpreter waits for it, so that nothing is lost.
+            # The thread is not a daemon: the interpreter waits for it at exit, so that nothing is
+            # lost.
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write_all, name="swink-recorder")
                 self._thread.start()
@@ -154,7 +156,7 @@ class Recorder:
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        """Do the same without an event loop."""
+        """Write pending recordings as `aclose` does, without an event loop."""
         thread = self._thread
         if thread is not None:
             thread.join(CLOSE_SECONDS)
@@ -171,7 +173,7 @@ class Recorder:
             with self._telling():
                 self._write(ended)
                 self._told.discard("failed")
-            with self._lock:  # they count as waiting until now
+            with self._lock:  # the calls count as waiting until they are written
                 for _ in ended:
                     self._waiting.popleft()
 
@@ -195,7 +197,7 @@ class Recorder:
             self._tell("failed", f"calls are not recorded in {self._store.path}: {why}")
 
     def _tell(self, what: str, text: str) -> None:
-        """Log a problem once; log it again only after it was solved."""
+        """Log a problem once, and again only if it recurs after it was solved."""
         if what not in self._told:
             self._told.add(what)
             log.error("%s", text)

@@ -15,8 +15,8 @@ recordings have one leg. A recording is a folder:
                      those of other legs are 0.json, 1.sse, …, by their place in `legs`
     message.json     the expected AssistantMessage as `codec.dump` writes it; a failed answer has
                      stop_reason "error" and an error_kind. Absent: not specified
-    notices.json     the notices that the answer makes, a list of `code: detail`, each as much of
-                     it as matters. Absent: no notices
+    notices.json     the expected notices: a list of texts, each contained in the `code: detail` of
+                     the notice at the same position. Absent: no notices
 
 A leg's `kind` is `stream` (the default), `whole` (its answer was read whole), `token` (it fetched a
 credential) or `abandon` (it cancelled abandoned work). The answer is the last `stream`, or else the
@@ -27,8 +27,8 @@ without `response` was not answered, one without `request` did not use HTTP.
 
 Text that looks like a credential is never written. It is replaced by its source: `Bearer [key]`
 came from the caller or from an earlier call; `Bearer [0.access_token]` came from that field of the
-first leg's answer; `[hidden]` came from elsewhere. In streams, each character is replaced by an
-asterisk.
+first leg's answer; `[hidden]` came from an unknown source. In streams, each character is replaced
+by an asterisk.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Recording:
     def of(cls, legs: Sequence[RecordedLeg], provider: str, model: str, **facts: Any) -> Self:
         """Return a recording with these legs, in order; `facts` are its other fields.
 
-        Without legs, nothing was sent or received.
+        An empty `legs` means that nothing was sent or received.
         """
         legs = legs or [RecordedLeg(request=RecordedRequest("", ""))]
         place = answer_of([leg.kind for leg in legs])
@@ -208,9 +208,10 @@ class Recording:
     def save(self, folder: str | Path, secrets: Iterable[str] = ()) -> None:
         """Write the recording, hiding everything that looks like a credential.
 
-        `secrets` are hidden wherever they occur, even if they are split. In a stream, each
-        character is replaced by an asterisk, so that the sizes still match. Raises RecordingError
-        if the sizes do not add up.
+        `secrets` are hidden wherever they occur, even if they are split over several frames. In a
+        stream, each character of a secret is replaced by an asterisk, so that the sizes of the
+        chunks still match. Raises RecordingError if these sizes do not add up to the size of the
+        body.
         """
         folder = Path(folder)
         legs = self.legs
@@ -342,7 +343,7 @@ def _load_notices(path: Path) -> list[str]:
 
 
 def _inside(path: Path) -> Path:
-    """Return a path after checking that no link in it leaves its folder. Raises RecordingError."""
+    """Return a path. Raises RecordingError if a symbolic link leads to another folder."""
     if path.is_symlink() and path.resolve().parent != path.parent.resolve():
         raise _broken(path, "it is a link that leaves the recording")
     return path

@@ -5,9 +5,10 @@
         async with client.stream("acme/large", "Hello", base_url=base_url, api_key="test") as s: …
     assert server.exchanges[0].json["stream"] is True
 
-A recording with one request answers any request. A recording with several answers each request with
-the next leg (a recorded request and its answer) of the same method and path. Each further origin is
-then given a loopback address, which replaces the recorded address in answers.
+A recording with one request answers any request. A recording with several requests answers each
+request with the next leg (a recorded request and its answer) that has the same method and path.
+Such a recording may contain several origins; each further origin gets a loopback address, which
+replaces the recorded address in answers.
 
     server.problems("case") == []       # every leg was requested as recorded, and nothing else was
 """
@@ -71,7 +72,7 @@ class _Played:
 
 
 def _is_of(recorded: RecordedRequest, sent: RecordedRequest) -> bool:
-    """Return True if a leg answers a request.
+    """Return True if a sent request has the origin, method and path of a recorded one.
 
     A recorded path may begin with the path of the recorded address.
     """
@@ -86,7 +87,10 @@ def _path(request: RecordedRequest) -> str:
 
 @define
 class _Key:
-    """The recordings served below one key, with the problems and the addresses of the origins."""
+    """The recordings served below one key, the first part of the URL's path.
+
+    The object also contains the problems found so far, and the addresses of the origins.
+    """
 
     waiting: list[Recording]
     now: _Played
@@ -142,8 +146,8 @@ class _Origin(LoopbackServer):
 class ReplayServer(LoopbackServer):
     """Replays recordings over loopback HTTP.
 
-    `speed` is relative to the recording; 0 sends all at once, so that the client's reads no longer
-    match the writes. `clock` times the recorded pauses.
+    `speed` is relative to the recording; 0 sends the whole answer at once, so that the client's
+    reads no longer match the recorded ones. `clock` times the recorded pauses.
     """
 
     def __init__(self, speed: float = 0.0, clock: Clock | None = None) -> None:
@@ -156,7 +160,7 @@ class ReplayServer(LoopbackServer):
     def add(self, key: str, *recordings: Recording) -> str:
         """Serve recordings below `/key`, one per call, and return the base URL.
 
-        The last one answers all further calls. The server must be running.
+        The last recording answers all further calls. The server must be running.
         """
         if not recordings or not key or "/" in key:
             raise ValueError(
@@ -182,15 +186,16 @@ class ReplayServer(LoopbackServer):
     def through(self, http: HTTPClient, key: str) -> Rerouted:
         """Return an HTTP client that sends requests for recorded origins to this server.
 
-        For addresses that are hard-coded in a provider, such as that of a token service.
+        Use this client for addresses that are hard-coded in a provider, such as that of a token
+        service.
         """
         return Rerouted(http, {**self._keys[key].addresses})
 
     def problems(self, key: str) -> list[str]:
         """Return lines about unrecorded and missing requests, and about requests that differ.
 
-        Query, headers, forms and bodies are compared with the recorded request as far as it has
-        them; credentials by their scheme and source; see `request_differences`.
+        Query, headers, forms and bodies are compared as far as the recorded request contains them.
+        Credentials are compared by their scheme and source; see `request_differences`.
         """
         return [*self._keys[key].different, *self.missing(key)]
 
@@ -215,7 +220,7 @@ class ReplayServer(LoopbackServer):
         return self.add(key, *recordings)
 
     def stand_in(self, provider: Any) -> None:
-        """Let a provider that does not use HTTP read recordings instead, like `play`."""
+        """Let a provider that does not use HTTP read recordings, as in `play`."""
         is_elsewhere = isinstance(provider, HTTPProvider) and not provider.speaks_http
         if is_elsewhere:
             provider.exchange = self._chunks

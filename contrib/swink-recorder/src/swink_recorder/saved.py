@@ -14,7 +14,7 @@ _HEAD = b"HTTP/"
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 
 _SENT_OR_TOLD = (b"* ", b"> ", b"< ")
-"""The beginnings of lines that `curl -v` adds."""
+"""The beginnings of lines that `curl -v` adds to a saved response."""
 
 _OF_CURL = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 """Headers about encodings that curl has already decoded."""
@@ -23,9 +23,9 @@ _OF_CURL = frozenset({"content-encoding", "content-length", "transfer-encoding"}
 def saved_answer(data: bytes, provider: str, model: str, content_type: str) -> Recording:
     """Return the recording of a saved answer of `provider/model`.
 
-    The last of several heads (a redirect, a proxy's, `100 Continue`) is used. Without a head, the
-    status is 200 and the content type is this one. Raises UsageError for a file that is not an
-    answer.
+    If the data contains several response heads (of a redirect, of a proxy, or `100 Continue`), the
+    last head is used. Without a head, the status is 200 and the content type is `content_type`.
+    Raises UsageError for a file that is not an answer.
     """
     status, headers = 200, {"Content-Type": content_type}
     body = data.lstrip()

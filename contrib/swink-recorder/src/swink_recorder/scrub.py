@@ -27,7 +27,8 @@ _SECRET_WORDS = (
     "organization",
 )  # fmt: skip
 _HARMLESS_WORDS = ("ratelimit", "idempotency")
-"""Names with these words contain no secret although they mention tokens or keys."""
+"""Words in names of headers and fields that are not secret, although they mention tokens or keys.
+"""
 
 
 _MARK = re.compile(r"\[[\w.]+\]")
@@ -68,7 +69,7 @@ def scheme_of(value: str, name: str) -> tuple[str, str]:
 def scrub_url(url: str) -> str:
     """Hide a URL's credentials: user information, and query parameters by their names.
 
-    A URL without any is unchanged.
+    A URL without credentials is unchanged.
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
@@ -85,7 +86,7 @@ def scrub_url(url: str) -> str:
 
 
 def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Replace secrets by as many asterisks wherever they occur, even if they are split."""
+    """Replace each character of a secret by an asterisk, even if frames split the secret."""
     secrets = _worth_hiding(secrets)
     suspects = [secret for secret in secrets if _may_hold(data, secret)]
     data = hidden(data, secrets)
@@ -95,7 +96,7 @@ def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
 def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
     """Hide secrets that are not split, in each encoding of `codings_of_secret`.
 
-    Each is replaced by a `mark`, or as many asterisks.
+    Each secret is replaced by `mark`, or by as many asterisks if `mark` is empty.
     """
     for secret in _worth_hiding(secrets):
         for form in codings_of_secret(secret):
@@ -120,7 +121,7 @@ def hidden_text(text: str, secrets: Iterable[str]) -> str:
 
 
 def _worth_hiding(secrets: Iterable[str]) -> list[str]:
-    """Return the secrets, longest first, because one may be part of another."""
+    """Return the secrets, longest first, because a secret may be part of another one."""
     return sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
 
 
@@ -134,10 +135,11 @@ def is_secret(name: str) -> bool:
 
 
 def _may_hold(data: bytes, secret: str) -> bool:
-    """Return True if a secret may occur, whole or split; the check is cheap.
+    """Return True if a secret may occur in the data, whole or split; the check is cheap.
 
-    If it does, any two consecutive characters of it are adjacent somewhere, or a string ends with
-    the first of them. For most secrets, the first pairs rule this out.
+    If the secret occurs, the two characters of each consecutive pair are adjacent somewhere in the
+    data, or a string ends after the first of them. For most secrets, one of the first pairs does
+    not occur.
     """
     return all(
         re.search(re.escape(first) + b'["' + re.escape(second) + b"]", data)

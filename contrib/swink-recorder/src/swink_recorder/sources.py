@@ -1,10 +1,10 @@
-"""Replace the credentials of a call in files by the places they came from.
+"""Replace the credentials of a call in files by their sources.
 
     Authorization: Bearer [key]                 from the caller, or from an earlier call
     Authorization: Bearer [0.access_token]      that field of the first answer
     Cookie: [hidden]                            from an unknown source
 
-The scheme is kept, so tests can verify which answer a credential came from.
+The scheme (such as `Bearer`) is kept. Tests can verify from which answer a credential came.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _HARMLESS_FIELDS = ("_type", "scope", "error", "description", "uri", "url", "aud
 
 
 class Sources:
-    """Finds the secrets of some legs, in order, and replaces them by their sources.
+    """Finds the secrets in legs (requests with their answers), and replaces them by their sources.
 
     `secrets` are the known secrets; others are found by the names of headers, parameters and
-    fields. A text that occurs in `named`, the models' names, is not hidden elsewhere.
+    fields. A text that occurs in `named`, which contains the names of models, is not a secret.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Sources:
 
         A stream keeps its length, because its frames may contain their length in bytes. In an error
         response, secrets have the same placeholder as in the error message; in other answers, they
-        are replaced by their sources. Both become one chunk if their size has changed.
+        are replaced by their sources. A body whose size has changed becomes a single chunk.
         """
         body = leg.body
         if leg.kind in ("token", "whole") and 200 <= leg.status < 300:

@@ -48,7 +48,7 @@ TALK = ".conversation"
 
 
 class Store(Protocol):
-    """A store of calls. Its methods do blocking I/O, and belong in a thread."""
+    """A store of calls. Its methods do blocking I/O: from an event loop, call them in a thread."""
 
     path: Path
 
@@ -83,8 +83,9 @@ class Store(Protocol):
 def open_store(path: str | Path) -> FolderStore | SQLiteStore:
     """Return the store at a path: a SQLite file or a folder.
 
-    It is SQLite for the suffixes `.db`, `.sqlite` and `.sqlite3`. Nothing is created before the
-    first call is stored. Raises UsageError for a `~name` of an unknown user.
+    A path that ends in `.db`, `.sqlite` or `.sqlite3` is a SQLite file, and any other path a
+    folder. Nothing is created before the first call is stored. Raises UsageError for a `~name` of
+    an unknown user.
     """
     try:
         path = Path(path).expanduser()

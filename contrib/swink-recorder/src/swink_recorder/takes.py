@@ -8,7 +8,7 @@
                    "events": [[seconds since the attempt began, event], …]}, …]}
 
 Each line of an answer, and each event, is a line of the file, so that diffs are readable. Like
-every recording, it contains nothing that looks like a credential.
+every recording, the file contains nothing that looks like a credential.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ class TakeFailure(msgspec.Struct, omit_defaults=True):
     rule: str | None = None
 
     def __post_init__(self) -> None:
-        """Convert the `rule` of older files: `core:CODE`, or the rule that matched."""
+        """Convert the field `rule` of older files to `code`.
+
+        `rule` contains `core:CODE`, or the name of the classification rule that matched (this name
+        is dropped).
+        """
         prefix, _, code = (self.rule or "").partition(":")
         if prefix == "core" and self.code is None and code != self.kind:
             self.code = code
@@ -100,8 +104,8 @@ class _File(msgspec.Struct):
 class Take:
     """One attempt: the canonical request, the answer, and how it failed.
 
-    `events` are stored only without bytes, unless both were requested. `charged` is the cost
-    reported by the provider, in US dollars.
+    `events` are stored only for a provider whose bytes cannot be recorded, because it does not use
+    HTTP. `charged` is the cost reported by the provider, in US dollars.
     """
 
     asked: dict[str, Any] = field(repr=False)
@@ -178,7 +182,9 @@ def take_from(
     bodies: Sequence[Body],
     events: list[tuple[float, Any]],
 ) -> Take:
-    """Create a take from a head, bodies with chunks for its legs, and events."""
+    """Create a take from its head, the body and chunks of each leg (a request with its answer), and
+    its events.
+    """
     recording = Recording.of(
         [row.leg(*body) for row, body in zip(head.legs, bodies, strict=True)],
         head.provider,

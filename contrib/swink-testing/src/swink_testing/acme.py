@@ -1,11 +1,11 @@
-"""A provider that exists only in tests, with a wire format as small as one can be.
+"""A provider that exists only in tests, with a minimal wire format.
 
     data: {"text": "Hello"}
     data: {"call": "add", "arguments": "{}"}
     data: {"stop": "stop"}
     data: {"error": "busy"}
 
-`Client(host=acme_host(), http=MemoryHTTPClient(…))` asks it with no network.
+`Client(host=acme_host(), http=MemoryHTTPClient(…))` calls it without a network.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AcmeParser:
     """Reads acme's frames."""
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell what a frame says."""
+        """Write the events of one frame."""
         data = _decode(frame)
         if data.text is not None:
             out.text(data.text)
@@ -66,7 +66,7 @@ class AcmeProvider(HTTPProvider):
     path = "/chat"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Count the messages, which is all that acme wants to know."""
+        """Return the request body: the model and the number of messages."""
         return {"model": model.id, "messages": len(context.messages)}
 
     def parser(self, model: Model) -> AcmeParser:
@@ -74,12 +74,12 @@ class AcmeProvider(HTTPProvider):
         return AcmeParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Know one code."""
+        """Classify the code `busy` as overloaded."""
         return by_tables(failure, {"busy": StreamErrorKind.OVERLOADED})
 
 
 def acme_answer(*frames: dict[str, Any]) -> MemoryResponse:
-    """Return a response of these frames, one to a network read."""
+    """Return a response with these frames, one in each network read."""
     chunks = [b"data: " + msgspec.json.encode(frame) + b"\n\n" for frame in frames]
     return MemoryResponse(chunks, headers={"Content-Type": "text/event-stream"})
 
@@ -93,5 +93,5 @@ class _EntryPoint:
 
 
 def acme_host(plugins: Iterable[Any] = ()) -> Host:
-    """Return a host with acme as its only provider, and these plugins."""
+    """Return a host with acme as its only provider, and with the given plugins."""
     return Host(plugins, entry_points=[_EntryPoint()], environ={})

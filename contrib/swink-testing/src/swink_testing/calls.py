@@ -1,4 +1,4 @@
-"""Calls as the core makes them, for tests that ask a provider's or an observer's hooks directly."""
+"""Creates calls like the core, for tests that call a provider's or an observer's hooks directly."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def call_of(
     context: Context | str = "Hello",
     **given: Any,
 ) -> Call:
-    """Return a call in its first attempt on a model of `provider`, a plugin or its binding.
+    """Return a call in its first attempt. `provider` is a plugin object or its binding.
 
-    `model` is a bare id, or a `Model` with what the catalogue knows of it. `given` are further
-    fields of the call, such as `http`.
+    `model` is an id, or a `Model` with its data from the catalogue. `given` are further fields of
+    the call, such as `http`.
     """
     if isinstance(provider, Binding):
         binding = provider
@@ -42,12 +42,14 @@ def call_of(
 
 _NOTHING_SET: Mapping[str, Any] = MappingProxyType({})
 _NO_OPTIONS = StreamOptions(headers=_NOTHING_SET, settings=_NOTHING_SET, extra=_NOTHING_SET)
-"""The options of calls without options. They are immutable."""
+"""The options of every call that is given none. Calls can share them: they are immutable."""
 
 
 @lru_cache(maxsize=32)
 def _bound(provider: Any) -> Binding:
-    """Return a provider's binding, made once: that takes longer than a short answer does."""
+    """Return a provider's binding. It is cached, because making one takes longer than a short
+    answer.
+    """
     return bind_hooks("provider", provider)
 
 
@@ -73,10 +75,9 @@ PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 
 
 def client_with(*, host: Host | None = None, plugins: Iterable[Any] = (), **options: Any) -> Client:
-    """Return a client that gives every provider the credentials and address of a test.
+    """Return a client in which every provider has the same credentials and the same address.
 
-    Other options are the client's own, see `Client`. Its clock has a fixed date, on
-    which all models exist.
+    Other options are arguments of `Client`. The clock has a fixed date, on which all models exist.
     """
     host = host or Host(plugins)
     options.setdefault("clock", DatedClock())

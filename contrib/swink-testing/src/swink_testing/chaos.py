@@ -1,16 +1,16 @@
-"""A hostile provider on loopback: real HTTP that fails in every way that is known.
+"""A hostile provider on loopback: real HTTP that fails in every known way.
 
     async with ChaosServer() as chaos:                                  # or `with`, in a thread
         base_url = chaos.add("flaky", answer, Cut(120), Stall(), Fault())
         async with client.stream("acme/large", "Hello", base_url=base_url, api_key="test") as s: …
     assert len(chaos.exchanges_of("flaky")) == 3
 
-`answer` is what the provider says when all is well: the bytes of one of its recordings. The
-faults are played one to a request, the last one to all further requests. Each exchange has
-the request, the number of bytes sent, and the time when the client left.
+`answer` is the provider's answer without a fault: the recorded bytes. Each request gets the next
+fault, and all further requests get the last one. Each exchange has the request, the number of bytes
+sent, and the time when the client disconnected.
 
-Plugin authors get one as the pytest fixture `chaos`. To run one in a separate process, with
-all of `standard_faults` below their names:
+The pytest fixture `chaos` is such a server. To run one in a separate process, with each of the
+`standard_faults` at a path with its name:
 
     python -m swink_testing.chaos path/to/a/recording
 """
@@ -82,9 +82,9 @@ HUGE_FRAME = 100 * 1024 * 1024
 
 
 class ChaosServer(LoopbackServer):
-    """Serves answers, spoilt. With `tls` it speaks HTTPS, which `url` then says.
+    """Serves answers with faults. With `tls`, it uses HTTPS, and `url` begins with `https://`.
 
-    It waits by `clock`; a `TurnClock` where the client is in the same loop.
+    It sleeps with `clock`. Use a `TurnClock` if the client runs in the same event loop.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, clock: Clock | None = None) -> None:
@@ -95,9 +95,9 @@ class ChaosServer(LoopbackServer):
         self._plain: asyncio.Server | None = None
 
     def add(self, key: str, answer: Answer, *faults: Fault) -> str:
-        """Play `faults` below `/key`, one to a request, and return the base URL.
+        """Serve `faults` below the path `/key`, one for each request, and return the base URL.
 
-        The last one is played for all further requests. The server must have been started.
+        All further requests get the last one. The server must have been started.
         """
         if not faults or not key or "/" in key:
             raise ValueError("add(key, answer, fault, …) wants a key without a slash and a fault")
@@ -111,7 +111,7 @@ class ChaosServer(LoopbackServer):
     async def asked(self, key: str, count: int = 1, within: float = 5.0) -> Exchange:
         """Wait, from any event loop, for the `count`-th request of a key.
 
-        Raises TimeoutError where it does not come within so many seconds.
+        Raises TimeoutError if it does not arrive within `within` seconds.
         """
         async with asyncio.timeout(within):
             while len(exchanges := self.exchanges_of(key)) < count:  # noqa: ASYNC110  # threads
@@ -119,10 +119,11 @@ class ChaosServer(LoopbackServer):
         return exchanges[count - 1]
 
     async def left(self, exchange: Exchange) -> bool:
-        """Tell whether the client has left an exchange.
+        """Return whether the client has closed the connection of an exchange.
 
-        From any thread and any event loop; a response that was sent to its end counts as left.
-        The order is judged: the client has closed before `LATER` connections came and went.
+        Call it from any thread and any event loop. A response that was sent completely counts as
+        closed. Instead of a timeout, the client has until `LATER` further connections have been
+        served.
         """
         for _ in range(LATER):
             if not exchange.ended and exchange.disconnected_at is None:
@@ -137,17 +138,19 @@ class ChaosServer(LoopbackServer):
 
     @property
     def closed_url(self) -> str:
-        """An address at which every connection is accepted and closed, unheard."""
+        """An address at which every connection is accepted and then closed, without reading a
+        request.
+        """
         return f"http://{HOST}:{_port(self._closing)}"
 
     @property
     def not_tls_url(self) -> str:
-        """An address that says HTTPS, where TLS is answered with plain text."""
+        """An `https://` address at which the TLS handshake is answered with plain text."""
         return f"https://{HOST}:{_port(self._plain)}"
 
     @property
     def mute_url(self) -> str:
-        """An address that says HTTPS, where TLS is not answered at all."""
+        """An `https://` address at which the TLS handshake is never answered."""
         return f"https://{HOST}:{self._port}"
 
     async def start(self) -> None:
@@ -170,7 +173,7 @@ class ChaosServer(LoopbackServer):
         await super().aclose()
 
     async def respond(self, exchange: Exchange) -> None:
-        """Play the fault that is next for the request's key."""
+        """Answer with the next fault of the request's key."""
         script = self._scripts.get(_key(exchange))
         if script is None:
             known = Instead(404, f"nothing is served below {exchange.path}".encode(), "text/plain")
@@ -206,8 +209,8 @@ def _key(exchange: Exchange) -> str:
 def standard_faults(answer: Answer) -> dict[str, Fault]:
     """Return the faults of transport and framing that any stream can meet, by name.
 
-    The errors of an API are known to its plugin, whose tests add them. Faults that need frames
-    to be written are left out for binary framings.
+    Plugins add the errors of their APIs in their tests. For a binary framing, the faults that write
+    frames are left out.
     """
     body, frames = len(answer.body), len(answer.ends)
     half = body // 2

@@ -1,4 +1,4 @@
-"""A good response of a provider's, as data: what faults spoil."""
+"""A normal response of a provider, as data that faults can change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Framing = Literal["sse", "ndjson"]
 
 @runtime_checkable
 class FrameWriter(Protocol):
-    """A class of decoders that tells what its frames say, and writes such."""
+    """A decoder class that converts its frames to JSON text and back."""
 
     def __call__(self) -> Decoder:
         """Make a decoder."""
@@ -32,16 +32,16 @@ class FrameWriter(Protocol):
 
     @staticmethod
     def of_json(text: bytes) -> bytes:
-        """Return the bytes of the frame that JSON text says. Raises ValueError."""
+        """Return the bytes of a frame with this JSON text. Raises ValueError."""
 
 
 @define(frozen=True)
 class Answer:
-    """A response as the provider gives it when all is well.
+    """A response of the provider without faults.
 
-    `ends` are the offsets in the body after each frame; `writer` is the provider's class of
-    decoders, if that writes frames; `framing` is how they are marked off otherwise, `None` where it
-    is neither SSE nor NDJSON.
+    `ends` are the offsets in the body after each frame. `writer` is the provider's decoder class,
+    if it can write frames. Otherwise `framing` says how frames are separated: `None` if the body is
+    neither SSE nor NDJSON.
     """
 
     body: bytes = field(repr=False)
@@ -56,7 +56,7 @@ class Answer:
     def of_body(
         cls, body: bytes, decoder: Callable[[], Decoder], content_type: str = "text/event-stream"
     ) -> Answer:
-        """Make an answer of a stream's bytes; `decoder` makes the provider's decoder."""
+        """Make an answer from the bytes of a stream; `decoder` makes the provider's decoder."""
         ends = tuple(frame_ends(body, decoder))
         made: Any = type(decoder())
         writer = made if isinstance(made, FrameWriter) else None
@@ -65,7 +65,7 @@ class Answer:
 
     @classmethod
     def of_recording(cls, recording: Recording, decoder: Callable[[], Decoder]) -> Answer:
-        """Make an answer of a recorded one."""
+        """Make an answer from a recording."""
         types = [v for name, v in recording.headers.items() if name.lower() == "content-type"]
         good = cls.of_body(recording.body, decoder)
         return evolve(good, status=recording.status, content_type=types[0] if types else "")
@@ -77,7 +77,7 @@ class Answer:
 
     @property
     def is_data(self) -> bool:
-        """Whether its frames can be read as JSON text, and written."""
+        """Whether its frames can be converted to JSON text and back."""
         return self.framing is not None or self.writer is not None
 
     def payloads(self, frame: bytes) -> list[bytes]:
@@ -93,8 +93,7 @@ class Answer:
     def frame(self, payload: bytes, event: str | None = None) -> bytes:
         """Write a payload as a frame; `event` is an SSE event's name.
 
-        Raises ValueError for an answer whose framing is unknown, and for what its frames cannot
-        hold.
+        Raises ValueError if the framing is unknown, or if a frame cannot contain the payload.
         """
         if self.framing == "ndjson":
             return payload + b"\n"
@@ -119,7 +118,7 @@ _DATA = "data of an event"
 
 
 def _opened(payload: bytes) -> bytes:
-    """Return the JSON of an event with the JSON in its data, where checks find it."""
+    """Return the JSON of an event with its `data` parsed, so that checks find the values in it."""
     event = _event(payload)
     text = event.get("data") if isinstance(event, dict) else None
     if not isinstance(text, str) or not text.startswith("{"):
@@ -140,7 +139,7 @@ def _event(payload: bytes) -> Any:
 
 
 def _closed(payload: bytes) -> bytes:
-    """Return the JSON of an event as its decoder makes it."""
+    """Return the JSON of an event with its `data` as text again, like its decoder."""
     event = _event(payload)
     if not isinstance(event, dict) or _DATA not in event:
         return payload
@@ -151,7 +150,7 @@ def _closed(payload: bytes) -> bytes:
 def framing_of(decoder: Callable[[], Decoder]) -> Framing | None:
     """Return the framing that a provider's decoder reads.
 
-    `None` where they are neither events nor lines.
+    `None` if its frames are neither SSE events nor lines.
     """
     found: list[Framing] = [framing for framing, frame in _FRAMES if _reads(decoder(), frame)]
     return found[0] if found else None

@@ -1,8 +1,8 @@
-"""Faults of a hostile provider: faults, as data.
+"""The faults of a hostile provider, as data.
 
-An `Answer` is a good response of the provider's own. A `Fault` spoils it: it says something else
-(`spoil` returns another answer) or sends it in a way that breaks (`play`). Positions are a number
-of bytes of the body, or a number of frames that come before.
+An `Answer` is a normal response of the provider. A `Fault` damages it: `spoil` returns an answer
+with other content, and `play` sends an answer in a faulty way. A position is a number of bytes of
+the body, or the number of frames before it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 PIECE = 64 * 1024
-"""Bytes of one write of a body that is too large to be built."""
+"""Size, in bytes, of one write of a body that is too large to build in memory."""
 
 UNPARSABLE = b'{"broken'
 """A payload that no parser accepts."""
@@ -67,7 +67,7 @@ async def _start(answer: Answer, exchange: Exchange) -> None:
 
 
 async def _begin(answer: Answer, exchange: Exchange, after: int | None) -> None:
-    """Send the answer's beginning: nothing for `None`, otherwise the head and so many bytes."""
+    """Send the head and the first `after` bytes of the body; for `None`, send nothing."""
     if after is not None:
         await _start(answer, exchange)
         await exchange.write(answer.body[:after])
@@ -75,19 +75,19 @@ async def _begin(answer: Answer, exchange: Exchange, after: int | None) -> None:
 
 @define(frozen=True)
 class Cut(Fault):
-    """Closes the connection after so many bytes of the body, or with a reset breaks it off.
+    """Closes the connection after so many bytes of the body: normally, or with a TCP reset.
 
-    `after` 0 is after the head, `None` before it.
+    `after` 0 means after the head, and `None` before the head.
     """
 
     after: int | None = None
     reset: bool = False
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """Send a part and hang up."""
+        """Send a part of the answer and close the connection."""
         await _begin(answer, exchange, self.after)
         if self.reset:
-            await exchange.pause()  # what was sent is on its way; a reset would overtake it
+            await exchange.pause()  # a reset could overtake the sent bytes
             exchange.reset()
         else:
             exchange.close()
@@ -95,12 +95,12 @@ class Cut(Fault):
 
 @define(frozen=True)
 class Stall(Fault):
-    """Says no more after so many bytes of the body, and keeps the connection open."""
+    """Sends nothing more after so many bytes of the body, and keeps the connection open."""
 
     after: int | None = None
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """Send a part and wait until the client leaves."""
+        """Send a part of the answer and wait until the client disconnects."""
         await _begin(answer, exchange, self.after)
         await exchange.disconnected()
 
@@ -109,7 +109,7 @@ class Stall(Fault):
 class Drip(Fault):
     """Sends the body in pieces of `size` bytes, one every `every` seconds.
 
-    With `comments` it is SSE comments that drip, for as long as the client listens.
+    With `comments`, it sends SSE comments in place of the body, until the client disconnects.
     """
 
     size: int = 1
@@ -146,7 +146,7 @@ class SlowHead(Fault):
 
 @define(frozen=True)
 class Instead(Fault):
-    """Another response altogether: an HTTP error, a page of a proxy's, a body without content."""
+    """Replaces the response: with an HTTP error, a page of a proxy, or a body without content."""
 
     status: int = 200
     body: bytes = field(default=b"", repr=False)
@@ -173,7 +173,7 @@ class Redirect(Fault):
 
 @define(frozen=True)
 class Gzip(Fault):
-    """The answer compressed; with `keep`, only that part of the compressed body (0 to 1)."""
+    """Compresses the answer, and sends the fraction `keep` (0 to 1) of the compressed body."""
 
     keep: float = 1.0
 
@@ -190,18 +190,18 @@ class Claim(Fault):
     encoding: str
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """Send the body under a false name."""
+        """Send the body with a wrong content encoding."""
         await _raw(answer, exchange, answer.body, encoding=self.encoding)
 
 
 @define(frozen=True)
 class Length(Fault):
-    """States a `Content-Length` that is wrong by so many bytes, and then hangs up."""
+    """Sends a `Content-Length` that is wrong by so many bytes, and closes after the body."""
 
     by: int
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """Send the body behind a false length."""
+        """Send the body after a wrong `Content-Length`."""
         await _raw(answer, exchange, answer.body, len(answer.body) + self.by)
         exchange.close()
 
@@ -224,13 +224,13 @@ async def _raw(
 
 @define(frozen=True)
 class Huge(Fault):
-    """The first frames, then one of `size` bytes that does not end; it is never built."""
+    """Sends the first frames, then `size` bytes of a frame without an end, in small pieces."""
 
     size: int
     at: int = 0
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """Send the frame in pieces until it is done or the client leaves."""
+        """Send the frame in pieces until all bytes are sent or the client disconnects."""
         await _start(answer, exchange)
         await exchange.write(b"".join(answer.frames[: self.at]))
         await exchange.write(b"data: " if answer.framing == "sse" else b'{"')
@@ -241,16 +241,16 @@ class Huge(Fault):
 
 @define(frozen=True)
 class Late(Fault):
-    """Answers well, and again after some seconds, without a request.
+    """Sends the answer and, some seconds later, `body`, which no request asked for.
 
-    `body` is what comes late, on a connection that is idle by then.
+    The connection is idle when `body` is sent.
     """
 
     body: bytes = field(repr=False)
     after: float = 0.1
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """Send the answer and then the other one."""
+        """Send the answer, wait, and send `body`."""
         await super().play(answer, exchange)
         await exchange.pause(self.after)
         await _raw(answer, exchange, self.body)
@@ -258,13 +258,13 @@ class Late(Fault):
 
 @define(frozen=True)
 class Insert(Fault):
-    """Puts `data` in before each of the frames that `at` names; beyond the last, at the end."""
+    """Inserts `data` before each frame whose number is in `at`. Beyond the last, it is appended."""
 
     data: bytes
     at: tuple[int, ...] = (0,)
 
     def spoil(self, answer: Answer) -> Answer:
-        """Return the answer with more in it."""
+        """Return the answer with `data` in it."""
         frames: list[bytes] = []
         for number, frame in enumerate(answer.frames):
             frames += [self.data] * self.at.count(number) + [frame]
@@ -274,7 +274,7 @@ class Insert(Fault):
 
 @define(frozen=True)
 class Broken(Fault):
-    """Puts frames in that do not parse, one before each of the frames that `at` names."""
+    """Inserts frames that do not parse, one before each frame whose number is in `at`."""
 
     at: tuple[int, ...] = (0,)
 
@@ -285,7 +285,7 @@ class Broken(Fault):
 
 @define(frozen=True)
 class Says(Fault):
-    """Says something after so many good frames: an error object, and then nothing more.
+    """Sends `data`, such as an error object, after so many good frames, and then nothing more.
 
     `data` is JSON data, or the recorded bytes of a whole frame. `event` is an SSE
     event's name. With `goes_on`, the rest of the answer follows.
@@ -297,7 +297,7 @@ class Says(Fault):
     goes_on: bool = False
 
     def spoil(self, answer: Answer) -> Answer:
-        """Return the answer up to the frame, and that frame."""
+        """Return the first frames of the answer, and the added frame."""
         frame = self.data
         if not isinstance(frame, bytes):
             frame = answer.frame(msgspec.json.encode(frame), self.event)
@@ -307,12 +307,12 @@ class Says(Fault):
 
 @define(frozen=True)
 class Encore(Fault):
-    """Sends frames `start` to `stop` once more after the last: the terminal twice, or content."""
+    """Repeats frames `start` to `stop` after the last frame: the terminal frame, or content."""
 
     start: int = -1
     stop: int | None = None
 
     def spoil(self, answer: Answer) -> Answer:
-        """Return the answer and a part of it again."""
+        """Return the answer with the repeated frames."""
         frames = answer.frames
         return answer.with_frames(frames + frames[self.start : self.stop])

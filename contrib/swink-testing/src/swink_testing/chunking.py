@@ -1,7 +1,7 @@
-"""Ways to cut a body: where a network read ends must never matter.
+"""Ways to split a body into network reads, whose boundaries must never matter.
 
-A chunking is a list of pieces that join to the body. A frame's end is an offset into the body,
-found by `frame_ends` with the provider's own decoder.
+A chunking is a list of chunks whose concatenation is the body. `frame_ends` finds the offset in the
+body at which each frame ends, with the provider's own decoder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 TRUNCATIONS = 64
-"""Frames up to which a body is cut after every one, and the number of cuts beyond."""
+"""Number of frames up to which a body is truncated after every frame. A longer body is truncated
+after this many of its frames.
+"""
 
 _LINE = re.compile(rb"[^\r\n]*[\r\n]")
 _BYTE = re.compile(rb".", re.DOTALL)
@@ -58,13 +60,13 @@ def byte_by_byte(body: bytes) -> list[bytes]:
 
 
 def every_cut(body: bytes) -> Iterator[list[bytes]]:
-    """Yield the body in two pieces, cut at every place in turn."""
+    """Yield the body in two pieces, cut at every offset in turn."""
     for offset in range(1, len(body)):
         yield [body[:offset], body[offset:]]
 
 
 def random_cuts(body: bytes, seed: int, cuts: int = 8) -> list[bytes]:
-    """Cut the body at up to `cuts` places, the same ones for the same seed."""
+    """Cut the body at up to `cuts` random offsets, which `seed` determines."""
     places = range(1, len(body))
     return cut_at(body, random.Random(seed).sample(places, min(cuts, len(places))))
 
@@ -88,7 +90,7 @@ def chunkings(
 def frame_ends(body: bytes, decoder: Callable[[], Decoder]) -> list[int]:
     """Return the offset after each frame that the decoder completes in the body."""
     made = decoder()
-    # where frames are lines nothing can end between two lines' ends
+    # if frames are lines, a frame ends only where a line ends
     pieces = _LINE if isinstance(made, SSEDecoder | NDJSONDecoder) else _BYTE
     ends = [piece.end() for piece in pieces.finditer(body) if made.feed(piece[0])]
     # a decoder ends a line at CR already; the LF that may follow belongs to it
@@ -100,8 +102,8 @@ def truncations(
 ) -> Iterator[Truncation]:
     """Yield the body cut before its first frame and after every frame.
 
-    Beyond `limit` frames, it is cut after `limit` of them: the last two, where streams complete,
-    and others that `seed` chooses.
+    A body with more than `limit` frames is cut after `limit` of them: the last two, in which
+    streams complete, and others that `seed` chooses.
     """
     offsets = [0, *ends]
     chosen: Iterable[int] = range(len(offsets))

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test turns it."""
+"""A clock that stands still until a test advances it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from swink_core.providers import LoopClock
 __all__ = ["BEGAN", "DatedClock", "ManualClock", "TurnClock"]
 
 TURNS = 20
-"""Rounds of the event loop in which what was woken may run before the clock goes on."""
+"""Iterations of the event loop in which woken tasks may run before the clock advances further."""
 
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
-"""When a clock begins that is not told when."""
+"""The date and time at which a clock begins by default."""
 
 
 @define(order=True)
@@ -34,11 +34,11 @@ class _Alarm:
 
 
 class ManualClock:
-    """A `Clock` for `Client(clock=…)` and for plugins that wait by `call.clock`.
+    """A `Clock` for `Client(clock=…)` and for plugins that sleep with `call.clock`.
 
-    `advance` moves the time and wakes what is due, in order. With `jump`, no sleep waits: a sleep
-    moves the time itself and returns. `sleeps` keeps every requested length. `began` is
-    the date and the time at 0 seconds.
+    `advance` moves the time, and wakes the due sleeps and callbacks in order. With `jump`, a sleep
+    advances the clock itself and returns at once. `sleeps` lists the length of every requested
+    sleep, in seconds. `began` is the date and time at 0 seconds.
     """
 
     def __init__(self, start: float = 0.0, *, jump: bool = False, began: datetime = BEGAN) -> None:
@@ -50,15 +50,15 @@ class ManualClock:
         self._numbers = count()
 
     def time(self) -> float:
-        """Return the seconds that the test has turned the clock to."""
+        """Return the time of the clock, in seconds."""
         return self._now
 
     def now(self) -> datetime:
-        """Return the date and the time that the test has turned the clock to."""
+        """Return the date and time of the clock."""
         return self._began + timedelta(seconds=self._now)
 
     async def sleep(self, seconds: float) -> None:
-        """Return when the clock has moved so far; at once for 0 or less."""
+        """Wait until the clock has advanced by `seconds`; return at once for 0 or less."""
         self.sleeps.append(seconds)
         if seconds <= 0:
             await asyncio.sleep(0)
@@ -73,7 +73,7 @@ class ManualClock:
                 cancel_alarm()
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when the clock reaches `when`; a past time: when it moves.
+        """Call `callback` when the clock reaches `when` or, if that is past, when it next advances.
 
         Return a function that cancels it.
         """
@@ -82,7 +82,7 @@ class ManualClock:
         return alarm.cancel
 
     async def advance(self, seconds: float) -> None:
-        """Move the time, stopping at each alarm on the way and letting it act."""
+        """Advance the time, and stop at each due sleep or callback to let it run."""
         end = self._now + seconds
         await _settle()
         while self._alarms and self._alarms[0].when <= end:
@@ -100,24 +100,24 @@ async def _settle() -> None:
 
 
 class DatedClock(LoopClock):
-    """The event loop's time, on a day of the test's own."""
+    """The event loop's time, with a date that the test chooses."""
 
     def __init__(self, day: datetime = datetime(2026, 6, 1, tzinfo=UTC)) -> None:
         self._day = day
 
     def now(self) -> datetime:
-        """Return that day."""
+        """Return the chosen date."""
         return self._day
 
 
 class TurnClock(LoopClock):
-    """The event loop's time, without sleeps: all else in the loop has its turn instead.
+    """The event loop's time. A sleep takes no time and only lets other tasks of the loop run.
 
-    A server that waits by it lets a client of the same loop read what was sent before it sends
-    more, however busy the machine is.
+    If a server sleeps with this clock, a client in the same event loop reads the sent bytes before
+    the server sends more, even on a busy machine.
     """
 
     async def sleep(self, seconds: float) -> None:
-        """Return when what is ready has run, and then what had become ready by that."""
+        """Return when all ready tasks have run, and then the tasks that became ready by that."""
         for _ in range(2):
             await asyncio.sleep(0)

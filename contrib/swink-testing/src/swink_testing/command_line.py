@@ -1,4 +1,4 @@
-"""`swink` as a process, with nothing of this machine's keys, settings and history.
+"""Runs `swink` as a process, without the user's keys, settings and history.
 
 The pytest fixture `swink` runs a command line to its end: `swink("ask", "-m", "echo/echo", "Hi")`.
 """
@@ -14,11 +14,11 @@ from pathlib import Path
 __all__ = ["clean_environment", "run_swink", "swink_command"]
 
 SECONDS = 60
-"""How long a process may take before a test fails; nothing waits so long when all is well."""
+"""Seconds that a process may take before a test fails. A working process takes much less."""
 
 
 def clean_environment(folder: Path) -> dict[str, str]:
-    """Return the variables of a process with its home in a folder, and without keys."""
+    """Return environment variables with `folder` as the home directory, and without API keys."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     return {
@@ -40,7 +40,7 @@ def swink_command(*arguments: str) -> list[str]:
 def run_swink(
     *arguments: str, environment: Mapping[str, str], stdin: str | bytes = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command line to its end; `stdin` is what is piped in."""
+    """Run a command line to its end; `stdin` is its standard input."""
     given = stdin.encode() if isinstance(stdin, str) else stdin
     done = subprocess.run(
         swink_command(*arguments),

@@ -1,15 +1,15 @@
 """Puts bytes through a provider in memory.
 
 `run_bytes` drives decoder, parser and writer alone: the core's sans-IO path with no request.
-`MemoryHTTPClient` stands where the network is, so that a whole `Client` with everything a
-provider does to request, status and headers can be driven without a socket:
+`MemoryHTTPClient` replaces the network. With it, a test drives a whole `Client`, including what a
+provider does with requests, statuses and headers, without a socket:
 
     http = MemoryHTTPClient(MemoryResponse([b"data: …"]))
     async with client_with(http=http, api_key="test") as client: ...
     assert http.bodies[0]["stream"] is True
 
-`fold` turns events into a message; `comparable` and `comparable_events` rename tool-call ids
-that the core made up, so that two readings of the same bytes can be compared.
+`fold` turns events into a message. `comparable` and `comparable_events` rename tool-call ids that
+the core generated, so that the results of reading the same bytes twice can be compared.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def drive_bytes(
     options: StreamOptions | None = None,
     context: Context | str = "Hello",
 ) -> list[Event]:
-    """Return all events that a body makes, read in these pieces and then ended."""
+    """Return all events of a body that is read in these chunks and then ends."""
     source = source_of(provider, model, chunks, options=options, context=context)
     return [event async for batch in source.batches() for event in batch]
 
@@ -130,16 +130,17 @@ def run_bytes(
     options: StreamOptions | None = None,
     context: Context | str = "Hello",
 ) -> list[Event]:
-    """Do what `drive_bytes` does, for tests that are not coroutines."""
+    """Call `drive_bytes` from a test that is not a coroutine."""
     return asyncio.run(drive_bytes(provider, model, chunks, options=options, context=context))
 
 
 async def reads_on(
     provider: ParsingProvider, model: str | Model, answers: Iterable[Answer]
 ) -> bool:
-    """Tell whether a provider's answers end with their bytes alone: more may always come.
+    """Return whether an answer of the provider ends only where its bytes end.
 
-    So it is where what completes one of them is content, too, and no frame is for the end.
+    This is the case if the frame that completes an answer also adds content to it, because then no
+    frame marks the end.
     """
     for answer in answers:
         before = "", "", 0
@@ -161,14 +162,14 @@ def fold(
     provider: str | None = None,
     model: str | None = None,
 ) -> AssistantMessage:
-    """Return the message that events make; `model` where the answer names none."""
+    """Return the message of these events. `model` is used if the answer names no model."""
     builder = MessageBuilder(provider, model)
     builder.feed(list(events))
     return builder.message
 
 
 def comparable(message: AssistantMessage) -> AssistantMessage:
-    """Return the message with the ids that the core made up numbered from 0."""
+    """Return the message, with the ids that the core generated replaced by numbers from 0."""
     ids: dict[str, str] = {}
     content: list[Block] = [
         replace(block, id=_numbered(block.id, ids)) if isinstance(block, ToolCallBlock) else block
@@ -178,7 +179,7 @@ def comparable(message: AssistantMessage) -> AssistantMessage:
 
 
 def comparable_events(events: Iterable[Event]) -> list[Event]:
-    """Return the events with the ids that the core made up numbered from 0."""
+    """Return the events, with the ids that the core generated replaced by numbers from 0."""
     ids: dict[str, str] = {}
     return [
         replace(event, id=_numbered(event.id, ids)) if isinstance(event, ToolCallStart) else event
@@ -200,8 +201,8 @@ async def _pieces(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
 class MemoryResponse:
     """A response without a network.
 
-    `error` is raised after the last chunk, instead of the body's end. `closed` tells whether
-    whoever asked has closed the response.
+    `error` is raised after the last chunk, in place of the end of the body. `closed` says whether
+    the client has closed the response.
     """
 
     def __init__(
@@ -223,7 +224,7 @@ class MemoryResponse:
     def of_recording(
         cls, recording: Recording, chunks: Iterable[bytes] | None = None
     ) -> MemoryResponse:
-        """Answer as recorded; `chunks` replaces where the body was cut."""
+        """Make the recorded response. `chunks` replaces the recorded chunks of the body."""
         if chunks is None:
             chunks = [piece for _, piece in recording.pieces()]
         return cls(chunks, recording.status, recording.headers)
@@ -232,7 +233,7 @@ class MemoryResponse:
     def of_json(
         cls, data: Any, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> MemoryResponse:
-        """Answer with JSON data, such as an error's body."""
+        """Make a response with JSON data, such as the body of an error."""
         headers = {"Content-Type": "application/json", **(headers or {})}
         return cls([msgspec.json.encode(data)], status, headers)
 
@@ -253,8 +254,8 @@ class MemoryResponse:
 class MemoryHTTPClient:
     """An `HTTPClient` that answers from memory and keeps its requests in `requests`.
 
-    `answers` are given in order, one to a request; an exception among them is raised. A request
-    beyond them fails the test.
+    Each request gets the next of `answers`; an exception among them is raised. A request after the
+    last answer fails the test.
     """
 
     def __init__(self, *answers: MemoryResponse | Exception) -> None:
@@ -262,7 +263,7 @@ class MemoryHTTPClient:
         self._answers = list(answers)
 
     def answer(self, *answers: MemoryResponse | Exception) -> None:
-        """Give these answers from now on, in place of those that are left."""
+        """Use these answers for the next requests, and drop the unused ones."""
         self._answers = list(answers)
 
     @property

@@ -10,10 +10,10 @@ FULL_STREAM = {
     "good", "drip", "slow-head", "gzip", "length-too-long", "broken-frame", "broken-frames-3",
     "noise", "terminal-twice", "content-after-terminal", "comments-between",
 }  # fmt: skip
-"""Faults through which the whole answer comes, where a frame more that is damaged is skipped."""
+"""Faults with which the whole answer is received, if damaged additional frames are skipped."""
 
 AFTER_THE_END = {"terminal-twice", "content-after-terminal"}
-"""Those that say more after an answer's end, where there is an end before that of the bytes."""
+"""Faults that send frames after the end of an answer, if an answer can end before its bytes do."""
 
 FAILS = {
     "closed-before-head": Kind.NETWORK,
@@ -40,14 +40,14 @@ FAILS = {
     "status-504": Kind.NETWORK,
     "status-529": Kind.OVERLOADED,
 }
-"""Faults before anything of an answer, and their kinds."""
+"""Faults before any content of the answer, and the expected error kinds."""
 
 HALFWAY = {
     "closed-halfway": Kind.NETWORK,
     "reset-halfway": Kind.NETWORK,
     "length-too-short": Kind.NETWORK,
 }
-"""Faults in the middle of the body."""
+"""Faults in the middle of the body, and the expected error kinds."""
 
 TOO_DAMAGED = {"gzip-truncated": Kind.NETWORK, "broken-frames-4": Kind.PROTOCOL}
-"""Faults after an unknown part of the answer, and their kinds."""
+"""Faults after an unknown part of the answer, and the expected error kinds."""

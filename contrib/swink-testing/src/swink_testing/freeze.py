@@ -1,11 +1,11 @@
 """Measures how long work blocks a thread, and so would block an event loop.
 
-Times are the processor time of the thread, so that a busy machine changes nothing.
+Times are CPU times of the thread, so that a busy machine does not change them.
 
     assert cpu_seconds(lambda: parse(hostile)) < FREEZE
 
-`long_frames` and `long_errors` put what a hostile server sends to a provider, one thing after the
-other, and yield what took longer than it may.
+`long_frames` and `long_errors` give a provider the data of a hostile server, one frame or error
+response at a time, and yield those that took too long.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ __all__ = [
 ]
 
 FREEZE = 0.1
-"""Seconds that `HOSTILE_SIZE` of anything a server sends may take in one go."""
+"""Seconds that a frame or error response of `HOSTILE_SIZE` bytes may block the event loop."""
 
 HOSTILE_SIZE = 256 * 1024
 
 
 def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
-    """Return the time that `work` takes: the best of three, or the first below `enough`.
+    """Return the seconds that `work` takes: the best of three runs, or the first below `enough`.
 
-    The garbage collector's is left out: it depends on what came before.
+    The time of the garbage collector is left out, because it depends on earlier work.
     """
     best = float("inf")
     for _ in range(3):
@@ -63,11 +63,11 @@ def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
 
 
 CONTENT = ("x", "1", '{"a":')
-"""Texts that are repeated in frames, which contain no wait."""
+"""Texts that are repeated to make long values in frames. None of them states a waiting time."""
 
 
 class Frames:
-    """The frames of a recorded answer, and what one more of them costs."""
+    """The frames of a recorded answer, and the work of reading one more frame."""
 
     def __init__(self, subject: Subject, name: str, frames: list[bytes]) -> None:
         self.name = name
@@ -75,15 +75,15 @@ class Frames:
         self._provider, self._model = subject.provider, subject.model
 
     def step(self, before: int, frame: bytes) -> Callable[[], object]:
-        """Return the work of a read of `frame` that comes after so many good ones."""
+        """Return a function that reads `frame` after the first `before` recorded frames."""
 
         def work() -> None:
-            with suppress(Exception):  # what a parser raises ends its work, whatever it means
+            with suppress(Exception):  # any exception ends the parser's work
                 batch = source.take(frame)
                 if not source.ended:
                     batch = [*batch, *source.fail(StopAsyncIteration())]
                 builder.feed(batch)
-                builder.message  # noqa: B018  # it is made when it is asked for
+                builder.message  # noqa: B018  # the property builds the message
 
         source, builder = self._source(), MessageBuilder()
         builder.feed(source.begin())
@@ -109,9 +109,9 @@ def frames_of(subject: Subject) -> list[Frames]:
 
 
 def long_frames(subjects: Iterable[Subject], size: int = HOSTILE_SIZE) -> Iterator[str]:
-    """Yield the frames of `size` bytes that hold the loop for longer than they may.
+    """Describe each frame of `size` bytes that blocks the event loop for too long.
 
-    A place that several answers have is tried once, in the shortest of them.
+    A field that several answers contain is tried once, in the answer with the fewest frames.
     """
     for where, answer, at, frame in large_frames(subjects, size):
         seconds = step_seconds(answer, at, frame, FREEZE)
@@ -136,7 +136,9 @@ def large_frames(
 
 
 class _New:
-    """The places of frames of one kind that have not been looked at yet."""
+    """A container for `inflated`: it contains each field of a kind of frame only at the first
+    look-up.
+    """
 
     def __init__(self, known: set[tuple[Any, str]], kind: Any) -> None:
         self._known, self._kind = known, kind
@@ -157,8 +159,10 @@ def step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) -> 
 
 
 def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
-    """Yield the refusals of `size` bytes, in a header or a body, that hold the loop for longer than
-    they may."""
+    """Describe each error response that blocks the event loop for too long.
+
+    Each has a header or a body of `size` bytes.
+    """
     bodies: list[Any] = [{"error": {"message": "no", "code": 1, "type": "no", "details": [{}]}}]
     for recording in subject.failures():
         if recording.status != 200:
@@ -194,7 +198,7 @@ def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
 
 def _once(work: Callable[[], object]) -> float:
     tracer = sys.gettrace()
-    sys.settrace(None)  # a coverage tool's time is not the work's
+    sys.settrace(None)  # the time of a coverage tool does not count
     gc.disable()
     try:
         begun = thread_time()
@@ -206,7 +210,7 @@ def _once(work: Callable[[], object]) -> float:
 
 
 class _AsItIs:
-    """Takes every read for a frame."""
+    """A decoder that treats each read as one frame."""
 
     def feed(self, data: bytes) -> list[bytes]:
         return [data]

@@ -1,12 +1,13 @@
-"""Mutants of a provider: copies with one fault each, made by rule, that the kit has to find.
+"""Mutants of a provider: generated copies with one fault each, which the kit has to detect.
 
     for mutant in mutants_of("acme_provider", "acme_provider.plugin"):
         with mutant.installed():
             print(mutant.name, killed_by(Subject.find("acme")))
 
 A mutant is a module whose source is changed in one place. While it is installed, the package is
-imported anew with it and with its other modules unchanged. Names say the rule and the place and
-hold no line's number, so that a list of them outlives most changes.
+imported anew with it and with its other modules unchanged. The name of a mutant consists of the
+function, the rule and a number. It has no line number, so that a list of names stays valid after
+most changes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 SECONDS = 20.0
-"""How long a check of a mutant may take, one of which may hang."""
+"""Seconds that one check of a mutant may take, because a mutant may hang."""
 
 _FIRST = (
     "expected_messages", "answers_are_read", "recorded_requests", "errors", "listed_requests",
@@ -48,13 +49,13 @@ _FIRST = (
 """Quick checks that find most mutants."""
 
 _LEFT_OUT = ("imports_are_light", "provider_info", "catalogue", "large_input")
-"""Checks of what a package is, and of what takes long: no mutant changes these."""
+"""Checks of the package itself, and slow checks. They are not run on mutants."""
 
 MUTANT_CHECKS = sorted(
     (check for check in PROVIDER_CHECKS if check.name not in _LEFT_OUT),
     key=lambda check: check.name not in _FIRST,
 )
-"""The checks that look for mutants, those first that find most."""
+"""The checks that are run on mutants. Those that detect most come first."""
 
 
 @define(frozen=True)
@@ -67,7 +68,7 @@ class Mutant:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Let imports of the package find the mutant, and put everything back afterwards."""
+        """Make imports of the package load the mutant, and restore the original afterwards."""
         package = self.module.partition(".")[0]
         own = [name for name in sys.modules if name.partition(".")[0] == package]
         before = {name: sys.modules.pop(name) for name in own}
@@ -117,11 +118,11 @@ _FINDERS = (
     (("credential", "sign", "fetch", "grant", "token"), "a recording of a call that fetches a "
      "token"),
 )  # fmt: skip
-"""Recordings and rows that show a fault in a function, by words of the function's name."""
+"""For words of a function's name, the recording or row that would reveal a fault in it."""
 
 
 def would_find(mutant: Mutant) -> str:
-    """Say which recording or row would find a mutant that survives."""
+    """Describe the recording or row that would detect a surviving mutant."""
     place = mutant.name.partition(" ")[0].removeprefix(mutant.module).lower()
     for words, what in _FINDERS:
         if any(word in place for word in words):
@@ -130,7 +131,10 @@ def would_find(mutant: Mutant) -> str:
 
 
 def edited(name: str, module: str, was: str, now: str) -> Mutant:
-    """Return a mutant made by hand, where `now` stands for `was`, which the module has once."""
+    """Return a handwritten mutant, in which `now` replaces `was`.
+
+    Raises ValueError unless the module contains `was` exactly once.
+    """
     source = _source(module)
     if (times := source.count(was)) != 1:
         raise ValueError(f"{name}: {module} has {was!r} {times} times, and not once")
@@ -140,7 +144,7 @@ def edited(name: str, module: str, was: str, now: str) -> Mutant:
 def killed_by(
     subject: Subject, checks: Sequence[Check[Subject]] = MUTANT_CHECKS, seconds: float = SECONDS
 ) -> str | None:
-    """Return the first check that a provider fails; `None` if it passes all of them."""
+    """Return the name of the first check that a provider fails; `None` if it passes all checks."""
     for check in checks:
         if run_check(check, subject, subject.waivers, seconds).is_fault:
             return check.name
@@ -151,7 +155,7 @@ def killed_by(
 
 
 def _truth(node: ast.AST) -> bool:
-    """Take `x is not None` for `x`: 0, False and the empty string are lost."""
+    """Replace `x is not None` with `x`, so that 0, False and the empty string are lost."""
     for name, value in ast.iter_fields(node):
         if isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.IsNot):
             setattr(node, name, value.left)
@@ -165,7 +169,7 @@ def _truth(node: ast.AST) -> bool:
 
 
 def _negated(node: ast.AST) -> bool:
-    """Take a condition the other way round."""
+    """Negate a condition."""
     if isinstance(node, ast.If | ast.IfExp):
         node.test = ast.UnaryOp(ast.Not(), node.test)
         return True
@@ -173,7 +177,7 @@ def _negated(node: ast.AST) -> bool:
 
 
 def _unsaid(node: ast.AST) -> bool:
-    """Leave a call out that is made for its effect."""
+    """Remove a call whose result is not used."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         node.value = ast.Constant(None)
         return True
@@ -181,7 +185,7 @@ def _unsaid(node: ast.AST) -> bool:
 
 
 def _keyless(node: ast.AST) -> bool:
-    """Leave out the last entry of a dictionary with a constant name."""
+    """Remove the last entry of a dictionary, if its key is a constant."""
     if isinstance(node, ast.Dict) and node.keys and isinstance(node.keys[-1], ast.Constant):
         del node.keys[-1], node.values[-1]
         return True
@@ -189,7 +193,7 @@ def _keyless(node: ast.AST) -> bool:
 
 
 def _renamed(node: ast.AST) -> bool:
-    """Misspell the first name of a table; how an API calls its fields, only the API knows."""
+    """Misspell the first key of a dictionary, such as the name of a field of the API."""
     match node:
         case ast.Dict(keys=[ast.Constant(value=str(name)), *_]):
             node.keys[0] = ast.Constant(f"{name}_")
@@ -198,7 +202,7 @@ def _renamed(node: ast.AST) -> bool:
 
 
 def _nothing(node: ast.AST) -> bool:
-    """Return nothing at all."""
+    """Return `None` in place of a value."""
     if isinstance(node, ast.Return) and not isinstance(node.value, ast.Constant | None):
         node.value = ast.Constant(None)
         return True
@@ -206,7 +210,7 @@ def _nothing(node: ast.AST) -> bool:
 
 
 def _shortened(node: ast.AST) -> bool:
-    """Leave the last argument of a call out, where it has several."""
+    """Remove the last argument of a call that has several."""
     if isinstance(node, ast.Call) and len(node.args) > 1 and not node.keywords:
         del node.args[-1]
         return True
@@ -214,7 +218,7 @@ def _shortened(node: ast.AST) -> bool:
 
 
 def _deaf(node: ast.AST) -> bool:
-    """Leave a case out."""
+    """Empty the body of a `case`."""
     if isinstance(node, ast.match_case) and not isinstance(node.body[0], ast.Pass):
         node.body = [ast.Pass()]
         return True
@@ -227,7 +231,7 @@ RULES: dict[str, Callable[[ast.AST], bool]] = {
         _truth, _negated, _unsaid, _keyless, _renamed, _nothing, _shortened, _deaf,
     )
 }  # fmt: skip
-"""The rules: a kind of node, and its change for the worse."""
+"""The rules by name. Each makes a syntax node faulty, if it applies to the node."""
 
 
 # -- where they apply ----------------------------------------------------------------------------
@@ -236,7 +240,7 @@ _Path = tuple[tuple[str, int | None], ...]
 
 
 def _places(node: ast.AST, path: _Path, where: str) -> Iterator[tuple[_Path, str]]:
-    """Yield the way to every node, and the function that it is in."""
+    """Yield the path to every node, and the name of the function that contains it."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         where = f"{where}.{node.name}"
     yield path, where

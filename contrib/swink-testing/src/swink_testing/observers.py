@@ -1,11 +1,11 @@
-"""The small kit for other plugins than providers: observers, and wrappers of the other hooks.
+"""The conformance checks of plugins that are not providers: observers, and wrappers of hooks.
 
     class TestTally(ObserverConformance):
         observer = Tally              # whatever makes one when it is called
 
-An observer runs between the network and the caller, for every token of every call: it may not
-block, raise, change events or keep them alive. A wrapper stands between a provider and its
-callers: what passes through keeps its order, and leaving early reaches the provider.
+An observer runs between the network and the caller, for every token of every call: it must not
+block, raise, change events or keep them alive. A wrapper stands between a provider and its callers:
+it must keep the order of events, and close the provider's stream when a caller abandons its own.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _PluginConformance(ConformanceSuite):
 
     @classmethod
     def subject(cls) -> PluginSubject:
-        """Return the plugin as the checks want it."""
+        """Return the plugin as the subject of the checks."""
         return PluginSubject(cls.maker())
 
     @classmethod
@@ -86,8 +86,8 @@ class _PluginConformance(ConformanceSuite):
 class ObserverConformance(_PluginConformance):
     """The promises of every observer, as tests. Subclass it and set `observer` to its class.
 
-    `installed` is what its entry point names, if it has one. Override `written` where it puts
-    something down beside what it logs and prints.
+    `installed` is the object that its entry point names, if it has an entry point. Override
+    `written` if the observer writes anything besides logs and printed output.
     """
 
     observer: ClassVar[Callable[[], Any]]
@@ -100,7 +100,7 @@ class ObserverConformance(_PluginConformance):
 
     @classmethod
     def subject(cls) -> PluginSubject:
-        """Return the observer as the checks want it."""
+        """Return the observer as the subject of the checks."""
         return PluginSubject(cls.observer, cls.installed, cls.written)
 
     @classmethod

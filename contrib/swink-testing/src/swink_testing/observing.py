@@ -1,7 +1,8 @@
 """The checks of observers, by simulated events and by real calls.
 
-The real calls go through a client, over a network made of memory. They are answered, made again,
-handed to the next model, refused, cut, left early and cancelled, next to an observer that crashes.
+The real calls go through a client, with an HTTP client that answers from memory. They succeed, are
+retried, fall back to the next model, are refused, truncated, abandoned or cancelled. A second
+observer, which crashes, is installed.
 """
 
 from __future__ import annotations
@@ -58,20 +59,20 @@ __all__ = [
 KEY, PROMPT, SAID = "canary-key-3f9a17", "canary-prompt-77c1", "canary-answer-0b52"
 
 CALLS = 50
-"""Calls after which something that each of them leaves behind is seen."""
+"""Number of calls after which objects that each call leaves behind are noticed."""
 
 DELTAS = 500
 MOST_SECONDS = 0.25
-"""The longest that an observer may take over a call of `DELTAS` deltas, half a millisecond each."""
+"""Seconds that an observer may take for a call of `DELTAS` deltas: half a millisecond for each."""
 ROUNDS = 3
-"""A busy machine can make one round look slow, hardly all of them."""
+"""Number of measurements. A busy machine can slow down one of them, but hardly all."""
 
 
 Scene = tuple[Sequence[MemoryResponse], Sequence[str], str]
 
 
 class PausingResponse(MemoryResponse):
-    """Sends its data, and then nothing."""
+    """Sends its data, and then nothing more, without ending."""
 
     async def __anext__(self) -> bytes:
         try:
@@ -82,7 +83,7 @@ class PausingResponse(MemoryResponse):
 
 
 def _scenes() -> dict[str, Scene]:
-    """Return calls by name: what is answered, the models asked, and how the caller takes it."""
+    """Return test calls by name: the responses, the models, and what the caller does."""
 
     def whole() -> MemoryResponse:
         texts = [{"text": SAID}, {"text": " and more"}, {"call": "add", "arguments": "{}"}]
@@ -164,7 +165,7 @@ def _events_without(name: str) -> list[str]:
 
 @contextlib.contextmanager
 def _log() -> Iterator[io.StringIO]:
-    """Catch what anybody logs, at any level that is on."""
+    """Capture all log records of enabled levels."""
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     logging.getLogger().addHandler(handler)
@@ -175,11 +176,14 @@ def _log() -> Iterator[io.StringIO]:
 
 
 class _Other(ev.AssistantMessageEvent, tag="other"):
-    """An event that a library above the core makes, before a call or after its end."""
+    """An event of a library that uses the core, before a call begins or after it ends."""
 
 
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
-    """Return a function that passes one event of a call to the plugin, between others if any."""
+    """Return a function that passes an event of a call to the plugin.
+
+    If the plugin takes events of other libraries, one is sent before the call and one after it.
+    """
     observers = [*Observers(call, [binding]).bound.values()]
     plugins = [impl.plugin for impl in binding.hook.on_event.get_hookimpls()]
     takes_others = any(getattr(plugin, "other_events", False) for plugin in plugins)
@@ -217,7 +221,7 @@ def _is_generator(function: Callable[..., Any]) -> bool:
 def check_disturbs_no_call(subject: PluginSubject) -> None:
     """Calls behave as without the observer, which never raises and never changes an event.
 
-    They are answers, retries, failures, aborted and concurrent calls.
+    The calls of this check succeed, are retried, fail, are aborted, or run concurrently.
     """
     binding = subject.observing()
     shows = {name: _observe(binding, new_call()) for name in SCRIPTS}
@@ -244,11 +248,11 @@ def check_disturbs_no_call(subject: PluginSubject) -> None:
 
 
 def check_keeps_nothing(subject: PluginSubject) -> None:
-    """It keeps no reference to events, nor to finished calls, nor anything for each of them.
+    """It keeps no reference to events or finished calls, and no data for each finished call.
 
-    Events in the observer's own queue may wait until it is closed. What is bounded, such as one
-    sample for each class of durations, is filled when it happens to be: where so many calls leave
-    too much, ten times as many say whether it goes on.
+    Events in the observer's own queue may wait until it is closed. Bounded data, such as one sample
+    for each class of durations, may grow at any time. So if `CALLS` calls leave too many objects
+    behind, the check measures ten times as many calls.
     """
     with only_new_objects():
         binding, call = subject.observing(), new_call()
@@ -265,7 +269,7 @@ def check_keeps_nothing(subject: PluginSubject) -> None:
     require(not kept, f"it keeps events alive: {', '.join(kept)}")
     require(ended() is None, "it keeps the call alive after its terminal event")
     with only_new_objects():
-        before = max(_left(subject, 2 * CALLS) for _ in range(2))  # tables and samples are filled
+        before = max(_left(subject, 2 * CALLS) for _ in range(2))  # this fills bounded tables
         for more in (CALLS, 10 * CALLS):
             grown = _left(subject, 2 * CALLS + more) - before
             if grown < more / 2:
@@ -288,7 +292,7 @@ def _left(subject: PluginSubject, calls: int) -> int:
 def check_never_blocks(subject: PluginSubject) -> None:
     """It handles an event quickly, because every other stream waits meanwhile.
 
-    So it does with texts of 256 KB from a server.
+    This includes events with texts of 256 KB.
     """
     binding = subject.observing()
     seconds = min(_seconds(_observe(binding, new_call())) for _ in range(ROUNDS))
@@ -457,8 +461,11 @@ def check_silent_unless_configured(subject: PluginSubject) -> None:
 
 @contextlib.contextmanager
 def only_new_objects() -> Iterator[None]:
-    """Have the garbage collector look at no object that is there already, of which a test run has
-    hundreds of thousands. In a run that leaves some out itself, these are left out for good too."""
+    """Make the garbage collector ignore the objects that exist before the block.
+
+    A test run has hundreds of thousands of them. If the test run has frozen objects itself
+    (`gc.freeze`), these objects stay frozen too.
+    """
     if for_good := _leaves_some_out():
         gc.collect()
     gc.freeze()
@@ -471,5 +478,5 @@ def only_new_objects() -> Iterator[None]:
 
 @functools.cache
 def _leaves_some_out() -> bool:
-    """Tell whether the run does; asked once, because they are counted one by one."""
+    """Return whether the test run has frozen objects. Cached, because counting them takes long."""
     return gc.get_freeze_count() > 0

@@ -2,8 +2,8 @@
 
     for where, frame in inflated({"text": "Hi", "cites": [{"url": "a"}]}, 256 * 1024): ...
 
-A place is inflated in every way that its value allows: text of one character over and over, a list
-of many elements, a mapping of many names, a number of many digits, deep nesting.
+Each value is inflated in every way that its type allows: a text that repeats a character, a list of
+many elements, a mapping of many names, a number of many digits, deep nesting.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ TAGS = frozenset({"type", "kind", "role", "object", "event", "status", "format"}
 """Names whose values identify the kind of a mapping, and stay unchanged in every element."""
 
 NESTING = "nesting"
-"""The way whose cost depends on the number of levels, not on the size."""
+"""The kind of inflation whose cost depends on the number of levels, not on the size."""
 
 NESTED = 2_000
-"""Levels of nesting inside a frame: no decoder takes so many, and none needs more to fail."""
+"""Levels of nesting inside a frame: more than any decoder accepts."""
 
 _HERE, _AT, _NUMBER = "@@here", "@@at", "@@number"
 
@@ -36,10 +36,11 @@ _json = msgspec.json.encode
 def inflated(
     data: Any, size: int, texts: Sequence[str] = TEXTS, only: Container[str] | None = None
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield data as JSON of about `size` bytes, with the place and the way.
+    """Yield variants of `data` with one very large value: a description, and about `size` bytes of
+    JSON.
 
-    `texts` are what long texts repeat. Of the elements of a list the first stands for all. Nothing
-    is made but what is in `only`, where that is given.
+    `texts` are repeated to make long texts. In a list, only the first element is inflated. If
+    `only` is given, it must contain the descriptions of the variants to make.
     """
     for path, value in _places(data):
         place = ".".join(str(name) for name in path) or "all of it"
@@ -104,7 +105,7 @@ def _names(count: int) -> bytes:
 
 
 def _elements(marked: Any, count: int) -> bytes:
-    """Return a list of so many elements, each with its own number where there are marks."""
+    """Return JSON of a list with so many elements; each one's marks become its number."""
     template = _json(marked).replace(b'"%s"' % _NUMBER.encode(), _AT.encode())
     parts = template.split(_AT.encode())
     if len(parts) == 1:
@@ -113,7 +114,7 @@ def _elements(marked: Any, count: int) -> bytes:
 
 
 def _marked(data: Any, numbers: bool) -> Any:
-    """Return data with marks in texts, and with `numbers` in integers."""
+    """Return data with a mark in each text and, if `numbers`, in each integer."""
     match data:
         case str():
             return f"{data}{_AT}"

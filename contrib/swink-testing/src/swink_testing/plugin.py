@@ -1,13 +1,13 @@
 """The pytest plugin of swink-testing.
 
 * The fixtures `chaos`, a hostile provider, and `swink`, a command line as a separate process.
-* A coroutine test runs in a separate event loop, unless another plugin handles it: those
-  that run coroutines are asked first, and marked tests are theirs.
-* `--hypothesis-profile=swink` draws the same examples on every run and has no deadline that a
-  busy machine can miss; `swink-fuzz` looks for new ones, many of them.
-* The summary says whether each subject of the conformance kit is consistent, and its evidence.
+* A coroutine test runs in a separate event loop, unless another plugin handles it: plugins
+  that run coroutines come first, and tests with their marks are left to them.
+* `--hypothesis-profile=swink` draws the same examples on every run, without a deadline that a
+  busy machine could miss; `swink-fuzz` draws many new examples.
+* The summary says whether each tested provider or plugin is consistent, and lists its evidence.
 
-Everything else is imported when a test asks for it.
+Everything else is imported only when a test uses it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from swink_testing.chaos import ChaosServer
 
 ASYNC_TEST_SECONDS = 120
-"""A coroutine test that takes longer is stuck; failing says where, hanging does not."""
+"""Seconds after which a coroutine test fails as stuck. The traceback then shows where it waits."""
 
 PROFILES: dict[str, dict[str, Any]] = {
     "swink": {"deadline": None, "derandomize": True},
@@ -58,7 +58,7 @@ def chaos() -> Iterator[ChaosServer]:
 
 @pytest.fixture
 def swink_environment(tmp_path: Path) -> dict[str, str]:
-    """Return the variables with which `swink` runs a command."""
+    """Return the environment variables with which `swink` runs a command."""
     from swink_testing.command_line import clean_environment
 
     return clean_environment(tmp_path)
@@ -70,7 +70,7 @@ def swink(
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs a command line of `swink`, which needs swink-cli.
 
-    `stdin` is what is piped in, further keywords are environment variables.
+    `stdin` is its standard input; other keyword arguments are environment variables.
     """
     from swink_testing.command_line import run_swink
 
@@ -111,7 +111,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how each subject of a conformance suite stands."""
+    """Print the results of each provider or plugin that a conformance suite has tested."""
     told = [
         value
         for reports in terminalreporter.stats.values()

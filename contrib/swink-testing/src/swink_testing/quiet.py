@@ -11,7 +11,7 @@ __all__ = ["quiet"]
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the log of calls that fail on purpose to themselves."""
+    """Suppress the log of calls that fail on purpose."""
     logger = logging.getLogger("swink_core")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)

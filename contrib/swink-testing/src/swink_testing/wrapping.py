@@ -1,4 +1,4 @@
-"""The checks of wrappers: what passes through one, and what it may answer by itself."""
+"""The checks of wrappers: the events that pass through, and answers without the provider."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_order_is_kept(subject: PluginSubject) -> None:
 
 
 def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
-    """A stream that is abandoned is closed down to the provider: hold it with aclosing()."""
+    """Abandoning a stream closes the provider's stream too: use it inside aclosing()."""
     _wrapping(subject, "stream")
     host = subject.host()
     binding = host.bind("scripted")
@@ -66,7 +66,7 @@ def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
                 async for event in stream:
                     if isinstance(event, ev.TextDelta):
                         break
-            # looked at before the event loop could tidy up what the wrapper only dropped
+            # checked before the event loop closes a stream that the wrapper only dropped
             return bool(provider.is_open)
 
     was_open = asyncio.run(leave())
@@ -158,6 +158,6 @@ async def _answered(
 
 def _wrapping(subject: PluginSubject, hook: str) -> Binding:
     binding = subject.bound()
-    if len(getattr(binding.hook, hook).get_hookimpls()) < 2:  # the scripted provider's own is one
+    if len(getattr(binding.hook, hook).get_hookimpls()) < 2:  # the scripted provider has one
         raise DoesNotApply(f"it has no {hook} hook")
     return binding

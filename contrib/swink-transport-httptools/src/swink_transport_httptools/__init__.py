@@ -1,4 +1,4 @@
-"""An HTTP client for swink with less overhead per request, on httptools."""
+"""An HTTP client for swink, built on httptools, with less overhead per request."""
 
 from swink_transport_httptools.client import HttptoolsClient
 

@@ -18,22 +18,28 @@ from swink_transport_httptools.pool import Origin, Pool, opened
 from swink_transport_httptools.response import Response
 
 METHODS = frozenset({"DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT"})
-"""Methods that are sent without aiohttp. The parser expects a body after the answer to HEAD."""
+"""Methods of requests that are sent without aiohttp.
+
+HEAD is missing, because the parser expects a body in the response to it.
+"""
 
 IDEMPOTENT = METHODS - {"PATCH", "POST"}
-"""Methods that are sent again when a connection from the pool fails (RFC 9110 section 9.2.2)."""
+"""Methods whose requests are repeated if a pooled connection fails (RFC 9110 section 9.2.2)."""
 
 WITHOUT_LENGTH = frozenset({"GET", "OPTIONS"})
-"""Methods whose requests usually have no body, and no length then (RFC 9110 section 8.6)."""
+"""Methods whose requests usually have no body.
+
+Without a body, they are sent without `Content-Length` (RFC 9110 section 8.6).
+"""
 
 FOR_AIOHTTP = frozenset({"accept-encoding", "connection", "expect", "te", "upgrade"})
-"""Headers that ask for more than this client does."""
+"""Headers that request features that only aiohttp supports."""
 
 STALE = "stale"
 """The code of a failure on a pooled connection that the server had already closed."""
 
 MOST_URLS = 256
-"""Parsed URLs that a client keeps."""
+"""The most parsed URLs that a client caches."""
 
 USER_AGENT = f"swink-transport-httptools (httptools {httptools.__version__})"
 
@@ -85,7 +91,7 @@ class HttptoolsClient(AiohttpClient):
         return await _answer(connection, head, request.body, pool, place.origin)
 
     def _place(self, url: str) -> _Place | None:
-        """Parse a URL; `None` if aiohttp is to use it, or to say what is wrong with it."""
+        """Parse a URL; `None` if aiohttp must send the request, or raise the error for the URL."""
         try:
             return self._places[url]
         except KeyError:
@@ -159,9 +165,10 @@ def _place_of(url: str) -> _Place | None:
 
 @lru_cache(maxsize=256)
 def _added(names: tuple[str, ...], has_body: bool) -> tuple[bool, str] | None:
-    """Return whether a request with these headers needs `Host`, and the other headers to add.
+    """Return whether the header `Host` must be added to a request, and the other headers to add.
 
-    `None` if aiohttp is to send it. Values, which may be secrets, are not remembered.
+    `names` are the names of the request's headers. Their values may be secrets, so they are not
+    arguments of this cached function. `None` means that aiohttp must send the request.
     """
     given = {name.lower() for name in names}
     if given & FOR_AIOHTTP:

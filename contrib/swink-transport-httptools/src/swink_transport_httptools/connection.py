@@ -1,13 +1,13 @@
 """`Connection`: connect to a server, send requests and parse the responses.
 
-It carries one request at a time. Data that arrives while it has none belongs to no request: a
-second response, a timeout message (HTTP 408), the end of TLS. It would be taken for the response to
-the next request, so such a connection is closed; `is_spoilt` polls the socket too, for data that
-arrived since the event loop last polled.
+A connection sends one request at a time. Data that arrives while no request is active is not part
+of a response to this client: for example a second response, a timeout message (HTTP 408), or the
+end of TLS. The next request would take such data for its response, so the connection is closed.
+`is_spoilt` also polls the socket, for data that arrived after the event loop last polled it.
 
-The parser is as lenient as aiohttp's, whose limits are used too, so that a server works with both.
-httptools collects a header in memory until it is complete, without a limit: `_unparsed` counts the
-bytes since the last piece of the response.
+The parser is as lenient as aiohttp's and has the same limits, so that a server that works with
+aiohttp works with this client. httptools stores an incomplete header in memory without a limit.
+Therefore `_unparsed` counts the bytes received since the last complete header or piece of a body.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ from swink_transport_httptools import faults
 from swink_transport_httptools.inflate import CODINGS
 
 MOST_LINE = 8190
-"""Bytes of a header's name and value, and of the reason in the status line."""
+"""The most bytes of a header (name and value), and of the reason in the status line."""
 
 MOST_HEADERS = 128
 
 MOST_UNPARSED = 4 * MOST_LINE
-"""Bytes received without a whole header or a piece of the body."""
+"""The most bytes received since the last complete header or piece of the body."""
 
 MOST_UNREAD = 256 * 1024
-"""Bytes of a body beyond which nothing is received until the reader has taken them."""
+"""If more bytes of a body than this are unread, receiving pauses until they have been read."""
 
 MOST_AT_ONCE = 512 * 1024
-"""Bytes of a request's body that are written without a wait."""
+"""The most bytes of a request's body that are written at once; other tasks run in between."""
 
 SWITCHED = 101
-"""The status of a response after which the connection has another protocol."""
+"""The status of a response after which the connection uses another protocol."""
 
 UNKNOWN_CODINGS = ("br", "zstd")
 
 
 class _Refused(Exception):
-    """A response exceeds a limit, or a second one follows it."""
+    """A response is refused, for example because it exceeds a limit or a second one follows it."""
 
 
 class Connection(asyncio.Protocol):
-    """A connection, which is also what httptools reports to (the methods `on_…`).
+    """A connection to a server; httptools calls its methods `on_…`.
 
-    `is_headed`: the response's head has come; then `status`, `headers` and `coding` (`None`: not
-    compressed) are set. `is_complete`: the whole response has come, or nothing was requested yet.
-    `is_reusable`: the server takes another request. `is_over`: nothing more comes.
+    `is_headed`: the head of the response has arrived, and `status`, `headers` and `coding` (`None`:
+    not compressed) are set. `is_complete`: the whole response has arrived, or no request has been
+    sent yet. `is_reusable`: the server accepts another request on this connection. `is_over`: the
+    connection is closed, so no more data will arrive.
     """
 
     __slots__ = (
@@ -102,9 +103,9 @@ class Connection(asyncio.Protocol):
     # -- requests --------------------------------------------------------------------------------
 
     async def request(self, head: bytes, body: bytes) -> None:
-        """Send a request and return when the response's head has come.
+        """Send a request, and return when the head of the response has arrived.
 
-        Raises ProviderFailure. The connection is then of no use.
+        Raises ProviderFailure; after that, the connection cannot be used.
         """
         self._clear()
         if len(body) <= MOST_AT_ONCE:
@@ -119,7 +120,7 @@ class Connection(asyncio.Protocol):
             await self.wait()
 
     async def _write(self, head: bytes, body: bytes) -> None:
-        """Write a large request in pieces; the event loop would copy it in a single step."""
+        """Write a large request in pieces: copying all of it would block the event loop."""
         rest = memoryview(body)
         self._transport.write(head)
         for start in range(0, len(body), MOST_AT_ONCE):
@@ -130,7 +131,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(rest[start : start + MOST_AT_ONCE])
 
     async def wait(self) -> None:
-        """Wait until more has come, or the connection is over."""
+        """Wait until more data has arrived, or the connection is closed."""
         self._awaiting = self._loop.create_future()
         try:
             await self._awaiting
@@ -139,11 +140,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def has_data(self) -> bool:
-        """Whether `take` has something to return."""
+        """Whether there are unread bytes of the body, which `take` returns."""
         return bool(self._parts)
 
     def take(self) -> bytes:
-        """Return the unread bytes of the body, at least one."""
+        """Return the unread bytes of the body. Requires `has_data`."""
         parts = self._parts
         self._parts = []
         self._size = 0
@@ -154,19 +155,19 @@ class Connection(asyncio.Protocol):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def check(self) -> None:
-        """Raise ProviderFailure if no more of an incomplete body comes."""
+        """Raise ProviderFailure if the rest of an incomplete body cannot arrive."""
         if self._fault is not None:
             raise ProviderFailure(faults.malformed(self._fault, True)) from self._fault
         if self.is_over:
             raise ProviderFailure(faults.cut_off(self._error)) from self._error
 
     def is_usable(self) -> bool:
-        """Tell whether the connection takes another request after this response."""
+        """Return True if another request can be sent after this response."""
         is_sent = self._upload is None or self._upload.done()
         return self.is_complete and self.is_reusable and not self.is_over and is_sent
 
     def is_spoilt(self) -> bool:
-        """Tell whether an idle connection is closed or has received something."""
+        """Return True if an idle connection is closed or has received data."""
         if self.is_over or self._transport.is_closing():
             return True
         poll = self._poll
@@ -190,11 +191,11 @@ class Connection(asyncio.Protocol):
     # -- asyncio ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Store the transport."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has come."""
+        """Parse received data."""
         if self.is_complete:
             self.is_reusable = False
             self.abort()
@@ -218,7 +219,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Note the end; a body without a length is complete."""
+        """Record that the connection is closed; this completes a body without a length."""
         self.is_over = True
         self._error = error
         if self.is_headed and self._is_until_eof and error is None and self._fault is None:
@@ -231,7 +232,7 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def pause_writing(self) -> None:
-        """Stop the upload of a large body."""
+        """Pause the upload of a large body."""
         self._is_full = True
 
     def resume_writing(self) -> None:
@@ -248,7 +249,7 @@ class Connection(asyncio.Protocol):
     # -- httptools -------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Begin a response, or another one after an informational one (1xx)."""
+        """Begin a response; an informational response (1xx) is followed by another response."""
         if self.is_complete:
             raise _Refused("a second response follows")
         self._fields = []
@@ -262,7 +263,7 @@ class Connection(asyncio.Protocol):
             raise _Refused(f"the status line exceeds {MOST_LINE} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header, or one behind the body (a trailer)."""
+        """Store a header, or a trailer (a header after the body)."""
         self._unparsed = 0
         if len(name) + len(value) > MOST_LINE:
             raise _Refused(f"a header exceeds {MOST_LINE} bytes")
@@ -273,7 +274,7 @@ class Connection(asyncio.Protocol):
             raise _Refused("a header contains a null byte")
 
     def on_headers_complete(self) -> None:
-        """Publish the head, unless it is informational."""
+        """Set the status and the headers, unless the response is informational."""
         status = self._parser.get_status_code()
         if 100 <= status < 200 and status != SWITCHED:
             return
@@ -302,19 +303,19 @@ class Connection(asyncio.Protocol):
         self.is_headed = True
 
     def on_body(self, data: bytes) -> None:
-        """Keep a piece of the body."""
+        """Store a piece of the body."""
         self._unparsed = 0
         self._parts.append(data)
         self._size += len(data)
 
     def on_message_complete(self) -> None:
-        """Note the end of the response, unless it was informational."""
+        """Record that the response is complete, unless it is informational."""
         if self.is_headed:
             self.is_complete = True
             self.is_reusable = self._parser.should_keep_alive()
 
 
 def _cause_of(error: httptools.HttpParserError) -> Exception:
-    """Return the exception of a method `on_…`, which httptools wraps."""
+    """Return the exception that a method `on_…` raised, if httptools wrapped one in `error`."""
     cause = error.__context__
     return cause if isinstance(cause, _Refused) else error

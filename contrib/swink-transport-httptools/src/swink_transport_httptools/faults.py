@@ -11,12 +11,12 @@ from swink_core.providers import failure_of
 _Phase: TypeAlias = Literal["connect", "streaming"]
 
 TO_ADDRESS = ("connection", "connection_refused", "dns", "tls")
-"""Codes whose message gets the address."""
+"""The codes of failures whose messages include the address of the server."""
 
 
 def no_connection(error: Exception, host: str, port: int) -> Failure:
-    """Describe why no connection was made. `error` is the system's, of DNS, TCP or TLS."""
-    if isinstance(error, TimeoutError):  # ETIMEDOUT, and not the limit of the caller
+    """Return the failure for an error of DNS, TCP or TLS that prevented a connection."""
+    if isinstance(error, TimeoutError):  # the system's ETIMEDOUT, not the caller's time limit
         error = OSError(error.errno, error.strerror)
     failure = failure_of(error, "connect")
     if isinstance(error, socket.gaierror) and failure.code == "connection":
@@ -27,12 +27,15 @@ def no_connection(error: Exception, host: str, port: int) -> Failure:
 
 
 def not_in_time(error: TimeoutError) -> Failure:
-    """Describe a connection that was not made within the connect timeout."""
+    """Return the failure for a connection that was not made within the connect timeout."""
     return failure_of(error, "connect")
 
 
 def no_response(error: Exception | None) -> Failure:
-    """Describe a connection that ended before the response. `None`: the server closed it."""
+    """Return the failure for a connection that ended before the response began.
+
+    With `error` `None`, the server closed the connection.
+    """
     if error is None:
         code = "disconnected"
         message = "the server closed the connection without an answer"
@@ -43,7 +46,10 @@ def no_response(error: Exception | None) -> Failure:
 
 
 def malformed(error: Exception, has_head: bool) -> Failure:
-    """Describe a response that is not HTTP, or exceeds a limit."""
+    """Return the failure for a response that is not valid HTTP or exceeds a limit.
+
+    `has_head` says whether the head of the response was complete.
+    """
     return Failure(
         "streaming" if has_head else "connect",
         kind=StreamErrorKind.PROTOCOL,
@@ -54,18 +60,18 @@ def malformed(error: Exception, has_head: bool) -> Failure:
 
 
 def cut_off(error: Exception | None) -> Failure:
-    """Describe a body whose connection ended too early."""
+    """Return the failure for a connection that ended before the end of the body."""
     message = "the connection was closed before the end of the response"
-    return _network("streaming", "cut", message, error)
+    return _network("streaming", "connection", message, error)
 
 
 def left() -> Failure:
-    """Describe a read of a response that has been closed."""
+    """Return the failure for reading from a response that has been closed."""
     return _network("streaming", "connection", "the response is closed", None)
 
 
 def not_inflated(error: Exception) -> Failure:
-    """Describe a body that cannot be decompressed."""
+    """Return the failure for a body that cannot be decompressed."""
     return Failure(
         "streaming",
         kind=StreamErrorKind.PROTOCOL,

@@ -5,16 +5,19 @@ from __future__ import annotations
 import zlib
 
 CODINGS = ("gzip", "deflate")
-"""Content codings that are requested and decompressed."""
+"""The content codings that requests accept and that `Inflater` decompresses."""
 
 MOST_INFLATED = 256 * 1024
-"""Bytes that one read returns at most. A few bytes may decompress to gigabytes."""
+"""The most bytes that one read returns, because a small input may decompress to gigabytes."""
 
 WINDOW = 16 * 1024
-"""Bytes given to zlib at a time; it copies what follows the end of a member."""
+"""The most compressed bytes given to zlib at once.
+
+zlib copies all input after the end of a member, so large inputs with many members would be slow.
+"""
 
 MOST_MEMBERS = 1024
-"""Members (RFC 1952 section 2.2) in one piece of input."""
+"""The most members (RFC 1952 section 2.2) in one piece of input."""
 
 
 class Inflater:
@@ -43,9 +46,9 @@ class Inflater:
         self._members = 0
 
     def read(self) -> bytes:
-        """Return decompressed bytes; none if more input is needed. Raises zlib.error.
+        """Return decompressed bytes; no bytes if more input is needed.
 
-        An error is raised after the bytes before it have been returned.
+        Raises zlib.error for invalid data, after the bytes before that data have been returned.
         """
         if self._error is not None:
             raise self._error
@@ -74,11 +77,11 @@ class Inflater:
         piece = self._zlib.decompress(window, room)
         left = self._zlib.unused_data if self._zlib.eof else self._zlib.unconsumed_tail
         self._position += len(window) - len(left)
-        # zlib may hold more output, though it has taken all input
+        # zlib may have more output even after it has consumed all input
         self._has_more = len(piece) == room and not self._zlib.eof
         return piece
 
     def finish(self) -> None:
-        """Check that the input ended where it should. Raises zlib.error."""
+        """Raise zlib.error if deflate data is truncated; gzip data is not checked."""
         if self._coding == "deflate" and self._has_begun and not self._zlib.eof:
             raise zlib.error("the input ends in the middle")

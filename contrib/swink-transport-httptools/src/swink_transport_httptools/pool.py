@@ -1,4 +1,4 @@
-"""`Pool`: the connections of one event loop, and how new ones are made."""
+"""`Pool`: the connections of one event loop. It reuses idle connections and makes new ones."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ Origin: TypeAlias = tuple[str, int, bool]
 """A host (a name or an address), a port, and whether TLS is used."""
 
 KEEP_SECONDS = 15.0
-"""How long an idle connection is kept. Most servers keep it longer."""
+"""How long an idle connection is kept. Most servers keep idle connections longer."""
 
 MOST_IDLE = 1000
-"""Idle connections to one origin; the oldest beyond that are closed."""
+"""The most idle connections to one origin; beyond that, the oldest are closed."""
 
 FAMILY_SECONDS = 0.25
-"""How long one address is tried alone before the next (RFC 8305 section 5)."""
+"""How long to wait for a connection to one address before also trying the next address.
+
+Source: RFC 8305 section 5.
+"""
 
 ADDRESS_SECONDS = 10.0
-"""How long the addresses of a name are used without asking again."""
+"""How long the addresses of a host name are cached."""
 
 MOST_NAMES = 1000
-"""Names whose addresses are kept."""
+"""The most host names whose addresses are cached."""
 
 _AddressInfo: TypeAlias = tuple[Any, Any, int, str, Any]
 
@@ -41,8 +44,8 @@ _AddressInfo: TypeAlias = tuple[Any, Any, int, str, Any]
 class Pool:
     """The connections of an event loop. Their number is not limited; idle ones are reused.
 
-    A limit would be a silent queue. The last connection to become idle is reused first, so that the
-    others expire.
+    With a limit, requests would wait for a connection without any message. The connection that
+    became idle last is reused first, so that unneeded connections expire.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -66,7 +69,7 @@ class Pool:
         return None
 
     def put(self, origin: Origin, connection: Connection) -> None:
-        """Keep a connection whose response has been read, or close it."""
+        """Store a connection whose response has been read, or close it if it cannot be reused."""
         if self.closed or not connection.is_usable():
             connection.abort()
             return
@@ -119,7 +122,7 @@ class Pool:
     # -- new connections -------------------------------------------------------------------------
 
     async def connect(self, origin: Origin, connect_timeout: float | None) -> Connection:
-        """Return a new connection. `connect_timeout` is in seconds, `None` for none.
+        """Return a new connection. `connect_timeout` is in seconds; `None` means no limit.
 
         Raises ProviderFailure.
         """
@@ -160,7 +163,7 @@ class Pool:
         return made
 
     async def _resolve(self, host: str, port: int) -> list[_AddressInfo]:
-        """Return the addresses of a host. Calls for the same name share one request."""
+        """Return the addresses of a host. Concurrent calls for the same name share one lookup."""
         try:
             family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET
         except ValueError:
@@ -172,7 +175,7 @@ class Pool:
         known = self._addresses.get(key)
         if known is not None and known[0] > now:
             addresses = known[1]
-            addresses.append(addresses.pop(0))  # each address takes a share of the connections
+            addresses.append(addresses.pop(0))  # spread connections over the addresses
             return [*addresses]
         lookup = self._lookups.get(key)
         if lookup is None:
@@ -194,9 +197,12 @@ class Pool:
 
 
 async def opened() -> AsyncGenerator[Pool, None]:
-    """Yield a pool, and close it with this generator: an event loop that shuts down closes the
-    generators that are still open, while connections can be closed properly yet."""
-    import aiohttp  # noqa: F401  # for `failure_of`: too late once no descriptor is free
+    """Yield a pool, and close the pool when the generator is closed.
+
+    An event loop closes open generators when it shuts down. At that time, connections can still be
+    closed properly.
+    """
+    import aiohttp  # noqa: F401  # for `failure_of`; the import needs a free file descriptor
 
     pool = Pool(asyncio.get_running_loop())
     try:
@@ -212,7 +218,11 @@ def _tls() -> ssl.SSLContext:
 
 @lru_cache(maxsize=8)
 def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
-    """Return the TLS configuration with the certificates of these variables of OpenSSL."""
+    """Return the TLS configuration with the certificates in `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+
+    `file` and `folder` are the values of these variables. OpenSSL reads the variables itself; the
+    arguments are only the key of the cache.
+    """
     context = ssl.create_default_context()
     context.set_alpn_protocols(("http/1.1",))
     return context

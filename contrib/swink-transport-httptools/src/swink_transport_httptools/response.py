@@ -1,4 +1,4 @@
-"""`Response`: a response, whose body is read from a connection."""
+"""`Response`: an HTTP response whose body is read from a connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from swink_transport_httptools.pool import Origin, Pool
 
 
 class Response:
-    """`HTTPResponse` on a connection, which goes back to the pool after the whole body."""
+    """An `HTTPResponse`; its connection returns to the pool after the whole body has been read."""
 
     __slots__ = (
         "_at_once", "_connection", "_inflater", "_is_closed", "_origin", "_pool", "headers",

@@ -12,7 +12,7 @@ Amount = TypeVar("Amount", Usage, Cost)
 
 
 def added(one: Amount | None, other: Amount | None) -> Amount | None:
-    """Return the sum of two amounts; an unknown one counts as 0 beside a known one."""
+    """Return the sum of two amounts. `None` (unknown) counts as 0, unless both are `None`."""
     if one is None or other is None:
         return other if one is None else one
     return one + other

@@ -1,4 +1,4 @@
-"""Typed answers: request JSON of a type's schema, and convert the answer to a value of the type.
+"""Typed answers: request JSON that matches a type's schema, and convert it to a value of the type.
 
 If a provider has no structured output, the model is forced to call a tool whose arguments are the
 answer. An answer that does not fit the type is sent back with the reason, up to a limit.
@@ -65,10 +65,10 @@ APIs require an object at the root.
 """
 
 FREE_CHARACTERS = 1_000_000
-"""The most characters for which partial values are parsed again with each piece.
+"""How many characters may be parsed in total while each new piece causes another parse.
 
-Longer answers are parsed again each time they have grown by the factor `GROWTH`, so that the work
-stays linear.
+An incomplete answer is parsed from its beginning each time. Beyond this number, it is parsed only
+when it has grown by the factor `GROWTH`, so that the work stays linear.
 """
 
 GROWTH = 1.1
@@ -78,7 +78,7 @@ _SAY_AGAIN = "That does not fit the schema: {why}\nAnswer again, with the whole 
 
 @define(frozen=True)
 class Answer(Generic[T]):
-    """A model's answer as a value. `usage` and `cost` sum all attempts of all calls it took."""
+    """A model's answer as a value. `usage` and `cost` include all attempts and corrections."""
 
     parsed: T
     message: AssistantMessage
@@ -151,7 +151,7 @@ class AnswerForm(Generic[T]):
         return Tool(ANSWER, "Give the answer.", self.json)
 
     def read(self, message: AssistantMessage) -> T:
-        """Return the value of an answer. Raises ValueError, with the reason, if it does not fit."""
+        """Return the value of an answer. Raises ValueError, with the reason, for a misfit."""
         call = next((call for call in message.tool_calls if call.name == ANSWER), None)
         if call is not None and call.state == "complete":
             return self.load(call.arguments)
@@ -186,7 +186,7 @@ class Growing:
         self.begin()
 
     def begin(self) -> None:
-        """Start again with another answer."""
+        """Discard the text so far, before another answer begins."""
         self._parts: list[str] = []
         self._size = 0
         self._read = 0  # the size when it was last parsed
@@ -226,7 +226,7 @@ class Growing:
 
 
 Ask: TypeAlias = Callable[[Prompt, bool], EventStream]
-"""A function that requests an answer; its second argument says whether to use a tool."""
+"""A function that requests an answer; if its second argument is True, as a tool call."""
 
 
 class AnswerStream(OfStream, AsyncOnly, Generic[T]):
@@ -251,7 +251,7 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         self._form, self._ask, self._by_tool = form, ask, by_tool
         self._corrections = corrections
         self._stream: EventStream = stream
-        # Tools are requested together with the answer.
+        # `ask` adds the tools to each request, so the conversation is kept without them.
         self._context = replace(stream.call.context, tools=[])
         self._usage: Usage | None = None
         self._cost: Cost | None = None
@@ -288,7 +288,7 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
             await self._stream.result()
         except Unsupported:
             if self._by_tool:
-                raise  # otherwise `result()` requests it by a tool
+                raise  # otherwise `result()` requests the answer as a tool call
 
     async def result(self) -> Answer[T]:
         """Read to the end and return the answer.
@@ -356,7 +356,8 @@ def answer_in(
 ) -> Answer[T]:
     """Return the answer in a message.
 
-    Raises ValueError if it does not fit, and BadAnswer if another request would not help.
+    Raises ValueError if the answer does not fit the type, and BadAnswer if a correction would not
+    help.
     """
     if cut := _CUT.get(message.stop_reason or StopReason.STOP):
         raise BadAnswer(cut, message, usage, cost)

@@ -1,7 +1,8 @@
 """Decisions on tool calls: made while a run continues, or stored and made later.
 
-A run that waits for a decision ends as a `PausedRun`. This is data: `dump` converts it to JSON, and
-`load` reads it, also in another process. `Client.run` continues it once each call is decided.
+A run that waits for a decision ends as a `PausedRun`. A paused run is data: `dump` converts it to
+JSON, and `load` reads the JSON, also in another process. `Client.run` continues the run once each
+tool call has a decision.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ Verdict: TypeAlias = bool | str | Literal[_Verdict.PAUSE]
 Approve: TypeAlias = Callable[[ToolCallBlock], Verdict | Awaitable[Verdict]]
 """A function that decides whether a tool call may be carried out.
 
-`True` allows it, `False` refuses it, a string refuses it and tells the model why, and `PAUSE`
-pauses the run.
+`True` allows the call, `False` refuses it, a string refuses it and is sent to the model as the
+reason, and `PAUSE` pauses the run.
 """
 
 
@@ -62,7 +63,7 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `messages` is the conversation before the model's `answer`, which contains the calls; `results`
     are the results of those calls that needed no decision. `turn` is the number of turns so far,
-    `usage` and `cost` are their sums.
+    `usage` and `cost` are sums over these turns.
     """
 
     messages: Conversation
@@ -117,7 +118,7 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def context_after(paused: PausedRun) -> Context:
-    """Return the conversation so far, with an empty result for each undecided call.
+    """Return the conversation so far, with an empty result for each tool call of the last answer.
 
     Raises UsageError if a call has no decision yet.
     """

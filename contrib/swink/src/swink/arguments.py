@@ -11,11 +11,15 @@ from swink_core.providers import OPTIONS
 __all__ = ["check_called", "check_names", "check_number", "refuse_type"]
 
 NEAR = 0.75
-"""The minimum similarity of a misspelt name for a hint; other libraries' names have less."""
+"""The minimum similarity, from 0 to 1, at which an unknown name counts as misspelt.
+
+Option names of other libraries are less similar to those of swink.
+"""
 
 
 def check_names(given: Iterable[str], *own: str) -> None:
-    """Raise InvalidOption for an unknown option that is similar to one of a function's `own`.
+    """Raise InvalidOption for an unknown option that resembles one of a function's parameters
+    `own`.
 
     The call reports any other unknown option, with its own hints.
     """

@@ -114,7 +114,7 @@ def background_loop() -> BackgroundLoop:
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()  # another thread may have held it
+    _lock = threading.Lock()  # another thread may have held the old lock at the fork
 
 
 if hasattr(os, "register_at_fork"):

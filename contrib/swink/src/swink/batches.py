@@ -33,7 +33,7 @@ A = TypeVar("A", covariant=True)
 
 @define
 class Batch(Generic[R]):
-    """The answers to many prompts, in order; for a failed prompt, the `SwinkError` it ended with.
+    """The answers to many prompts, in order; for a failed prompt, the `SwinkError` raised.
 
     While the batch runs, missing answers are `None`. `done` is the number of prompts that have
     ended, and `failed` the number of those that failed; `usage` and `cost` are sums over all
@@ -87,14 +87,14 @@ async def gathered(
 ) -> Batch[R]:
     """Answer all prompts, at most `limit` at a time; `ask` makes the call of a prompt.
 
-    Raises UsageError before anything is sent if no prompt can be sent with the other arguments.
+    Raises UsageError before anything is sent if the other arguments are invalid for every prompt.
     """
     check_number("limit", limit, "Pass at least 1.")
     check_called("on_progress", on_progress, "Pass a function that takes the batch.")
     if isinstance(prompts, str):
         raise UsageError("prompts is a single string", resolution="Pass a list of prompts.")
     waiting = list(prompts)
-    for each in waiting:  # the first valid prompt shows problems that all have
+    for each in waiting:  # the first valid prompt shows the problems that all prompts have
         with suppress(InvalidContext, MediaError):
             ask(each)
             break

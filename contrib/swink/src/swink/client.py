@@ -64,7 +64,7 @@ CORRECTIONS = 1
 """The default number of times that an answer which does not fit its type is requested again."""
 
 NO_TYPE: Any = None
-"""Stands for "no type".
+"""The default of the argument `type`: the answer is not typed.
 
 It is annotated as Any, so that a type checker infers the type of a run from the other arguments.
 """
@@ -170,7 +170,7 @@ class Client(swink_core.Client):
         if by_tool := FEATURE in lacking(first):
             first = ask(context, True)
             forced = "tool_choice" not in lacking(first)
-            if not forced:  # the tool is offered, and requested again if necessary
+            if not forced:  # the tool is only offered, so a correction may be necessary
                 first = ask(context, True)
         return AnswerStream(form, ask, first, by_tool, corrections)
 
@@ -323,7 +323,7 @@ class Client(swink_core.Client):
         return await gathered(ask, prompts, limit, on_progress)
 
     def _refused(self, name: str | Model, options: StreamOptions) -> str | None:
-        """Return the feature for which a call would be refused before it is sent, or `None`."""
+        """Return the feature whose lack would make a call fail before it is sent, or `None`."""
         target = self.target(name)
         failure = target.refusal(options=options)
         if failure is not None:
@@ -335,7 +335,7 @@ class Client(swink_core.Client):
 
 
 def _gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
-    """Return a single gate for several calls. Raises UsageError for an object of another type."""
+    """Return one gate that limits several calls together. Raises UsageError for other types."""
     if limits is None or isinstance(limits, LimitGate):
         return limits
     if not isinstance(limits, Limits):
@@ -349,7 +349,7 @@ FEATURE = "structured_output"
 
 
 def _models(model: Models, first: EventStream) -> list[str | Model]:
-    """Return the models of a chain; a single model is resolved by `first`."""
+    """Return the models of a chain; a single model is taken from the stream's call."""
     chain: Any = model
     if isinstance(chain, str | Model | None) or (len(chain) == 2 and isinstance(chain[1], Mapping)):
         return [first.call.model]

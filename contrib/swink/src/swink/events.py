@@ -3,10 +3,10 @@
     run  = RunStart *turn RunEnd
     turn = TurnStart *(the events of its stream) TurnEnd *ToolStart *ToolEnd
 
-An observer receives them through `on_event` if its plugin sets `other_events = True`, each with the
-call of the turn, which may not have begun yet or may have ended. `run_id` is the same on all events
-of a run. A run that is closed early has a `RunEnd`, too. Observers receive a `ToolStart` in the
-context (of `contextvars`) in which the tool runs.
+An observer receives these events through `on_event` if its plugin sets `other_events = True`, each
+with the call of the turn, which may not have begun yet or may have ended. `run_id` is the same on
+all events of a run. A run that is closed early has a `RunEnd`, too. Observers receive a `ToolStart`
+in the context (of `contextvars`) in which the tool runs.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ RECEIVED = "The answer was received."
 
 
 class Goal(Generic[T]):
-    """The value of a type that a run ends with.
+    """The typed value that a run returns at its end.
 
     `by_tool` means that the answer is the arguments of a tool, because the model has no structured
     output. `answer` or `fault` is set once the run has ended. `corrections` limits how often an
@@ -72,8 +72,8 @@ class Goal(Generic[T]):
     ) -> list[Message]:
         """Read the value from the last message.
 
-        If it does not fit and `may_ask` is true, returns messages that request a correction;
-        otherwise `answer` or `fault` is set, and the list is empty.
+        If the value does not fit the type and `may_ask` is true, returns messages that request a
+        correction; otherwise `answer` or `fault` is set, and the list is empty.
         """
         try:
             self.answer = answer_in(message, self.form, usage, cost)

@@ -1,8 +1,8 @@
 """The tool loop: a model is called and its tool calls are carried out, until it has answered.
 
 The conversation contains only complete turns: each answer with the results of all its tool calls.
-It can be sent at any time, whatever has happened: an unfinished answer is in `message`, and a tool
-call that was not carried out has a result with the reason.
+The conversation can be sent at any time, even after a failure: an unfinished answer is in
+`message`, and a tool call that was not carried out has a result with the reason.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Ask: TypeAlias = Callable[[Prompt, Options], EventStream]
 
 
 class TooManyTurns(SwinkError, title="The run did not come to an end"):
-    """The model still called tools in the last turn that was allowed."""
+    """The model still called tools in the last allowed turn."""
 
 
 class Run(OfStream, AsyncOnly, Generic[V]):
@@ -161,7 +161,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
     @property
     def text(self) -> AsyncGenerator[str, None]:
-        """The text of all turns, in pieces. Raises what `result()` raises."""
+        """The text of all turns, in pieces. Raises the same errors as `result()`."""
         return self._pieces(self._text())
 
     async def _text(self) -> AsyncGenerator[str, None]:
@@ -180,7 +180,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
     @property
     def partials(self) -> AsyncGenerator[Any, None]:
-        """The typed answer so far, as JSON data that grows. Raises what `answer()` raises."""
+        """The typed answer so far, as growing JSON data. Raises the same errors as `answer()`."""
         return self._pieces(self._partials())
 
     async def _partials(self) -> AsyncGenerator[Any, None]:
@@ -204,11 +204,11 @@ class Run(OfStream, AsyncOnly, Generic[V]):
     async def answer(self) -> Answer[V]:
         """Run to the end and return the typed answer.
 
-        Raises what `result()` raises, and UsageError for a run without a type.
+        Raises the same errors as `result()`, and UsageError for a run without a type.
         """
         goal = self._typed()
         await self.result()
-        return cast("Answer[V]", goal.answer)  # it is set, or `result()` has raised
+        return cast("Answer[V]", goal.answer)  # `answer` is set, or `result()` has raised
 
     async def result(self) -> AssistantMessage:
         """Run to the end and return the model's last message.
@@ -349,9 +349,10 @@ class Run(OfStream, AsyncOnly, Generic[V]):
                 yield events
 
     def _may_be_asked_by_tool(self, last: Any) -> bool:
-        """Return True if a call was refused because of the structured output, or may still be.
+        """Return True if a call was, or may still be, refused because of structured output.
 
-        It is then made again with the tool that gives the answer, and its events are hidden.
+        `last` is the latest event of the call. A refused call is made again with the tool whose
+        arguments are the answer, and the events of the refused call are not delivered.
         """
         if self._goal is None or self._goal.by_tool:
             return False
@@ -413,7 +414,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             yield [self._end("paused")]
 
     def _may_take_turn(self) -> bool:
-        """Count a turn; return False if a limit of the run forbids it."""
+        """Count a turn; return False if a limit of the run forbids the turn."""
         try:
             if self._limits is not None:
                 self._limits.take_turn()
@@ -475,7 +476,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
 
 async def _result_of(stream: EventStream) -> Done | Error:
-    """Read a turn to its end without delivering events; retry it like `result()`."""
+    """Read a turn to its end without delivering events, so that failures are retried."""
     try:
         message = await stream.result()
     except StreamError as error:

@@ -73,7 +73,7 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
         "run": f"swink.Client().{_TYPED}",
     },
 }
-"""Names of other libraries, on a client and on the module, with swink's counterpart."""
+"""Names in the clients and modules of other libraries, with their counterparts in swink."""
 
 
 def missing_name(owner: str, name: str) -> str:
@@ -198,10 +198,13 @@ def shortened(error: SwinkError) -> SwinkError:
 def _misfit(
     function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any], error: TypeError
 ) -> BaseException:
-    """Return a helpful error for arguments that a function does not take, or else the error."""
+    """Return a helpful error for arguments that a function does not take.
+
+    A TypeError that was raised inside the function is returned unchanged.
+    """
     traceback = error.__traceback__
     if traceback is None or traceback.tb_next is not None:
-        return error  # it was raised inside the function
+        return error  # the error was raised inside the function
     name = function.__name__
     parameters = list(inspect.signature(function).parameters.values())
     own = parameters[1:] if parameters[0].name == "self" else parameters

@@ -157,7 +157,7 @@ class _Screen:
         self._make: Any = shown.HTML
         self._finished = ""  # the HTML of earlier turns
         self._last: AssistantMessage | None = None
-        self._call = ""  # the call of the last message: each turn of a run has one
+        self._call = ""  # the id of the drawn call; each turn of a run is a separate call
         self._printed = ""
         self._drawn_at = time.monotonic()
         self._handle: Any = None

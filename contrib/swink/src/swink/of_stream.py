@@ -23,7 +23,7 @@ class OfStream:
 
     @property
     def call(self) -> Call:
-        """The current call, or the last one."""
+        """The current call, or, after the end, the last call."""
         return self._stream.call
 
     @property

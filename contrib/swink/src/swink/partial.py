@@ -45,7 +45,7 @@ def partial_json(text: str) -> Any:
 
 
 def _data_in(text: str) -> Any:
-    """Return the data of incomplete text, including a last number, or `None`."""
+    """Return the data of incomplete JSON text, including a number at its end; `None` if invalid."""
     try:
         return from_json(text.encode(), allow_inf_nan=False, partial_mode="trailing-strings")
     except ValueError:  # or an incomplete character

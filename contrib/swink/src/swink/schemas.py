@@ -2,8 +2,8 @@
 
 Each type is handled by a library: msgspec for plain annotations, dataclasses, attrs classes and
 TypedDicts; cattrs for a choice between classes and for attrs classes with converters, which msgspec
-does not support; pydantic for any type that contains a pydantic type, which is possible only if the
-caller has imported pydantic.
+does not support; pydantic for any type that contains a pydantic type. A caller who uses such a type
+has already imported pydantic, so swink does not import it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ _JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", 
 
 
 class Schema(Generic[T]):
-    """A type's JSON schema, and the conversion of JSON data. Raises UsageError for other types."""
+    """A type's JSON schema, and the conversion of JSON data to values of the type.
+
+    Raises UsageError for a type without a JSON schema.
+    """
 
     def __init__(self, kind: TypeForm[T]) -> None:
         self.kind: Any = kind
@@ -178,7 +181,7 @@ def _name(kind: Any) -> str:
 
 
 def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with its references replaced, and without titles except that of the root."""
+    """Return a schema with references replaced by their targets, without titles below the root."""
     whole = inlined_schema(schema)
     reference = whole.get("$ref")
     if isinstance(reference, str):  # a recursive type
@@ -227,7 +230,7 @@ def _is_record(kind: Any) -> bool:
 
 
 def _holds_values(kind: type) -> bool:
-    """Return True if instances of a class are values of a program and not annotations."""
+    """Return True if instances of a class are ordinary values, and cannot be annotations."""
     return _is_record(kind) or hasattr(kind, "__pydantic_core_schema__")
 
 

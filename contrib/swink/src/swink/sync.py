@@ -55,9 +55,9 @@ class SyncClient:
                 for piece in stream.text:
                     print(piece, end="")
 
-    One client may be used by any number of threads, with one connection pool. It takes the same
-    arguments as `Client`. It can be kept for as long as the program runs, and is closed at exit, or
-    when neither it nor its streams are referenced.
+    One client may be used by any number of threads, with one connection pool. `SyncClient` takes
+    the same arguments as `Client`. A client can be kept for as long as the program runs. It is
+    closed at exit, or when neither the client nor its streams are referenced.
     """
 
     if not TYPE_CHECKING:

@@ -23,7 +23,7 @@ R = TypeVar("R", covariant=True)
 
 
 class _Stream(Protocol[E, R]):
-    """Shared code of streams, typed answers and runs."""
+    """The interface that streams, typed answers and runs share."""
 
     @property
     def call(self) -> Call: ...
@@ -95,7 +95,7 @@ class _SyncStream(OfStream, Generic[E, R]):
 
     @property
     def text(self) -> Iterator[str]:
-        """The text, in pieces. Raises what `result()` raises."""
+        """The text, in pieces. Raises the same errors as `result()`."""
         return _iterated(self._loop, lambda: self._stream.text)
 
     def result(self) -> R:

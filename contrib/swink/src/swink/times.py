@@ -43,7 +43,7 @@ def msgspec_schemas(kinds: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[st
 
 
 def _collect(info: Any, records: dict[Any, Any]) -> None:
-    """Add every record in a type to a table, by its class."""
+    """Add every record (a class with named fields) in a type to a table, by its class."""
     info = _bare(info)
     if isinstance(info, _RECORDS):
         if info.cls not in records:
@@ -72,7 +72,7 @@ def _parts(info: Any) -> tuple[Any, ...]:
 
 
 def _describe(info: Any, schema: dict[str, Any]) -> None:
-    """Add `format` to the schemas of dates and times in a type, except to those inside records."""
+    """Add `format` to the schemas of dates and times in a type, but not to those inside records."""
     info = _bare(info)
     if isinstance(info, inspect.DateTimeType | inspect.TimeType):
         is_time = isinstance(info, inspect.TimeType)

@@ -116,7 +116,7 @@ class Toolbox:
             self._over(task)
 
     def _over(self, task: asyncio.Task[ToolResultMessage | None]) -> ToolResultMessage | None:
-        """Return the result of a call that has ended, or that is not waited for any more.
+        """Return the result of a call that has ended, or an error for a call that was given up.
 
         `None`: the call waits for a decision.
         """

@@ -65,7 +65,7 @@ def _seconds(tool: Any, attribute: Any, value: Any) -> None:
 
 @define(eq=False)
 class FunctionTool(Generic[P, R]):
-    """A function that a model may call. A program can call it like the function.
+    """A function that a model may call. A program can call the tool like the function itself.
 
     `definition` is sent to the model. `timeout` is in seconds (`None`: no limit); a blocking
     function runs in a thread, which cannot be stopped: after its timeout, its result is ignored.
@@ -91,7 +91,7 @@ class FunctionTool(Generic[P, R]):
         return None
 
     async def carry_out(self, call: ToolCallBlock) -> ToolResultMessage:
-        """Return the result of a model's call; an error becomes a result that describes it."""
+        """Return the result of a model's call, which describes the error if the call fails."""
         if (refusal := self.refusal(call)) is not None:
             return refusal
         task = asyncio.current_task()
@@ -132,7 +132,7 @@ class FunctionTool(Generic[P, R]):
                     arguments[one.name] = one.schema.load(call.arguments[one.name])
                 except ValueError as error:
                     raise ValueError(f"{one.name}: {error}") from error
-            elif one.default is not NOTHING:  # it may be a default from pydantic's Field
+            elif one.default is not NOTHING:  # the default may come from pydantic's Field
                 arguments[one.name] = one.default
         return arguments
 
@@ -219,7 +219,10 @@ def described(error: BaseException) -> str:
 
 
 def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
-    """Convert a function to a tool. Raises UsageError for an object that is neither of these."""
+    """Convert a function to a tool, and return a `FunctionTool` unchanged.
+
+    Raises UsageError for an object of another type.
+    """
     if isinstance(given, FunctionTool):
         return given
     if isinstance(given, Tool):
@@ -397,4 +400,4 @@ def _default(value: Any) -> dict[str, Any]:
     try:
         return {"default": plain_data(value)}
     except TypeError:
-        return {}  # only Python can represent it: it is used if the model passes nothing
+        return {}  # JSON has no form for this default; the function still uses it

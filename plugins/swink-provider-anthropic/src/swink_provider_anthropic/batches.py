@@ -20,13 +20,13 @@ __all__ = ["AnthropicBatches"]
 Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 
 KEPT = ("anthropic-version", "anthropic-beta")
-"""Headers of a row's request that the batch request needs as well."""
+"""Headers that are copied from a row's request to the requests about the batch."""
 
 MARK = "_"
-"""Separates a row's id, which does not contain it, from the submission's token."""
+"""The separator between a row's id and the submission's token. Row ids never contain it."""
 
 MOST_DIFFERENCE = 86_400.0
-"""The most seconds by which the vendor's clock may differ from ours."""
+"""The maximum difference, in seconds, between the time of a submission and of the batch."""
 
 STATUSES = {
     "invalid_request_error": 400,
@@ -40,7 +40,11 @@ STATUSES = {
 
 
 class AnthropicBatches:
-    """Batches of messages. `like` is a request that would send a single row."""
+    """Submit and read batches of messages.
+
+    `like` is the request that would send a single row outside a batch; URL and headers are copied
+    from it.
+    """
 
     most_requests = 100_000
     most_bytes = 250 * 2**20
@@ -58,11 +62,12 @@ class AnthropicBatches:
         return made["id"]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Look for a batch by the token in its rows' ids, which only the results contain.
+        """Find the batch of a submission by the token in the row ids.
 
-        Only batches with as many rows that began at about that time are examined, from
-        https://platform.claude.com/docs/en/api/listing-message-batches. If such a batch has not
-        ended, it may be the one.
+        Only the results of a batch contain its row ids. Therefore the results are fetched of each
+        listed batch that has the submission's number of rows and was created at about the same
+        time. Return `None` if such a batch has not ended, because it may be the one. Source:
+        https://platform.claude.com/docs/en/api/listing-message-batches.
         """
         is_open, query = False, "?limit=100"
         while query:
@@ -81,17 +86,17 @@ class AnthropicBatches:
         return None if is_open else []
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Check a batch; return where its results are, or `None` while it is running."""
+        """Check a batch; return `[id]` if it has ended, or `None` while it is running."""
         batch: dict[str, Any] = msgspec.json.decode((yield _request(like, f"/{id}", "GET")))
         return [id] if batch["processing_status"] == "ended" else None
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Return the results of a batch. Rows that are missing in it were not answered."""
+        """Return the results of a batch. A row without a result was not answered."""
         lines = yield _request(like, f"/{id}/results", "GET")
         return [_result(line) for line in lines.splitlines() if line.strip()]
 
     def cancel(self, like: HTTPRequest, id: str) -> Says:
-        """Cancel a batch. Answers received by then are kept."""
+        """Cancel a batch. The service keeps the answers that are already complete."""
         yield _request(like, f"/{id}/cancel", "POST")
 
 
@@ -107,7 +112,7 @@ def _whole(body: bytes) -> dict[str, Any]:
 
 
 def _may_be(batch: dict[str, Any], intent: Any) -> bool:
-    """Return True if a batch of the list may belong to a submission, judged by the list alone."""
+    """Return True if a listed batch matches a submission by its creation time and row count."""
     if batch.get("archived_at"):
         return False  # its results are deleted
     began = datetime.fromisoformat(batch["created_at"]).timestamp()

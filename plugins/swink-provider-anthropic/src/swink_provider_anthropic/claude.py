@@ -66,9 +66,9 @@ def thinking(
 
 
 def cache_ttl(cache: CacheStrategy) -> dict[str, str]:
-    """Return the field with the lifetime of the cache, if the caller set one.
+    """Return the field `ttl` with the cache's lifetime; `{}` if the caller set no lifetime.
 
-    The lifetime is 5 minutes or an hour.
+    The API supports lifetimes of 5 minutes and of one hour.
     """
     if cache.ttl is None:
         return {}
@@ -80,10 +80,11 @@ def unanswered_calls(
     asked: Callable[[dict[str, Any]], str | None],
     answered: Callable[[dict[str, Any]], str | None],
 ) -> set[int]:
-    """Return `id()` of each block that is a call of a server-side tool without its result.
+    """Return the `id()` of each block that calls a server-side tool and has no result.
 
-    The API refuses such calls. `asked` returns the id of the call in a native block, `answered` the
-    id of the call whose result is in it; both return `None` for other blocks.
+    The API refuses such calls. For a native block that is a call, `asked` returns the call's id.
+    For a native block that is a result, `answered` returns the id of the call that it answers. Both
+    return `None` for other blocks.
     """
     native = {
         id(block): block.data
@@ -95,16 +96,20 @@ def unanswered_calls(
 
 
 def takes_system(model: Model, options: StreamOptions) -> bool:
-    """Return whether a model accepts later system messages; true with `rules=False`."""
+    """Return whether a model accepts system messages inside the conversation.
+
+    Always true with `rules=False`.
+    """
     return not options.rules or rule_of(model).takes.get("system_messages") is not False
 
 
 def placed(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Move instructions behind the user's message, because the API accepts them only there.
+    """Move system messages to where the API accepts them: directly after a user message.
 
-    https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages: an
-    instruction follows the user's turn and precedes an answer or the end. Without a user message
-    beside it, the instruction becomes the user's turn.
+    https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages: a system
+    message follows a user message, and precedes an answer or the end of the conversation. If no
+    user message is next to a system message, the text of the system message is sent as a user
+    message.
     """
     if "system" not in [turn["role"] for turn in turns]:
         return [*turns]
@@ -137,9 +142,9 @@ def _as_user(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed_options(model: Model, words: list[str]) -> tuple[Notice, ...]:
-    """Return notices for options that an API changed.
+    """Return a notice for each option that is sent in a changed form.
 
-    Each text in `words` begins with the option's name and a colon.
+    Each text in `words` explains one change, after the option's name and a colon.
     """
     return tuple(
         Notice("option_changed", f"{model}: {what}", (f"options.{what.partition(':')[0]}",))

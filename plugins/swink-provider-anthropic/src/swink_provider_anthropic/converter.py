@@ -86,10 +86,10 @@ def conversation(
 ) -> dict[str, Any]:
     """Return `messages` and, if present, `system`, `tools`, `container`.
 
-    With a cache strategy, the system prompt, the last tool and the last user turn get cache marks,
-    as far as the caller's own marks leave room. `native_system` means that the model accepts system
-    messages inside the conversation. Raises MediaError for a file that cannot be read, and
-    ProviderFailure (`unsupported`) for media that the API does not accept.
+    With a cache strategy, the system prompt, the last tool and the last user turn get cache marks.
+    The caller's own marks count towards the maximum number of marks. `native_system` means that the
+    model accepts system messages inside the conversation. Raises MediaError for a file that cannot
+    be read, and ProviderFailure (`unsupported`) for media that the API does not accept.
     """
     system, context = system_blocks(context)
     converter = _Converter(provider)
@@ -202,7 +202,7 @@ def _answered(block: Block) -> dict[str, Any] | LeftOut:
         case ThinkingBlock(signature=str(signature)):
             return {"type": "thinking", "thinking": block.thinking, "signature": signature}
         case ExtensionBlock(kind=kind) if kind == CONTAINER:
-            return SENT_ELSEWHERE  # the request names it outside the turns
+            return SENT_ELSEWHERE  # the container's id is a separate field of the request
         case ExtensionBlock(data=dict(data)):
             # Incomplete input is not an object, which the API requires.
             return data if isinstance(data.get("input", {}), dict) else CUT_INPUT
@@ -219,7 +219,7 @@ def _text(block: TextBlock) -> dict[str, Any]:
 
 
 def _citation(citation: Any) -> Any:
-    """Omit the one field of a returned citation that the API rejects."""
+    """Omit the field of a citation that the API sends but rejects when it is sent back."""
     if not isinstance(citation, dict):
         return citation
     return {name: value for name, value in citation.items() if name != "file_id"}
@@ -238,7 +238,7 @@ def _tool_id(id: str) -> str:
 
 
 def _container(context: Context) -> str | None:
-    """Return the id of the container in which the server waits for tool results."""
+    """Return the id of the code-execution container that waits for tool results."""
     answers = [m for m in context.messages if isinstance(m, AssistantMessage)]
     for block in answers[-1].content if answers else ():
         if isinstance(block, ExtensionBlock) and block.kind == CONTAINER:
@@ -269,7 +269,7 @@ def _said(block: Block) -> dict[str, Any] | LeftOut:
 def _marked(
     native: dict[str, Any], block: TextBlock | ImageBlock | DocumentBlock
 ) -> dict[str, Any]:
-    """Return a native block with the caller's cache mark for it."""
+    """Return a native block, with the cache mark that the caller set on the original block."""
     mark = (block.metadata or {}).get(MARK)
     return native if mark is None else {**native, MARK: mark}
 
@@ -291,7 +291,11 @@ def _document(block: DocumentBlock) -> dict[str, Any]:
 def _source(
     source: Source, forms: Mapping[str, str], fetched: Mapping[str, str], what: str
 ) -> dict[str, Any]:
-    """Return media of a type in `forms`; URLs of types in `fetched` are fetched by the API."""
+    """Convert a media source to the form of the API.
+
+    Data must have a media type in `forms`. A URL, which the API fetches itself, must have a media
+    type in `fetched`, if its type is known.
+    """
     if isinstance(source, UrlSource):
         if media_type_of(source) is not None:
             media_form(source, fetched, what)

@@ -38,7 +38,7 @@ TYPES = {
 }
 
 STATUSES = {409: Kind.OVERLOADED}
-"""A conflict with another request, which the vendor's own client retries."""
+"""409 is a conflict with another request. The vendor's own client retries after this status."""
 
 
 def classify(failure: Failure) -> Classification | None:

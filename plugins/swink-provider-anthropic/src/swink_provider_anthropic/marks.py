@@ -32,8 +32,8 @@ CROWDED = ": the conversation has the maximum number of cache marks, so none was
 def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:
     """Mark the last user turn, the system prompt and the tools.
 
-    The caller's own marks take precedence: a request may have four in all, and a mark for an hour
-    may not follow one for five minutes.
+    The caller's own marks take precedence. The API allows four marks in a request, and a mark for
+    one hour may not follow a mark for five minutes.
     """
     control = {"type": "ephemeral", **claude.cache_ttl(cache)}
     long = control.get("ttl") == HOUR
@@ -57,7 +57,7 @@ def own_marks(context: Context, provider: str, name: str = MARK) -> list[Any]:
 
 
 def mark_paths(context: Context, provider: str, name: str = MARK) -> list[str]:
-    """Return the paths of the blocks and tools whose marks `own_marks` returns."""
+    """Return the paths of the blocks and tools on which the caller set a cache mark."""
     paths = [
         f"messages[{at}].content[{place}].metadata.{name}"
         for at, message in enumerate(context.messages)
@@ -79,7 +79,7 @@ def ends_marked(context: Context, name: str = MARK) -> bool:
 
 
 def tell_crowded(call: Fitted, provider: str) -> None:
-    """Report that the caller's marks leave no room for a mark at the end of the conversation."""
+    """Report that no mark is added at the end of the conversation: the caller set too many."""
     cache = call.options.cache
     if cache is None or cache.mode == "none" or ends_marked(call.context):
         return

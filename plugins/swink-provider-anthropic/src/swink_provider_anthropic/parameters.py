@@ -28,7 +28,7 @@ PLACES = {
     "user": ("metadata.user_id",),
     "session_id": ("metadata.user_id",),
 }
-"""The fields of options that functions convert."""
+"""The request fields of options that a function converts. `KNOBS` names all other fields."""
 
 CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
@@ -87,4 +87,4 @@ KNOBS: Knobs = {
     "parallel_tool_calls": _tool_choice,
     "cache": None,
 }
-"""Options and their fields; `convert` adds cache marks to the conversation."""
+"""Maps options to fields of the request. For `cache`, `convert` adds marks to the conversation."""

@@ -31,7 +31,7 @@ from swink_provider_anthropic.wire import (
 __all__ = ["CONTAINER", "MessagesParser"]
 
 CONTAINER = "container"
-"""The kind of the extension with the container in which the server waits for tool results."""
+"""The kind of the extension that stores the code-execution container waiting for tool results."""
 
 _COUNTED = frozenset(
     {"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
@@ -123,10 +123,11 @@ class MessagesParser:
     # -- the answer --------------------------------------------------------------------------
 
     def _begin(self, message: Message, out: EventWriter) -> None:
-        """Record the start of an answer; a second start discards the first one.
+        """Record the start of an answer; a second start discards the content received so far.
 
-        Gateways send this frame twice for one answer, or put a second answer into the same body
-        after they have lost the first. The first cannot be sent back, so it is discarded.
+        Some gateways send the start frame twice for one answer. Others lose an answer in the middle
+        and send another one in the same body. An incomplete answer cannot be sent back in the next
+        request, so it is discarded.
         """
         if self._message is not None and self._message.id == message.id:
             return

@@ -84,7 +84,11 @@ class AnthropicProvider(HTTPProvider):
         return f"{self.base_url(options).removesuffix('/v1')}/v1/messages"
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Return notices, also about schema limits that became descriptions or replaced fields."""
+        """Return the notices about options.
+
+        They also report limits of the answer schema that were moved into descriptions, and a
+        `session_id` that is not sent because `user` uses the same field.
+        """
         changed = limits_in_words(options)
         if options.user is not None and options.session_id is not None:
             changed.append("session_id: not sent, because the API has one field for it and user")

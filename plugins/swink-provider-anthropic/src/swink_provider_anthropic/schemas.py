@@ -1,8 +1,9 @@
 """Convert JSON schemas to the subset that Claude supports, on any API that serves it.
 
-https://platform.claude.com/docs/en/build-with-claude/structured-outputs: in schemas of answers and
-strict tools, objects set `additionalProperties` to `false`, and the API rejects limits of numbers,
-strings and arrays. Such limits move into the description, as in the vendor's SDK.
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs: in answer schemas and in
+schemas of strict tools, objects must set `additionalProperties` to `false`. The API rejects limits
+of numbers, strings and arrays there; such a limit is moved into the description of the field, as
+the vendor's SDK does.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["fit_schemas", "limits_in_words", "structured"]
 MOST_STRICT_TOOLS = 20
 MOST_OPTIONAL = 24
 MOST_UNIONS = 16
-"""The maximum number, over all strict schemas of a request, of optional and of union fields."""
+"""How many optional fields, and how many union fields, all strict schemas together may have."""
 
 LIMITS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
@@ -38,7 +39,7 @@ def structured(options: StreamOptions) -> Any:
 
 
 def limits_in_words(options: StreamOptions) -> list[str]:
-    """Report the limits of `response_format` that move into descriptions."""
+    """Return a text for the notice about limits of `response_format` moved into descriptions."""
     found: set[str] = set()
     if options.rules and isinstance(options.response_format, Mapping):
         _in_words(options.response_format, found)
@@ -49,7 +50,7 @@ def limits_in_words(options: StreamOptions) -> list[str]:
 def fit_schemas(call: Fitted) -> None:
     """Reject an answer schema with an open object, and convert the schemas of strict tools.
 
-    Tools beyond the limits of strict mode are sent without it, with a notice.
+    A tool that exceeds the limits of strict mode is sent without `strict`, with a notice.
     """
     wanted = call.options.response_format
     if call.options.rules and isinstance(wanted, Mapping) and any(map(_is_open, _nodes(wanted))):
@@ -98,7 +99,7 @@ _SEVERAL = (Mapping, list, tuple)
 
 
 def _names(told: Any) -> set[str]:
-    """Return the names of fields; empty if the schema has something else in their place."""
+    """Return the field names in the value of `properties` or `required`; empty if it is invalid."""
     return {n for n in told if isinstance(n, str)} if isinstance(told, _SEVERAL) else set()
 
 

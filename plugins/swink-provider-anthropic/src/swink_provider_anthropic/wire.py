@@ -23,7 +23,7 @@ class ErrorBody(msgspec.Struct, gc=False):
 
 
 class Delta(msgspec.Struct, gc=False):
-    """A piece of a content block; in `message_delta`, the end of the answer."""
+    """A piece of a content block; in a `message_delta` frame, the facts about the answer's end."""
 
     type: str | None = None
     text: str | None = None

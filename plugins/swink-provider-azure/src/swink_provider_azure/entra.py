@@ -46,7 +46,10 @@ class _Refusal(msgspec.Struct):
 
 @define(frozen=True)
 class ClientCredentials(Grant):
-    """An application that signs in with a secret. `authority` is the URL of the cloud's sign-in."""
+    """An application that signs in with a secret.
+
+    `authority` is the base URL of the token endpoint, which differs between clouds.
+    """
 
     issuer: ClassVar[str] = "Entra ID"
 
@@ -112,15 +115,16 @@ class _ManagedIdentity(Grant):
 
 
 def _identity_token(scope: str) -> Any:
-    """Return azure-identity's token; the call blocks."""
-    # It warns of every source without credentials; without a handler, warnings go to the terminal.
+    """Return a token from azure-identity. This call blocks."""
+    # azure-identity logs a warning for every source of credentials that it finds empty. Without a
+    # handler, these warnings would be printed on the terminal.
     logging.getLogger("azure.identity").addHandler(logging.NullHandler())
     with import_module("azure.identity").DefaultAzureCredential() as credential:
         return credential.get_token(scope)
 
 
 def managed_identity(environ: Mapping[str, str] | None = None) -> _ManagedIdentity | None:
-    """Return azure-identity's default credential; `None` if it is not installed."""
+    """Return the default credential of azure-identity; `None` if that package is not installed."""
     environ = os.environ if environ is None else environ
     try:
         installed = find_spec("azure.identity")

@@ -1,10 +1,11 @@
 """`azure/<deployment>`: OpenAI's APIs on an Azure resource.
 
-There are two forms of URLs: with an API version `{resource}/openai/deployments/{deployment}/…`,
-without one `{resource}/openai/v1/…`, where the deployment is the body's `model`. The deployment has
-the model's name, unless the setting `deployment` names another. Credentials are a key, an
-application's secret, or an identity that azure-identity finds. Source:
-https://learn.microsoft.com/azure/ai-foundry/openai/reference and …/api-version-lifecycle.
+There are two forms of URLs. With an API version, the URL is
+`{resource}/openai/deployments/{deployment}/…`. Without one, it is `{resource}/openai/v1/…`, and the
+body's `model` names the deployment. By default, the deployment has the same name as the model; the
+setting `deployment` overrides this. Credentials are a key, an application's secret, or an identity
+that azure-identity finds. Source: https://learn.microsoft.com/azure/ai-foundry/openai/reference and
+…/api-version-lifecycle.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class AzureProvider(OpenAIProvider):
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the deployment's URL, in the form that the API version requires.
 
-        The version is the setting `api_version`, or that in the base URL's query, or
-        `AZURE_OPENAI_API_VERSION`.
+        The version comes from the setting `api_version`, the query of the base URL, or the
+        environment variable `AZURE_OPENAI_API_VERSION`, in this order.
         """
         api = self.api(model, options)
         parts = urlsplit(self.base_url(options))
@@ -75,7 +76,7 @@ class AzureProvider(OpenAIProvider):
     def credential(
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
-        """Return the key, or the application or managed identity that signs in."""
+        """Return the API key, or else the grant of an application or of a managed identity."""
         try:
             return self.api_key(options)
         except ProviderFailure:
@@ -92,7 +93,7 @@ class AzureProvider(OpenAIProvider):
             request.headers["api-key"] = credential
 
     def error_facts(self, failure: Failure) -> None:
-        """Also read the inner error, and filter results without an error."""
+        """Read the inner error too, and the filter results of a response that has no error."""
         super().error_facts(failure)
         try:
             body = msgspec.json.decode(failure.body, type=_Filtered)
@@ -106,7 +107,7 @@ class AzureProvider(OpenAIProvider):
             failure.message = "the prompt was refused by a content filter"
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by Azure's own code first."""
+        """Classify by Azure's own codes, then as the OpenAI package does."""
         return by_tables(failure, CODES) or super().classify(failure)
 
 

@@ -1,7 +1,7 @@
 """Bedrock's batch inference, for swink-batch: rows and answers in S3, at half the price.
 
-`SWINK_BEDROCK_BATCH_S3` names a folder of a bucket (`s3://bucket/folder`) for rows and answers, and
-`SWINK_BEDROCK_BATCH_ROLE` the role that lets Bedrock read and write there.
+`SWINK_BEDROCK_BATCH_S3` names a folder of a bucket (`s3://bucket/folder`) for rows and answers.
+`SWINK_BEDROCK_BATCH_ROLE` names the IAM role with which Bedrock reads and writes this folder.
 
 The methods do no I/O: each is a generator that yields the requests to send, receives the bodies of
 the responses, and returns the parsed result. Sources:
@@ -31,9 +31,9 @@ S3_ENV = "SWINK_BEDROCK_BATCH_S3"
 ROLE_ENV = "SWINK_BEDROCK_BATCH_ROLE"
 
 S3_ENDPOINT_ENV = "AWS_ENDPOINT_URL_S3"
-"""The variable with another URL of S3, which all AWS tools read.
+"""The variable with a URL to use in place of S3's own; all AWS tools read it.
 
-Buckets are then part of the path.
+With it, the bucket is part of the path, not of the host name.
 """
 
 NAME = "swink-"
@@ -48,7 +48,9 @@ _HOST = re.compile(r"bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?(.+)")
 
 
 class BedrockBatches:
-    """Jobs of one model, in Converse's format. `like` is a request that would send one row.
+    """Submit and read jobs of one model, in Converse's format.
+
+    `like` is the request that would send a single row outside a batch.
 
     A batch costs half the price of on-demand inference, for all models that support batches:
     https://docs.aws.amazon.com/bedrock/latest/userguide/capacity-limits-cost-optimization.html.
@@ -83,7 +85,7 @@ class BedrockBatches:
         return msgspec.json.decode(made)["jobArn"]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Look for a job by the token in its name.
+        """Find the job of a submission by the token in the job's name.
 
         Source:
         https://docs.aws.amazon.com/bedrock/latest/APIReference/API_ListModelInvocationJobs.html.
@@ -102,7 +104,7 @@ class BedrockBatches:
         return found
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Check a job; return where its answers are, or `None` while it is running."""
+        """Check a job; return the S3 locations of the answers, or `None` while it is running."""
         job = msgspec.json.decode((yield _job(like, id)))
         if job["status"] not in ENDED:
             return None
@@ -113,7 +115,7 @@ class BedrockBatches:
         return [f"{folder}{id.rpartition('/')[2]}/{source}.out"]
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Return the answers of a job. Rows that are missing in it were not answered."""
+        """Return the answers of a job. A row without an answer was not answered."""
         found = []
         for source in sources:
             lines = yield _s3(like, source, "GET")
@@ -121,7 +123,7 @@ class BedrockBatches:
         return found
 
     def cancel(self, like: HTTPRequest, id: str) -> Says:
-        """Cancel a job. Answers received by then stay in S3 and are not fetched."""
+        """Cancel a job. Answers that are already complete stay in S3 and are not fetched."""
         yield _job(like, id, "/stop", "POST")
 
 

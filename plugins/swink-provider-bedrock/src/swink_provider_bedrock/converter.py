@@ -57,24 +57,24 @@ LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
 """The most characters of a document's name that are kept.
 
-The API allows 200, and a number may be appended.
+The API allows 200 characters; the rest is for a number that makes duplicate names unique.
 """
 
 CHOICES: dict[str, dict[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}
 
 RESULTS_ALONE = ("meta", "mistral")
-"""Vendors whose models accept nothing beside tool results in a turn."""
+"""Vendors whose models accept no other content in a turn with tool results."""
 
 WITHOUT_SYSTEM = re.compile(r"mistral\.(mistral-7b|mixtral-8x7b)|amazon\.titan-text")
 
 UNSIGNED = re.compile(r"openai\.gpt-oss")
-"""Models that refuse a signature of reasoning."""
+"""Models that reject reasoning blocks with a signature."""
 
 VENDORS = re.compile(
     r"\b(ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshotai|nvidia|openai"
     r"|qwen|writer|zai)\."
 )
-"""Finds the vendor of a model in its id or ARN; an inference profile's ARN may have none."""
+"""Finds the vendor in a model's id or ARN. The ARN of an inference profile may contain none."""
 
 RENAMED = "a document's name was changed to characters that the API accepts"
 BLANK = LeftOut("blank text, which the API refuses, was not sent")
@@ -93,8 +93,8 @@ def conversation(
 ) -> dict[str, Any]:
     """Return `messages` and, if present, `system` and `toolConfig`.
 
-    With a cache strategy, there are cache points after the tools, the system prompt and the last
-    user turn, as far as the model supports them and the caller's own leave room. Raises MediaError
+    With a cache strategy, cache points are added after the tools, the system prompt and the last
+    user turn, if the model supports them and the maximum number is not exceeded. Raises MediaError
     for a file that cannot be read, and ProviderFailure (`unsupported`) for content that Converse or
     the model does not support.
     """
@@ -179,7 +179,7 @@ class _Converter(MessageConverter):
 
     def _tool_result(self, message: ToolResultMessage) -> list[dict[str, Any]]:
         parts = self._content(message)
-        # Cache points are not allowed in a tool result.
+        # The API rejects cache points in a tool result.
         points = [part for part in parts if "cachePoint" in part]
         content = [part for part in parts if "cachePoint" not in part]
         result = {"toolUseId": _tool_id(message.tool_call_id), "content": content}
@@ -232,13 +232,13 @@ class _Converter(MessageConverter):
 
 
 def _point(block: Block, caches: bool) -> list[dict[str, Any]]:
-    """Return the cache point that the caller set after a block, if the model supports any."""
+    """Return the cache point that the caller set after a block; `[]` if the model has no cache."""
     point = (block.metadata or {}).get("cachePoint")
     return [{"cachePoint": point}] if point is not None and caches else []
 
 
 def _apart(turn: dict[str, Any]) -> list[dict[str, Any]]:
-    """Split a turn in two, one of which contains only tool results."""
+    """Split a turn into one with the tool results and one with all other blocks."""
     results = [block for block in turn["content"] if "toolResult" in block]
     others = [block for block in turn["content"] if "toolResult" not in block]
     return [{**turn, "content": part} for part in (results, others) if part]
@@ -305,7 +305,11 @@ def _vendor(model_id: str) -> str:
 
 
 def _declared(context: Context, turns: list[dict[str, Any]], choice: str | None) -> Iterable[Tool]:
-    """Return the tools to declare; if the conversation has calls, the API requires them."""
+    """Return the tools to declare.
+
+    The API requires declarations of all tools that the conversation calls. If the caller gives no
+    tools, these are declared with their names only.
+    """
     uses = [block["toolUse"] for turn in turns for block in turn["content"] if "toolUse" in block]
     called = {use["name"]: None for use in uses if use.get("type") != BY_SERVER}
     if choice == "none" and context.tools:

@@ -76,7 +76,7 @@ class AccessKeys(Token):
 
     @classmethod
     def of(cls, keys: Credentials, seconds: float = inf) -> AccessKeys:
-        """Return keys that are valid for so many seconds."""
+        """Return keys that are valid for `seconds` from now."""
         return cls(keys.secret_key, seconds, keys=keys)
 
 
@@ -84,7 +84,7 @@ class AccessKeys(Token):
 class SharedKeys(Grant):
     """The keys of the active profile, or those that botocore finds.
 
-    `variables` are all environment variables that begin with `AWS_`, which botocore uses too.
+    `variables` are all environment variables whose names begin with `AWS_`. botocore uses them too.
     """
 
     config: Path
@@ -92,7 +92,7 @@ class SharedKeys(Grant):
     variables: tuple[tuple[str, str], ...] = field(repr=False)
 
     async def fetch(self, http: TokenHTTP) -> Token:
-        """Read the files, which may have changed, or call botocore."""
+        """Read the files again, because they may have changed, or call botocore."""
         environ = dict(self.variables)
         name = _first(PROFILE_ENV, environ)
         place = _Place(name or "default", self.config, self.credentials)
@@ -103,7 +103,7 @@ class SharedKeys(Grant):
         return await asyncio.to_thread(_keys_of_botocore, name)
 
     def refuses(self, failure: Failure) -> bool:
-        """Return True for a refused token, including a 403 because a session has expired."""
+        """Return True if the service rejects the keys, including a 403 for an expired session."""
         return super().refuses(failure) or (failure.status == 403 and failure.type in EXPIRED)
 
 
@@ -172,7 +172,8 @@ def _botocore_credentials(profile: str | None) -> Any:
             "and AWS_SECRET_ACCESS_KEY are set, and the profile has no keys; for single sign-on, "
             "roles, containers and instances, pip install 'swink-provider-bedrock[botocore]'"
         ) from None
-    # It logs failures with tracebacks; without a handler, they go to the terminal.
+    # botocore logs failures with tracebacks. Without a handler, these would be printed on the
+    # terminal.
     logging.getLogger("botocore").addHandler(logging.NullHandler())
     try:
         credentials = session.get_credentials()

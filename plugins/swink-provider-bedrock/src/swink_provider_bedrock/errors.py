@@ -1,9 +1,10 @@
 """Classify the errors of the API: https://docs.aws.amazon.com/bedrock/latest/userguide/
 troubleshooting-api-error-codes.html.
 
-One table covers HTTP errors, whose type is in a header, and exceptions in the stream, whose names
-differ only in the case of the first letter. `ValidationException` covers an exceeded context
-window, an unknown model and an invalid parameter, so the text of the message is matched first.
+An HTTP error has its type in a header. Exceptions in a stream have the same type names, except that
+the first letter is lower case, so one table covers both. `ValidationException` covers an exceeded
+context window, an unknown model and an invalid parameter, so the text of the message is matched
+before the type.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ WORDINGS = (
     ("too large for model", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("content filtering policy", Kind.CONTENT_FILTERED),
     ("model identifier is invalid", Kind.MODEL_NOT_FOUND),
-    ("on-demand throughput isn", Kind.MODEL_NOT_FOUND),  # it wants the id of an inference profile
+    ("on-demand throughput isn", Kind.MODEL_NOT_FOUND),  # the model needs an inference profile
     ("have access to the model", Kind.MODEL_NOT_FOUND),
     ("reached the end of its life", Kind.MODEL_NOT_FOUND),
 )
 
 EXPIRED = frozenset({"ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException"})
-"""Names of 403 errors that other credentials may resolve."""
+"""Types of 403 errors after which a request with new credentials may succeed."""
 
 TYPES = {
     **dict.fromkeys(EXPIRED, Kind.AUTH),
@@ -69,14 +70,14 @@ TYPES = {
 }
 
 STATUSES = {424: Kind.NETWORK}
-"""The model failed; the documentation says to try again."""
+"""424 means that the model failed; the documentation says to try again."""
 
 
 def error_type(text: str) -> str:
     """Return the error type in a header, body or exception, in its standard form.
 
-    The namespace around it is removed, and the first letter becomes a capital, which exceptions in
-    a stream lack.
+    The namespace around the name is removed. The first letter becomes a capital, because exceptions
+    in a stream begin with a lower-case letter.
     """
     name = text.rpartition("#")[2].partition(":")[0].strip()
     return name[:1].upper() + name[1:]

@@ -3,18 +3,20 @@
     total length u32 | headers length u32 | CRC32 of these eight bytes
     headers: name length u8, name, type u8, value
     payload
-    CRC32 of all before it
+    CRC32 of all bytes before this checksum
 
 All numbers are big-endian. Source: https://smithy.io/2.0/aws/amazon-eventstream.html.
 
 A frame is a complete message. `message` verifies its checksum and returns headers and payload;
-after a damaged message, the following ones can still be read. The prelude is verified when it
-arrives, so that the decoder never waits for an invalid length. Messages of one type have identical
-header bytes, which are decoded once and then looked up. Incomplete messages are buffered until all
-of their bytes have arrived, which keeps the cost linear for reads of any size.
+after a damaged message, the following ones can still be read. The prelude (the first twelve bytes)
+is verified when it arrives, so that the decoder never waits for more bytes because of an invalid
+length. Messages of one type have identical header bytes, which are decoded once and then looked up.
+Incomplete messages are buffered until all of their bytes have arrived, which keeps the cost linear
+for reads of any size.
 
-The conformance kit reads and writes messages as JSON. A message with JSON data becomes this data
-with the headers added, whose names begin with a colon; for an event, `type` replaces them.
+The conformance kit reads and writes messages as JSON. A message whose payload is a JSON object
+becomes this object, with the headers as additional fields; their names begin with a colon. For an
+event, the single field `type` replaces the headers.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ __all__ = ["EventStreamDecoder", "HeaderValue", "Message", "message"]
 HeaderValue: TypeAlias = bool | int | bytes | str | UUID
 
 HEADERS_LIMIT = 128 * 1024
-"""The most bytes of headers in a message that the specification allows."""
+"""The maximum size of a message's headers in bytes, according to the specification."""
 
 _PRELUDE = struct.Struct(">III")
 _LENGTHS_SIZE = 8
@@ -52,7 +54,7 @@ _NUMBERS = {
     5: struct.Struct(">q"),
     8: struct.Struct(">q"),
 }
-"""Formats by type: byte, short, integer, long, and timestamp in milliseconds since 1970."""
+"""Formats of header values by type: byte, short, int, long, and milliseconds since 1970."""
 
 
 class Message(NamedTuple):
@@ -66,12 +68,15 @@ class Message(NamedTuple):
 
 
 def message(frame: bytes) -> Message:
-    """Return the parts of a frame from `EventStreamDecoder`. Raises FrameError."""
+    """Return the headers and payload of a frame from `EventStreamDecoder`. Raises FrameError."""
     return Message(*headers_and_payload(frame))
 
 
 def headers_and_payload(frame: bytes) -> tuple[dict[str, HeaderValue], bytes]:
-    """Return the same as a plain tuple, which is faster to create. Raises FrameError."""
+    """Return headers and payload like `message`, but as a plain tuple, which is faster to create.
+
+    Raises FrameError.
+    """
     if crc32(frame[:-_CRC_SIZE]) != int.from_bytes(frame[-_CRC_SIZE:]):
         raise FrameError("the checksum of an event stream message is wrong")
     end = _PRELUDE_SIZE + int.from_bytes(frame[4:8])
@@ -129,7 +134,7 @@ class EventStreamDecoder:
         return frames
 
     def finish(self) -> list[bytes]:
-        """Return an empty list: a message without its end cannot be verified."""
+        """Return an empty list: an incomplete message cannot be verified, so it is discarded."""
         self._partial.clear()
         return []
 

@@ -11,7 +11,7 @@ from swink_provider_bedrock.wire import Facts
 __all__ = ["note_facts", "note_guardrail"]
 
 KEPT = ("metrics", "performanceConfig", "serviceTier", "additionalModelResponseFields")
-"""Metadata of the whole answer that the message stores unchanged."""
+"""Fields about the whole answer that become metadata of the message, unchanged."""
 
 
 def note_facts(data: Facts, out: EventWriter) -> None:
@@ -21,7 +21,7 @@ def note_facts(data: Facts, out: EventWriter) -> None:
 
 
 def note_guardrail(trace: dict[str, Any], out: EventWriter) -> None:
-    """Store the findings of a guardrail, and return its reason or the policies that acted."""
+    """Store the findings of a guardrail, and add a notice with its reason or its actions."""
     why = trace.get("actionReason") or "; ".join(_acts(trace))
     out.notice("guardrail", str(why))
     out.response(metadata={"guardrail": trace})
@@ -35,7 +35,7 @@ def _acts(data: Any, name: str = "") -> Iterator[str]:
     elif isinstance(data, dict):
         action = data.get("action")
         if isinstance(action, str) and action != "NONE":
-            what = data.get("name") or data.get("type") or ""  # never the text that it matched
+            what = data.get("name") or data.get("type") or ""  # never the user's matched text
             yield f"{name} {what}: {action}".replace(" :", ":")
         for inner, item in data.items():
             yield from _acts(item, inner)

@@ -1,4 +1,4 @@
-"""Convert images, documents, video and sound for Converse: a format name, and bytes or S3 URI.
+"""Convert images, documents, video and audio for Converse: a format name with bytes or an S3 URI.
 
 The formats are those of the API: https://docs.aws.amazon.com/bedrock/latest/APIReference/
 API_runtime_ImageBlock.html, …_DocumentBlock.html, …_VideoBlock.html and …_AudioBlock.html.
@@ -73,7 +73,7 @@ AUDIO = {
 
 
 def media(block: Block, vendor: str = "") -> dict[str, Any] | None:
-    """Return a media block in the API's format; a document gets its name elsewhere.
+    """Return a media block in the API's format, without the name of a document.
 
     Return `None` for a block without media. Raises MediaError if a file cannot be read, and
     ProviderFailure (`unsupported`) for media that the API or the models of `vendor` do not support.

@@ -1,8 +1,9 @@
 """Convert options to fields of the request.
 
-Converse has fields for the options that all models share and passes `additionalModelRequestFields`
-to the model unchanged; thinking is one of those. The rules in models.toml have already removed or
-changed unsupported options, and their `facts` give the form of thinking of each model.
+Converse has fields for the options that all models share. It passes `additionalModelRequestFields`,
+which contains the thinking parameters, to the model unchanged. The rules in models.toml have
+already removed or changed unsupported options; their `facts` describe each model's thinking
+parameters.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html.
 """
@@ -35,10 +36,10 @@ PLACES = {
     ),
     "response_format": ("outputConfig.textFormat",),
 }
-"""The fields of options that functions convert."""
+"""The request fields of options that a function converts. `KNOBS` names all other fields."""
 
 ROOM_TO_ANSWER = 4096
-"""Tokens for the answer besides thinking if neither the caller nor the catalogue limits it."""
+"""The default number of tokens for the answer, in addition to those for thinking."""
 
 
 def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, 
 
 
 def _max_tokens(model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return the token limit, which a thinking budget requires as well."""
+    """Return the field for the token limit. A request with a thinking budget must have a limit."""
     budget = _thinking(model, options)[0].get("thinking", {}).get("budget_tokens")
     limit = options.max_tokens or (budget and _limit(model, budget))
     return {"inferenceConfig": {"maxTokens": limit}} if limit else {}
@@ -85,11 +86,14 @@ KNOBS: Knobs = {
     "thinking": _thought,
     "cache": None,
 }
-"""Options and their fields; `convert` adds cache points to the conversation."""
+"""Maps options to request fields. For `cache`, `convert` adds cache points to the conversation."""
 
 
 def is_claude(model: Model) -> bool:
-    """Return True if a model is a Claude, judged by its id or, for a profile, by the rules."""
+    """Return True for a Claude model.
+
+    The id contains `claude`, or, for an inference profile, the rules identify a Claude model.
+    """
     return "claude" in model.id or rule_of(model).facts.get("thinking") == "claude"
 
 

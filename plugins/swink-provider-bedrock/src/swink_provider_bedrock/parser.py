@@ -44,7 +44,7 @@ FAILED = {
     "malformed_model_output": "the model's output could not be read",
     "malformed_tool_use": "the model's call of a tool could not be read",
 }
-"""Failures for stop reasons of answers that cannot be used."""
+"""The failure message for each stop reason after which the answer cannot be used."""
 
 _COUNTED = frozenset(
     {
@@ -102,7 +102,7 @@ class ConverseParser:
         self._sealed: _Sealed | None = None
         self._citations: dict[Any, list[Any]] = {}
         self._has_metadata = False
-        # of the last message, if that was a text delta; equal headers are the same object
+        # headers of the last message, if it was a text delta; equal headers are the same object
         self._text_headers: dict[str, HeaderValue] | None = None
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -302,7 +302,10 @@ def _piece(tool: ToolUse) -> str:
 
 
 def _told(body: bytes, out: EventWriter) -> Payload:
-    """Decode the payload of an error; if that fails, the type in the headers is enough."""
+    """Decode the payload of an error; return an empty one if that fails.
+
+    The type in the headers is then the only fact about the error.
+    """
     try:
         return decode_payload(body, out)
     except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError):

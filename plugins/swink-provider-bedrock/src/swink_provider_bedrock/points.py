@@ -19,16 +19,17 @@ MOST_POINTS = 4
 
 
 def takes_points(model: Model, options: StreamOptions) -> bool:
-    """Return whether a model supports cache points; true with `rules=False`."""
+    """Return whether a model supports cache points. Always true with `rules=False`."""
     return not options.rules or rule_of(model).takes.get("cache") is not False
 
 
 def is_crowded(
     own: list[dict[str, Any]], cache: CacheStrategy | None, facts: Mapping[str, Any]
 ) -> bool:
-    """Return True if the caller's cache points leave no room for those of a strategy.
+    """Return True if no cache points may be added to the caller's own.
 
-    Points with different lifetimes must be in a certain order, so none are added to them.
+    This is so if the request already has the maximum number of cache points. It is also so if their
+    lifetime differs from the strategy's, because the API requires an order of lifetimes.
     """
     if cache is None or cache.mode == "none":
         return False
@@ -42,7 +43,7 @@ def _point(cache: CacheStrategy, facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
-    """Add the cache points of a strategy, as far as the caller's own leave room."""
+    """Add cache points of a strategy to the caller's own, up to the maximum number."""
     point, tools = _point(cache, facts), native.get("toolConfig", {}).get("tools", [])
     system = native.get("system", [])
     blocks = [*tools, *system, *(block for turn in native["messages"] for block in turn["content"])]

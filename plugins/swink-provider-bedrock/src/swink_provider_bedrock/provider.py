@@ -136,7 +136,7 @@ class BedrockProvider(HTTPProvider):
         return f"{self.base_url(options)}/model/{name}/{verb}"
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Return notices, also for options without a field in the API."""
+        """Return the notices about options, including those without a field in the API."""
         changed = limits_in_words(options) if is_claude(model) else []
         facts = rule_of(model).facts if options.rules else {}
         if options.tool_choice == "none":
@@ -156,7 +156,7 @@ class BedrockProvider(HTTPProvider):
         return ConverseParser()
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the URL from the caller or the environment, or else that of the region."""
+        """Return the URL from the caller or the environment, or else the URL of the region."""
         if options.base_url or first_set(self.info.base_url_env, environ):
             return super().base_url(options, environ)
         place = self._region("", options, environ)
@@ -164,7 +164,7 @@ class BedrockProvider(HTTPProvider):
         return f"https://bedrock-runtime.{place}.{next(ends, 'amazonaws.com')}"
 
     def error_facts(self, failure: Failure) -> None:
-        """Read the type from its header or the body, and the message from the body."""
+        """Read the error type from a header or the body, and the message from the body."""
         try:
             body = msgspec.json.decode(failure.body, type=_Error)
         except msgspec.DecodeError:
@@ -181,7 +181,7 @@ class BedrockProvider(HTTPProvider):
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
         """Return Bedrock's bearer token, or a grant of access keys."""
-        is_s3 = S3_DIGEST in request.headers  # a request for a batch's rows, which must be signed
+        is_s3 = S3_DIGEST in request.headers  # S3 requests of a batch must be signed
         return (None if is_s3 else self.api_key(options)) or access_keys()
 
     def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
@@ -223,5 +223,5 @@ class BedrockProvider(HTTPProvider):
 
 
 def _is_signed(name: str) -> bool:
-    """Return True if the HTTP client and proxies leave a header unchanged."""
+    """Return True for a header that the HTTP client and proxies do not change."""
     return name == "content-type" or name.startswith("x-amz-")

@@ -1,12 +1,12 @@
-"""Signature Version 4: AWS's method to sign a request with a secret that is not sent.
+"""Signature Version 4: how AWS requests are signed with a secret, which is not sent itself.
 
 A request is written in one canonical form, hashed, and the hash is signed with a key that is
 derived from the secret for one day, region and service. Source:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html.
 
-The path is encoded as on the wire and once more in the canonical form, as every service except S3
-requires. The signature must match the request that is sent, so the caller passes the encoded path
-and only headers that the HTTP client and proxies leave unchanged.
+In the canonical form, the path of the request is URL-encoded a second time, as every service except
+S3 requires. The signature must match the request that is sent, so the caller passes the encoded
+path and only headers that the HTTP client and proxies leave unchanged.
 """
 
 from __future__ import annotations
@@ -143,5 +143,5 @@ def _query(query: str) -> str:
 
 
 def _once(text: str) -> str:
-    """Encode a name or value exactly once, even if parts of it are encoded already."""
+    """Encode a name or value exactly once, even if it is already encoded in part."""
     return quote(text, safe=f"%{_UNRESERVED}")

@@ -36,14 +36,14 @@ BY_SERVER = "server_tool_use"
 
 
 class Words(msgspec.Struct, gc=False):
-    """Text; for reasoning, also a signature."""
+    """Text, with a signature if it is reasoning."""
 
     text: str | None = None
     signature: str | None = None
 
 
 class Reasoning(Words):
-    """A piece of reasoning; in a whole answer, its text is one level deeper."""
+    """A piece of reasoning. In an unstreamed answer, the text is in a nested object."""
 
     redactedContent: str | None = None
     reasoningText: Words | None = None
@@ -155,7 +155,7 @@ class _Text(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class TextPayload(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """A text delta, as most messages are, with its padding."""
+    """The payload of a text delta, which is the most frequent message, with its padding."""
 
     contentBlockIndex: int
     delta: _Text

@@ -1,8 +1,8 @@
 """Run a command in a separate process group, so that its child processes end together with it.
 
 Output is available as soon as the command writes it. The exit of the command is detected
-independently of the end of output, because a surviving child process may hold the pipes open. A
-process that leaves the group (`setsid`) survives, but it holds none of our file descriptors.
+independently of the end of output, because a surviving child process may keep the pipes open. A
+process that leaves the group (`setsid`) survives, but it has none of our file descriptors.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ REAP_SECONDS = 10.0
 """How many seconds the system may take to end a process that was killed."""
 
 LAST_SECONDS = 0.5
-"""How many seconds to wait for output of a process that has exited.
+"""How many seconds to wait for the rest of the output after a process has exited.
 
-The output is already in the pipe.
+This output is already in the pipe.
 """
 
 HELD_BYTES = 64 * 1024
@@ -35,8 +35,8 @@ COMPLAINT_BYTES = 4096
 class ChildProcess(asyncio.SubprocessProtocol):
     """A running command. Iterating yields its standard output, until it exits.
 
-    `complaint` is the end of standard error. `code` is the exit status (`None` while the process
-    runs; negative for a signal). The caller must await `aclose()`.
+    `complaint` is the last text of standard error. `code` is the exit status (`None` while the
+    process runs; negative for a signal). The caller must await `aclose()`.
     """
 
     @classmethod
@@ -79,7 +79,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         return data
 
     async def aclose(self) -> None:
-        """End the command and its child processes, first by a request, and close all pipes."""
+        """End the command and its child processes, by SIGTERM and then SIGKILL; close all pipes."""
         try:
             for force, seconds in ((False, GRACE_SECONDS), (True, REAP_SECONDS)):
                 if not self._exited.is_set():
@@ -96,7 +96,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
             self._transport.close()
 
     def _flow(self, count: int) -> None:
-        """Pause reading if more than `HELD_BYTES` are waiting for a slow reader."""
+        """Pause reading from the pipes if more than `HELD_BYTES` wait for a slow consumer."""
         self._held += count
         stdout = self._transport.get_pipe_transport(1)
         assert isinstance(stdout, asyncio.ReadTransport)

@@ -3,12 +3,12 @@
 The command runs an agent. Content arrives twice: as stream events of the Messages API, and then as
 one complete `assistant` line per content block. Blocks that were streamed are not repeated. The
 agent's tool calls and their results are not tool calls of the caller; they become extensions.
-Messages of sub-agents (`parent_tool_use_id`) are omitted. The answer is complete at `result`, which
-also contains the usage of the run per model. The cost is computed from this usage, because the
-command estimates prices that it does not know. `is_error` marks a failure, for any subtype. With
-`--json-schema`, the answer is the validated input of the command's tool `StructuredOutput`; it
-arrives with `result`, and other text of the model becomes extensions. Source:
-https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
+Messages of sub-agents (`parent_tool_use_id`) are omitted. The answer is complete when the line
+`result` arrives, which also contains the run's usage for each model. The cost is computed from this
+usage, because the command guesses prices that it does not know. `is_error` marks a failure, for any
+subtype. With `--json-schema`, the answer is the validated input of the command's tool
+`StructuredOutput`. That input arrives with `result`; other text of the model becomes extensions.
+Source: https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Usage(msgspec.Struct):
     inference_geo: str | None = None
 
     def terms(self) -> dict[str, Any]:
-        """Return the facts that affect the price, as far as the command reports them."""
+        """Return the facts about the price that the command reports."""
         told = {name: getattr(self, name) for name in ("service_tier", "speed", "inference_geo")}
         return {name: word for name, word in told.items() if word is not None}
 
@@ -115,11 +115,11 @@ SYNTHETIC = "<synthetic>"
 
 
 SHAPED = "StructuredOutput"
-"""The tool that the command adds if the call has an answer schema."""
+"""The tool whose arguments are the answer; the command adds it for a call with an answer schema."""
 
 
 class StreamJsonParser:
-    """Parses one run of the command; `info` returns the catalogue entry of a model."""
+    """Parses the output of one run; `info` returns the catalogue entry of a model."""
 
     def __init__(self, info: Callable[[str], ModelInfo | None]) -> None:
         self._info = info
@@ -226,9 +226,9 @@ class StreamJsonParser:
     def _cost(self, line: _Line, whole: _Usage) -> float | None:
         """Return the cost of all models in US dollars, or `None` if a price is unknown.
 
-        If the usage contains unknown counts, return the cost that the command reports. The command
-        reports the cache durations for the whole run; each model's cache writes are split in the
-        same proportion.
+        If the usage contains unknown counts, return the cost that the command reports. How many
+        cached tokens have which lifetime is reported only for the whole run. The tokens that each
+        model wrote to the cache are divided in the same proportion.
         """
         used = line.model_usage or {}
         total, kept = 0.0, (whole.cache_creation or {}).get("ephemeral_1h_input_tokens")

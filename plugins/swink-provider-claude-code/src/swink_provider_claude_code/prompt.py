@@ -42,7 +42,7 @@ DOCUMENTS = {"application/pdf": "application/pdf", "text/*": "text/plain"}
 def prompt_of(context: Context, provider: str, goes_on: bool) -> str | list[dict[str, Any]]:
     """Return the last user message alone, or the conversation as a script.
 
-    `goes_on` means that the command's session already contains the conversation before it. Raises
+    `goes_on` means that the command's session already contains the earlier messages. Raises
     MediaError for a file that cannot be read, and ProviderFailure (`unsupported`) for media that
     are not supported.
     """
@@ -60,7 +60,7 @@ def prompt_of(context: Context, provider: str, goes_on: bool) -> str | list[dict
 
 
 class _Converter(MessageConverter):
-    """Pairs each message with its converted content."""
+    """Converts messages to pairs of the message and its converted content."""
 
     block_fields = ()
 
@@ -78,7 +78,7 @@ class _Converter(MessageConverter):
 
 
 def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Join consecutive texts; text alone becomes a plain string."""
+    """Join consecutive texts; content that is only text becomes a plain string."""
     joined: list[dict[str, Any]] = []
     for part in parts:
         if joined and part["type"] == joined[-1]["type"] == "text":
@@ -98,7 +98,7 @@ def _whole(text: str) -> str:
 
 
 def _part(block: Block) -> dict[str, Any] | LeftOut:
-    """Return a part in the format of the Messages API, to which the command passes it on."""
+    """Return a block in the format of the Messages API, which the command passes on unchanged."""
     match block:
         case TextBlock(text):
             return _text(text)
@@ -122,7 +122,10 @@ def _part(block: Block) -> dict[str, Any] | LeftOut:
 
 
 def _line(message: Message) -> str:
-    """Return a message as a line of the script; system messages are user messages by now."""
+    """Return a message as a line of the script.
+
+    The caller has already converted system messages to user messages.
+    """
     if isinstance(message, AssistantMessage):
         said = [(call.name, json.dumps(arguments_object(call))) for call in message.tool_calls]
         calls = [f"[calls {name} {arguments}]" for name, arguments in said]

@@ -60,7 +60,7 @@ OPTIONS = {
     "disallowed_tools": "--disallowedTools",
     "max_turns": "--max-turns",
 }
-"""Settings, and the options of the command for them."""
+"""Maps settings to command-line options of the command."""
 
 CODES = {
     "error_max_turns": Kind.OUTPUT_TOO_LARGE,
@@ -90,7 +90,7 @@ def _effort(model: Model, options: StreamOptions) -> dict[str, Any]:
 
 
 KNOBS: Knobs = {"thinking": _effort}
-"""The sampling and output options, as options of the command."""
+"""Maps sampling and output options to options of the command."""
 
 
 class ClaudeCodeProvider(HTTPProvider):
@@ -122,10 +122,10 @@ class ClaudeCodeProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the complete input of the command.
 
-        It contains `prompt`, see `prompt_of`; `system`, the system prompt; `options` of the command
-        by their names; and `arguments`, further words of the command line. The answer schema must
-        be that of an object, because it becomes the schema of a tool's arguments. Raises
-        ProviderFailure.
+        `prompt` is described in `prompt_of`. `system` is the system prompt. `options` maps names of
+        command-line options to their values, and `arguments` are further words of the command line.
+        An answer schema must describe an object, because it becomes the schema of a tool's
+        arguments. Raises ProviderFailure.
         """
         schema = options.response_format
         if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
@@ -160,7 +160,7 @@ class ClaudeCodeProvider(HTTPProvider):
         return by_tables(failure, CODES, WORDINGS)
 
     def command(self, payload: Mapping[str, Any]) -> list[str]:
-        """Return the command line for what `convert` returned.
+        """Return the command line for a payload from `convert`.
 
         Raises ProviderFailure if the command is not installed.
         """
@@ -187,8 +187,8 @@ class ClaudeCodeProvider(HTTPProvider):
     async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
         """Run the command and yield its output. Raises ProviderFailure.
 
-        The conversation and the system prompt are not passed on the command line, which limits
-        their length.
+        The conversation and the system prompt are not arguments of the command, because the system
+        limits the length of a command line.
         """
         payload = x.payload
         options = x.options

@@ -1,8 +1,8 @@
 """Convert conversations for Cohere's chat API: https://docs.cohere.com/reference/chat.
 
 The system prompt is the first message. Documents are a separate field, and the model cites them by
-id. An answer with tool calls contains no text: the text before the calls is the plan (`tool_plan`),
-or the thinking of reasoning models.
+id. An answer with tool calls contains no text: any text before the calls is sent in the field
+`tool_plan`, or is the thinking of a reasoning model.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ DOCUMENTS = {"text/*": "text/plain", "application/json": "application/json"}
 def conversation(context: Context, provider: str, thinks: bool) -> dict[str, Any]:
     """Return `messages` and, if present, `documents`, `tools` and `strict_tools`.
 
-    `thinks` means that the model accepts earlier thinking; other models accept plans. Raises
-    MediaError for a file that cannot be read, and ProviderFailure (`unsupported`) for media that
-    the API does not accept.
+    `thinks` means that the model accepts its earlier thinking; other models accept `tool_plan`.
+    Raises MediaError for a file that cannot be read, and ProviderFailure (`unsupported`) for media
+    that the API does not accept.
     """
     system, context = system_blocks(context)
     converter = _Converter(provider, thinks)
@@ -73,9 +73,9 @@ def conversation(context: Context, provider: str, thinks: bool) -> dict[str, Any
 
 
 def loose_tools(context: Context) -> list[str]:
-    """Return the tools because of which strict mode, if requested, cannot be used.
+    """Return the names of tools that prevent strict mode, if the caller requests strict mode.
 
-    Strict mode applies to all tools of a call, and each tool needs a required parameter
+    Strict mode applies to all tools of a call, and each of them needs a required parameter
     (https://docs.cohere.com/docs/structured-outputs).
     """
     if not any(tool.strict for tool in context.tools):

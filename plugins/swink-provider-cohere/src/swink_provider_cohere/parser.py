@@ -1,8 +1,8 @@
 """Parse answers of `/v2/chat`: https://docs.cohere.com/docs/streaming.
 
-The type of an event states its content: a piece of a content block, of the plan before tool calls
-or of a call, a whole citation, or the end of the answer. One struct covers all events; every field
-may be absent or null and numbers may be floats. `[DONE]` may follow.
+The type of an event states its content: a piece of a content block, a piece of the plan before tool
+calls, a piece of a tool call, a whole citation, or the end of the answer. One struct covers all
+events; every field may be absent or null and numbers may be floats. `[DONE]` may follow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from swink_core.providers import EventWriter
 __all__ = ["PLAN", "ChatParser"]
 
 PLAN = "tool_plan"
-"""The metadata key of a thinking block that contains the plan before tool calls."""
+"""The metadata key that marks a thinking block as the plan before tool calls."""
 
 
 class _Content(msgspec.Struct, gc=False):
@@ -37,10 +37,10 @@ class _ToolCall(msgspec.Struct, gc=False):
 
 
 class _Message(msgspec.Struct, gc=False):
-    """A message, or a part of one.
+    """A message, or a piece of a message.
 
-    In an event, `content`, `tool_calls` and `citations` are single objects; in a whole answer,
-    lists.
+    In an event, `content`, `tool_calls` and `citations` are single objects. In an unstreamed
+    answer, they are lists.
     """
 
     content: _Content | list[_Content] | None = None
@@ -62,7 +62,10 @@ class _Usage(msgspec.Struct, gc=False):
 
 
 class _End(msgspec.Struct, gc=False):
-    """The end of an answer: the last event's `delta`, or a whole answer without its message."""
+    """The facts about the end of an answer.
+
+    They are the `delta` of the last event, or fields of an unstreamed answer.
+    """
 
     id: str | None = None
     message: _Message | None = None
@@ -168,7 +171,7 @@ class ChatParser:
         out.tool_call(("call", index), call.id, function.name, function.arguments)
 
     def _cite(self, citations: list[dict[str, Any]], out: EventWriter) -> None:
-        """Add citations to the open block; each citation states which block it is about."""
+        """Add citations to the open block; each citation contains the index of the cited block."""
         if citations:
             kind = self._run[0] if self._run else ""
             known = self._citations.setdefault(kind, [])
@@ -203,8 +206,8 @@ class ChatParser:
 def _count(usage: _Usage, out: EventWriter) -> None:
     """Report the token counts, and the billed token counts, which are lower.
 
-    The difference is not the number of cached tokens. `cached_tokens` is therefore not reported as
-    `cache_read`, which would be subtracted again.
+    The difference between the two counts is not the number of cached tokens. `cached_tokens` is
+    therefore not reported as `cache_read`, because the cost calculation would subtract it again.
     """
     tokens, billed = usage.tokens or _Units(), usage.billed_units or _Units()
     more = {

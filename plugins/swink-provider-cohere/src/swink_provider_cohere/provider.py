@@ -28,7 +28,7 @@ WORDINGS = (
     ("billing", Kind.QUOTA_EXHAUSTED),
     ("is not supported by the", Kind.MODEL_NOT_FOUND),
 )
-"""Wordings of errors, because the API has no error codes.
+"""Wordings of error messages, which decide the kind because the API has no error codes.
 
 Source: https://docs.cohere.com/reference/errors
 """
@@ -61,7 +61,7 @@ KNOBS: Knobs = {
     "seed": "seed",
     "thinking": _thinking,
 }
-"""Sampling and output options, and their fields."""
+"""Maps sampling and output options to fields of the request."""
 
 
 class CohereProvider(HTTPProvider):

@@ -49,10 +49,10 @@ _WORDS = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
 def compose(
     payload: Mapping[str, Any], script: Script, model_id: str
 ) -> list[AssistantMessageEvent]:
-    """Return the answer to a call: its blocks, then `Done`.
+    """Return all events of the answer to a call: the events of each block, then `Done`.
 
-    Raises ProviderFailure if the tool that must be called is not offered, and if no data can be
-    generated for a schema.
+    Raises ProviderFailure if the request does not offer the tool that must be called, and if no
+    data can be generated for a schema.
     """
     text = heard_in(payload) if script.reply is None else script.reply
     calls = _scripted(payload, script)
@@ -87,7 +87,7 @@ def compose(
 
 
 def cost(script: Script) -> Cost | None:
-    """Return the cost in US dollars; `None` if the model's prices determine it."""
+    """Return the script's cost in US dollars; `None` if the model's prices apply."""
     if script.cost is None:
         return None
     return Cost(input=0.0, output=script.cost, total=script.cost)
@@ -131,7 +131,7 @@ class _Writer:
             self.events += [ThinkingStart(index), *said, ThinkingEnd(index, signature)]
 
     def tool_calls(self, calls: list[_ToolCall]) -> None:
-        """Write calls whose deltas alternate, as those of parallel calls do in real streams."""
+        """Write tool calls. The deltas of parallel calls alternate, as in real streams."""
         written = []
         for call in calls:
             deltas = self._deltas(call.arguments)
@@ -192,7 +192,10 @@ def _spoken(text: str, payload: Mapping[str, Any], script: Script) -> str:
 
 
 def _tools_to_call(payload: Mapping[str, Any], script: Script) -> list[dict[str, Any]]:
-    """Return the tools to call; none after tool results, unless a call is required."""
+    """Return the tools to call.
+
+    After a tool result, no tool is called, unless the request requires a call.
+    """
     offered: list[dict[str, Any]] = payload["tools"]
     choice = payload.get("tool_choice")
     if choice not in (None, "auto", "none", "required"):

@@ -1,4 +1,4 @@
-"""Convert calls to the form that echo reads: everything becomes text. Unset options are omitted.
+"""Convert calls to JSON data for echo: all content becomes text. Unset options are omitted.
 
 {"model": "…", "extra": {…}, "max_tokens": …, "thinking": …, "stop": ["…", …], "tool_choice": "…",
  "parallel_tool_calls": …, "response_format": …,
@@ -56,7 +56,7 @@ class EchoConverter(MessageConverter):
         }
 
     def user(self, message: UserMessage) -> list[Any]:
-        """Write a user's text and a placeholder for each medium, one per line."""
+        """Write a user's text, and a placeholder for each image or other file, one per line."""
         self.blocks(message, _word)
         return [{"role": "user", "text": words_of(message.content)}]
 
@@ -85,7 +85,7 @@ class EchoConverter(MessageConverter):
         ]
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Describe in words the results of tools."""
+        """Convert the results of tools to text."""
         for message in messages:
             self.blocks(message, _word)
         lines = [
@@ -102,7 +102,7 @@ def _said(block: Block) -> str:
 
 
 def words_of(content: str | Sequence[Block]) -> str:
-    """Return content as text; media become `[image image/png 123 bytes]`, for example."""
+    """Return content as text; an image becomes `[image image/png 123 bytes]`, for example."""
     if isinstance(content, str):
         return content
     return "\n".join(word for block in content if (word := _word(block)))

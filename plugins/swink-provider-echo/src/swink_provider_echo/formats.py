@@ -1,4 +1,4 @@
-"""Generate strings for each `format` of a JSON schema, as many different ones as needed."""
+"""Generate strings for each `format` of a JSON schema: a different string for each number."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _SAME = {
 }
 
 FORMATS = {**_PLAIN, **{name: _PLAIN[other] for name, other in _SAME.items()}}
-"""For each format, a function that returns the string with a number, from 0.
+"""For each format, a function from a number (0, 1, 2, …) to a string in this format.
 
 https://json-schema.org/draft/2020-12/json-schema-validation#section-7, and formats of pydantic.
 """

@@ -15,16 +15,16 @@ Node: TypeAlias = Mapping[str, Any]
 
 
 class NoSample(ValueError):
-    """No value can be generated for a schema; the message names the place and the keyword."""
+    """No value can be generated for a schema. The message contains the path and the reason."""
 
 
 def nothing(place: str, why: str) -> NoSample:
-    """Return the error for a place in the data, written from `$` on."""
+    """Return the error for a place in the data: a path that begins with `$`, the root."""
     return NoSample(f"no value for `{place}`: {why}")
 
 
 def resolved(reference: str, root: Node) -> Any:
-    """Return the node to which a reference within a schema points; `{}` if it does not exist."""
+    """Return the target of a reference within a schema; `{}` if the target does not exist."""
     target: Any = root
     for part in reference.removeprefix("#").strip("/").split("/"):
         if part:
@@ -34,19 +34,19 @@ def resolved(reference: str, root: Node) -> Any:
 
 
 def listed(node: Node, keyword: str) -> list[Any]:
-    """Return the list of a keyword; empty if it is missing."""
+    """Return the list that is a keyword's value; empty if the node does not have the keyword."""
     value = node.get(keyword)
     return value if isinstance(value, list) else []
 
 
 def size(node: Node, keyword: str, otherwise: int = 0) -> int:
-    """Return the number of a keyword, or `otherwise` if it is missing."""
+    """Return the number that is a keyword's value; `otherwise` without the keyword."""
     value = node.get(keyword)
     return int(value) if isinstance(value, int | float) else otherwise
 
 
 def kind_of(node: Node) -> str:
-    """Return the type of a node that has no alternatives, stated or implied."""
+    """Return the `type` of a node without alternatives, or else the type that a keyword implies."""
     kind = node.get("type")
     if isinstance(kind, str):
         return kind
@@ -65,7 +65,7 @@ _IMPLIED = {
     "exclusiveMaximum": "number",
     "multipleOf": "number",
 }
-"""The type of a node without a type, by a keyword that applies only to this type."""
+"""The type that each of these keywords implies for a node without `type`."""
 
 
 def property_of(node: Node, name: str) -> Any:
@@ -103,7 +103,10 @@ _NAMES = {bool: "boolean", str: "string", list: "array", dict: "object", type(No
 
 
 def has(pattern: str, text: str) -> bool:
-    """Return True if a pattern matches in a text; False if Python cannot parse the pattern."""
+    """Return True if a pattern matches somewhere in a text.
+
+    Return False for a pattern that Python cannot parse.
+    """
     try:
         return re.search(pattern, text) is not None
     except re.error:
@@ -160,4 +163,4 @@ _JOINS: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }
-"""How two values of a keyword are merged; of other keywords, the first value is kept."""
+"""How two values of each keyword are merged. For all other keywords, the first value is kept."""

@@ -1,9 +1,10 @@
 """Generate strings that match a regular expression, by walking its parse tree.
 
-In the first tries, each choice (a branch, a character of a class) is a digit of one number, so that
-different numbers give different strings; in the others, choices come from a seeded generator.
-Optional parts are left out unless the string would be too short. The walk skips anchors and
-lookarounds; `re.search` then checks the whole string.
+At each branch and each character class, the walk must choose one of several possibilities. In the
+first tries, these choices are the digits of one number, so that different numbers give different
+strings. In later tries, the choices come from a seeded random generator. Optional parts are left
+out unless the string would be too short. The walk skips anchors and lookarounds; `re.search` then
+checks the whole string.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["matching"]
 
 STEADY_TRIES = 40
 MOST_TRIES = 200
-"""The most strings that are tried: this many by number, and this many in total."""
+"""The maximum number of tries: with choices from the number, and in total."""
 
 WIDEST = 256
 """The most characters of a range that are considered."""
@@ -31,7 +32,9 @@ _NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
 
 
 def matching(pattern: str, shortest: int, longest: float, number: int) -> str:
-    """Return the matching string with this number, of `shortest` to `longest` characters.
+    """Return a matching string of `shortest` to `longest` characters.
+
+    Different values of `number` give different strings, if the pattern allows enough of them.
 
     Raises ValueError with the reason for a pattern that cannot be satisfied.
     """
@@ -59,7 +62,7 @@ def _tries(tree: Any, source: str, shortest: int, longest: float, number: int) -
         writer = _Writer(choices, spare)
         text = writer.written(tree)
         missing = shortest - len(text)
-        if missing > 0 and writer.spare > 0:  # no part can be repeated any more
+        if missing > 0 and writer.spare > 0:  # the pattern has no more parts that can be repeated
             text += "a" * missing
         yield text
         if missing > 0:
@@ -76,7 +79,7 @@ def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
 
 
 class _Digits:
-    """Choices taken from the digits of a number."""
+    """Takes each choice from the digits of a number."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -88,7 +91,7 @@ class _Digits:
 
 
 class _Chance:
-    """Choices from a pseudo-random generator with a fixed seed."""
+    """Takes each choice from a pseudo-random generator with a fixed seed."""
 
     def __init__(self, seed: str) -> None:
         self._random = Random(seed)
@@ -130,7 +133,7 @@ class _Writer:
         return text
 
     def repeated(self, value: tuple[int, int, Any]) -> str:
-        """Return a part as often as required, plus spare repetitions."""
+        """Return the repetitions of a part: the minimum number, plus spare ones."""
         least, most, tree = value
         more = min(self.spare, most - least)
         self.spare -= more
@@ -141,7 +144,7 @@ class _Writer:
         return self._groups.get(number, "")
 
     def conditional(self, value: tuple[int, Any, Any]) -> str:
-        """Return the part that depends on whether a group matched."""
+        """Return one of two parts of a pattern, depending on whether a group has matched."""
         return self.written(value[1] if value[0] in self._groups else value[2] or ())
 
 
@@ -174,7 +177,10 @@ _CATEGORIES = {
 
 @lru_cache(maxsize=1024)
 def _characters(items: tuple[tuple[Any, Any], ...]) -> str:
-    """Return the characters of a class: letters and digits first, explicit ones before others."""
+    """Return the characters of a class in order of preference.
+
+    Letters and digits come first; characters that are listed one by one precede those of ranges.
+    """
     is_negated = items[0][0] is codes.NEGATE
     parts = items[1:] if is_negated else items
     named = "" if is_negated else "".join(map(_named, parts))

@@ -1,4 +1,4 @@
-"""The echo provider: reads the script, composes the answer, and yields its events in time."""
+"""The echo provider: reads the script, composes the answer, and yields its events with delays."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class EchoProvider:
 async def _played(
     events: list[AssistantMessageEvent], script: Script, call: Call
 ) -> AsyncGenerator[AssistantMessageEvent, None]:
-    """Yield the events in time, to the end or to the point where the script stops."""
+    """Yield the events with the script's delays, to the end or to where the script stops."""
     fails = script.fails and (
         script.fail_attempts is None or call.attempt.number <= script.fail_attempts
     )
@@ -133,7 +133,7 @@ async def _played(
 
 
 def _position(events: list[AssistantMessageEvent], deltas: int) -> int:
-    """Return the index of the first event after so many deltas, at most that of `Done`."""
+    """Return the index of the event that follows this many deltas, or else the index of `Done`."""
     said = 0
     for position, event in enumerate(events[:-1]):
         if said == deltas:
@@ -155,7 +155,7 @@ def _missing_ends(
 def _failed(
     events: list[AssistantMessageEvent], position: int, script: Script, call: Call, fails: bool
 ) -> Error:
-    """Return the scripted failure, or else that of a cut stream, with the usage so far."""
+    """Return the scripted failure, or a network failure for a cut stream, with the usage so far."""
     said = "".join(event.delta for event in events[:position] if isinstance(event, _DELTAS))
     done = events[-1]
     usage = None
@@ -184,7 +184,7 @@ def _failed(
 
 
 def _terminal(done: AssistantMessageEvent, call: Call) -> AssistantMessageEvent:
-    """Return `Done`, or the `Error` for a stop reason that is not a success."""
+    """Return `Done` unchanged, or an `Error` if its stop reason means a failure."""
     if not isinstance(done, Done) or done.stop_reason not in _FAILURES:
         return done
     failure = Failure(

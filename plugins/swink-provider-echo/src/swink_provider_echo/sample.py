@@ -1,9 +1,9 @@
 """Generate JSON data for a JSON schema from a text, the same data every time.
 
-A node is merged with the nodes that it refers to (`$ref`, `allOf`), and a value of that type is
-generated. Optional parts are included near the root. Deeper, or once the data has grown, only
-required parts are, by the alternative with the least depth, so that recursion ends for every type
-that has a finite value.
+A node is merged with the nodes that it refers to (`$ref`, `allOf`), and a value of the resulting
+type is generated. Optional parts are included near the root of the data. Deeper in the data, or if
+the data is already large, only required parts are included, and the alternative with the least
+depth is chosen. Therefore recursion ends for every type that has a finite value.
 
 https://json-schema.org/draft/2020-12/json-schema-validation
 """
@@ -36,16 +36,16 @@ from swink_provider_echo.sizes import is_within, number_of, text_of
 __all__ = ["NoSample", "sample"]
 
 DEEPEST = 6
-"""The levels of a schema in which optional parts are included."""
+"""How many levels of the data, from the root, contain optional parts."""
 
 PLENTY = 1_000
 """The number of values after which optional parts are left out."""
 
 MOST = 100_000
-"""The most values, items of an array, and characters of a string that are generated."""
+"""The maximum number of values in all, of items in an array, and of characters in a string."""
 
 HIGHEST = 64
-"""The most levels that required parts may need."""
+"""The maximum depth of the data, in levels, that required parts may cause."""
 
 
 def sample(schema: Node, text: str) -> Any:
@@ -70,7 +70,7 @@ class _Sampler:
         self._text = text
         self._words = len(text.split())
         self._made = 0
-        # By the id() of a node, which is stored too, so that no other node gets the same id().
+        # The key is the id() of a node. The node is stored too, so that its id() is not reused.
         self._merged: dict[int, tuple[Node, Any]] = {}
         self._choices: dict[int, list[Any]] = {}
         self._within: dict[tuple[int, int], bool] = {}
@@ -97,9 +97,10 @@ class _Sampler:
         return self._merged[key][1]
 
     def _alternatives(self, node: Node) -> list[Any]:
-        """Return the alternatives of a merged node, each merged with the node's other keywords.
+        """Return the alternatives of a merged node; an empty list if it has none.
 
-        The list is empty for a node without alternatives.
+        They come from `anyOf`, `oneOf` or a list of types. Each is merged with the node's other
+        keywords.
         """
         key = id(node)
         if key not in self._choices:
@@ -116,7 +117,7 @@ class _Sampler:
         return self._choices[key]
 
     def _fits(self, node: Any, height: int) -> bool:
-        """Return True if a node has a value of at most so many levels."""
+        """Return True if a node allows a value that is at most `height` levels deep."""
         plain = self._plain(node)
         if not isinstance(plain, Mapping):
             return bool(plain)
@@ -143,13 +144,13 @@ class _Sampler:
         return all(self._fits(part, height - 1) for part in parts)
 
     def _height(self, node: Any) -> int:
-        """Return the number of levels of the least deep value of a node."""
+        """Return the depth, in levels, of the least deep value that a node allows."""
         return next((h for h in range(HIGHEST) if self._fits(node, h)), HIGHEST)
 
     # -- values --------------------------------------------------------------------------------
 
     def value(self, node: Any, depth: int, number: int, place: str) -> Any:
-        """Return value number `number` of a node, counted from 0."""
+        """Return a value that a node allows; `number`, from 0, selects among different values."""
         self._made += 1
         if self._made > MOST:
             raise nothing(place, f"it needs more than {MOST} values")
@@ -175,9 +176,9 @@ class _Sampler:
         return depth > DEEPEST or self._made > PLENTY
 
     def _chosen(self, alternatives: list[Any], depth: int, number: int, place: str) -> Any:
-        """Return a value of the first alternative that has a value with this number.
+        """Return value number `number` among the values of all alternatives, in order.
 
-        If the data is deep, the least deep alternative is used.
+        Deep in the data, the value comes from the alternative with the least depth.
         """
         if self._is_full(depth):
             alternatives = sorted(alternatives, key=self._height)
@@ -196,7 +197,7 @@ class _Sampler:
         raise refused
 
     def _count(self, node: Any) -> float:
-        """Return the number of different values of a node; infinity if it is unknown."""
+        """Return the number of different values that a node allows; infinity if it is unknown."""
         if not isinstance(node, Mapping) or "const" in node:
             return 1 if isinstance(node, Mapping) else math.inf
         if enum := listed(node, "enum"):
@@ -241,12 +242,12 @@ class _Sampler:
         return data
 
     def _new_name(self, node: Node, number: int, place: str) -> str:
-        """Return a name that matches `propertyNames` and the first of `patternProperties`."""
+        """Return a property name that matches `propertyNames` and the first `patternProperties`."""
         names = [self._plain(node.get("propertyNames", True))]
         names += [{"pattern": pattern} for pattern in node.get("patternProperties", {})][:1]
         described = joined(names)
         if not described:
-            return str(number + 1)  # also valid for maps whose keys are numbers
+            return str(number + 1)  # a number is also valid in maps whose keys are numbers
         named: str = self.value({**described, "type": "string"}, 0, number, f"{place}.*")
         return named
 
@@ -305,7 +306,7 @@ class _Sampler:
 
     def _matching(self, pattern: str, shortest: int, longest: int, number: int, place: str) -> str:
         why: ValueError | None = None
-        # Empty only if nothing else matches.
+        # An empty string is used only if no other text matches.
         for least in dict.fromkeys((max(shortest, 1), shortest)):
             try:
                 return matching(pattern, least, longest, number)
@@ -314,7 +315,7 @@ class _Sampler:
         raise nothing(place, f"pattern {pattern!r}: {why}") from why
 
     def _takes(self, node: Node, value: Any) -> bool:
-        """Return True if a default has the type and is within the bounds of the node."""
+        """Return True if a default value has the node's type and is within the node's bounds."""
         if alternatives := self._alternatives(node):
             return any(self._takes(a, value) for a in alternatives if isinstance(a, Mapping))
         if not is_of(node.get("type"), value):

@@ -1,8 +1,8 @@
 """The scripts of echo: selected by the model's name, and modified by `settings={"script": …}`.
 
-The names are in `MODELS`. Names of models that fail or stall may end in `-after-N`, to do so after
-N deltas: `echo/fail-throttled-after-3`. The setting is one script, or a list of scripts for
-consecutive requests of a client.
+The names are in `MODELS`. If the name of a model that fails or stalls ends in `-after-N`, the model
+first sends N deltas: `echo/fail-throttled-after-3`. The setting is one script, or a list of scripts
+for consecutive requests of a client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONG = 2_000
 SLOW = 0.05
 
 MOST_LISTS = 1_000
-"""The most lists of scripts for which the position is remembered."""
+"""The maximum number of lists of scripts for which the position is stored."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -32,7 +32,7 @@ _Counted = Literal["input", "output", "cache_read", "cache_write", "reasoning", 
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool call to make; the tool need not be offered.
+    """A tool call to make. The request need not offer the tool.
 
     `arguments` are JSON data, or raw text, which may be invalid JSON. Without an `id`, echo numbers
     its calls.
@@ -50,24 +50,26 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     many words. `think` adds thinking before the answer; a string is its text. `json` answers in
     JSON; `silent` gives an empty answer.
 
-    **Tool calls.** `tool` calls a tool (true: the first one offered), `parallel` all offered tools,
-    with `arguments` as JSON data or as raw text, until the conversation has a tool result. `calls`
-    are made each time, in parallel, after the `reply` if there is one.
+    **Tool calls.** `tool` calls one tool (true: the first tool that the request offers). `parallel`
+    calls all offered tools. Their arguments are `arguments`, as JSON data or as raw text. After a
+    tool result, no more such calls are made. In contrast, `calls` are made in every answer, in
+    parallel, after the `reply` if there is one.
 
-    **End.** `stop` ends the answer with that reason. `usage` replaces the counted words, and `cost`
-    is in US dollars (`None`: by the prices of the model, which are 0). `fail` fails with that kind,
-    or with the kind for the HTTP status `fail_status`, after `fail_after` deltas, in the first
-    `fail_attempts` attempts (`None`: in all), with the message `fail_message` and `retry_after` in
-    seconds. `cut_after` ends the stream after so many deltas, incomplete. `stall_after` stops
-    sending after so many deltas.
+    **End.** `stop` is the stop reason of the answer. `usage` replaces the counted words, and `cost`
+    is in US dollars (`None`: by the prices of the model, which are 0). `fail` is the kind of a
+    failure; with `fail_status` alone, the kind is that of the HTTP status. The failure comes after
+    `fail_after` deltas, in the first `fail_attempts` attempts (`None`: in all attempts). Its
+    message is `fail_message`, and its wait before a retry is `retry_after`, in seconds. `cut_after`
+    ends the stream too early, after this number of deltas. `stall_after` sends nothing more after
+    this number of deltas.
 
-    **Timing.** `delta` is the number of characters in a delta (`None`: one word), `delay` the
-    seconds before each delta, `first_delay` the seconds before the answer begins, by the client's
-    clock.
+    **Timing.** `delta` is the number of characters in a delta (`None`: one word). `delay` is the
+    number of seconds before each delta, `first_delay` before the answer begins; both are measured
+    by the client's clock.
 
-    **Selection.** In a list of scripts, `match` is a regular expression: its script answers every
-    request in whose last message it matches. Each of the other scripts answers one request, in
-    order. Retries of a request get the same script.
+    **Selection.** In a list of scripts, `match` is a regular expression. A script with `match`
+    answers every request whose last message matches. Each script without `match` answers one
+    request, in the order of the list. Retries of a request get the same script.
     """
 
     match: str | None = None
@@ -120,10 +122,10 @@ _AFTER = re.compile(r"(.+)-after-(\d+)")
 
 
 class Scripts:
-    """The scripts of a client's calls: selects the script of a list that answers a request."""
+    """Selects the script that answers each call of a client."""
 
     def __init__(self) -> None:
-        # The number used of each list, by the list's JSON.
+        # How many scripts of each list have been used. The key is the list's JSON.
         self._turns: OrderedDict[bytes, int] = OrderedDict()
         self._taken: WeakKeyDictionary[Call, dict[bytes, int]] = WeakKeyDictionary()
 
@@ -131,7 +133,7 @@ class Scripts:
         """Return the script of a call; `heard` is the text of the last message.
 
         Raises ProviderFailure: `model_not_found` for an unknown model, `invalid_request` for an
-        invalid script, and for a request beyond the end of a list.
+        invalid script, and if all scripts of a list have been used.
         """
         base = _base(model_id)
         given = options.settings.get("script", {})
@@ -153,7 +155,7 @@ class Scripts:
         )
 
     def _turn(self, call: Call, key: bytes) -> int:
-        """Return the position of a call among those answered by a list; retries keep theirs."""
+        """Return the number of earlier calls with this list of scripts; it stays for retries."""
         taken = self._taken.setdefault(call, {})
         if key not in taken:
             taken[key] = self._turns.pop(key, 0)
@@ -183,7 +185,7 @@ def _base(model_id: str) -> Script:
 
 
 def _read(base: Script, given: Any, place: str) -> Script:
-    """Return a model's script, overridden by the given fields."""
+    """Return a model's script, with its fields replaced by the given ones."""
     try:
         data = msgspec.to_builtins(given)
         if not isinstance(data, dict):
@@ -198,7 +200,7 @@ def _read(base: Script, given: Any, place: str) -> Script:
 
 
 def _hint(error: str) -> str:
-    """Return a hint at the field to which a misspelt one is similar."""
+    """Return a hint that names the field most similar to a misspelt one."""
     unknown = re.search(r"unknown field `(\w+)`$", error)
     if unknown is None:
         return ""
@@ -228,7 +230,7 @@ _APART = {
     frozenset({"silent", "reply"}): "contradict each other",
     frozenset({"silent", "calls"}): "contradict each other",
 }
-"""Fields that cannot be combined, and why."""
+"""Sets of fields that cannot be combined, each with the reason."""
 
 
 def _named(model_id: str) -> Script | None:

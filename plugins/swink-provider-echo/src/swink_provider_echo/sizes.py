@@ -25,10 +25,10 @@ def is_within(node: Node, value: float) -> bool:
 
 
 def number_of(node: Node, wanted: int, number: int, place: str) -> float:
-    """Return the number within bounds that is nearest to a wanted one.
+    """Return the number within a node's bounds that is nearest to `wanted`.
 
-    With `number`, counted from 0, the next ones are returned. Raises NoSample if bounds exclude
-    each other.
+    `number` 0 returns that number; 1, 2 and so on return the numbers after it. Raises NoSample if
+    the bounds exclude each other.
     """
     low, excludes_low = _bound(node, "minimum", "exclusiveMinimum", max)
     high, excludes_high = _bound(node, "maximum", "exclusiveMaximum", min)
@@ -47,7 +47,10 @@ def number_of(node: Node, wanted: int, number: int, place: str) -> float:
 
 
 def _step(node: Node, low: Fraction | None, high: Fraction | None, number: int) -> Fraction:
-    """Return the distance between numbers: a whole one, unless that leaves too few numbers."""
+    """Return the distance between consecutive numbers.
+
+    It is a whole number, unless too few numbers within the bounds would remain.
+    """
     multiple = _exact(node.get("multipleOf") or 0)
     if kind_of(node) == "integer":
         return Fraction(multiple.numerator or 1)  # the least whole multiple
@@ -66,9 +69,9 @@ def _step(node: Node, low: Fraction | None, high: Fraction | None, number: int) 
 def _bound(
     node: Node, keyword: str, exclusive: str, tighter: Callable[..., Fraction]
 ) -> tuple[Fraction | None, bool]:
-    """Return one bound, or `None`, and whether the bound itself is excluded."""
+    """Return one bound (`None`: unlimited), and whether the bound itself is excluded."""
     including, excluding = node.get(keyword), node.get(exclusive)
-    if isinstance(excluding, bool):  # until draft 6: says whether the other is excluded
+    if isinstance(excluding, bool):  # before draft 6: True excludes the value of the other keyword
         including, excluding = (None, including) if excluding else (including, None)
     if excluding is None:
         return (None if including is None else _exact(including)), False
@@ -83,7 +86,10 @@ def _exact(number: float) -> Fraction:
 
 
 def _counted(start: int, first: int | None, last: int | None, number: int) -> int:
-    """Return a whole number, counted up from `start`; after `last`, counting goes on at `first`."""
+    """Return the whole number that is `number` steps after `start`.
+
+    After `last`, counting continues at `first`.
+    """
     if first is not None and last is not None:
         begin = min(max(start, first), last)
         return first + (begin - first + number) % (last - first + 1)
@@ -93,9 +99,9 @@ def _counted(start: int, first: int | None, last: int | None, number: int) -> in
 
 
 def text_of(text: str, shortest: int, longest: int, write: Callable[[str], str], place: str) -> str:
-    """Return the written form of a text, which is repeated or cut to the required length.
+    """Return the result of `write` for a text that is repeated or cut to fit the required length.
 
-    Raises NoSample if no part of the text gives a form of this length.
+    The length is that of the result. Raises NoSample if no text gives a result of this length.
     """
     for part in _parts(text, shortest, longest):
         written = write(part)
@@ -116,6 +122,9 @@ def _parts(text: str, shortest: int, longest: int) -> Iterator[str]:
 
 
 def _cut(words: str, size: int) -> str:
-    """Return the beginning of a text without white space at its end, which some types remove."""
+    """Return the first `size` characters of a text, without white space at the end.
+
+    Some types remove white space at the end of a string.
+    """
     cut = words[:size]
     return cut if cut == cut.rstrip() else f"{cut[:-1]}_"

@@ -1,10 +1,11 @@
-"""Write the arguments of a function call that arrive in pieces, as JSON text that only grows.
+"""Write the arguments of a function call, which arrive in pieces, as JSON text that only grows.
 
-With `streamFunctionCallArguments`, Vertex AI sends values with their paths
-(https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Content#PartialArg):
-`$.recipe.steps[2]` and a value; strings arrive in several pieces. The values arrive in document
-order, so each piece shows which objects and arrays have ended, which begin, and what is added. A
-value in an object that has already ended could not be written; no such value has been seen.
+With `streamFunctionCallArguments`, Vertex AI sends pairs of a path and a value, such as
+`$.recipe.steps[2]` and a number; a string arrives in several pieces. Source:
+https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Content#PartialArg. The
+values arrive in the order of the JSON text, so each path shows which objects and arrays have ended
+and which begin. A value that belongs to an ended object could not be written; no such value has
+been seen.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
 class OutOfOrder(ValueError):
-    """A value belongs into a container that has ended, or its path is invalid."""
+    """A value belongs to an object or array that has ended, or its path is invalid."""
 
 
 class _Container:
@@ -34,7 +35,7 @@ class _Container:
         self.names: set[str | int] = set()
 
     def enter(self, step: str | int) -> str:
-        """Return the text before the value of a member."""
+        """Return the text that precedes the value of a member: a comma, and the member's name."""
         in_turn = step == len(self.names) if self.is_list else step not in self.names
         if isinstance(step, int) is not self.is_list or not in_turn:
             raise OutOfOrder(str(step))
@@ -71,11 +72,11 @@ class ArgumentText:
         return text + _json(piece)[1:-1] + ("" if more else '"')
 
     def close(self) -> str:
-        """Close all open containers; without any arguments, write an empty object."""
+        """Close all open objects and arrays. Without any arguments, write an empty object."""
         return self._end_string() + self._leave(0) if self._path else "{}"
 
     def _move(self, path: list[str | int]) -> str:
-        """Go from the last value to the path of the next one."""
+        """Close and open objects and arrays as necessary to write the value at a path."""
         text = self._end_string()
         shared = 0
         for old, new in zip(self._path[:-1], path[:-1], strict=False):
@@ -105,7 +106,7 @@ class ArgumentText:
 
 
 def _steps(path: str) -> list[str | int]:
-    """Split a path of RFC 9535 that names a single place, beginning with a member of an object."""
+    """Split a path of RFC 9535. It must have one target, and begin with an object's member."""
     steps: list[str | int] = []
     at = 1
     while at < len(path) and (step := _STEP.match(path, at)) is not None:

@@ -29,7 +29,10 @@ CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
 
 
 class GeminiBatches:
-    """Batches of one model. `like` is a request that would send a single row."""
+    """Submit and read batches of one model.
+
+    `like` is the request that would send a single row outside a batch.
+    """
 
     most_requests = 50_000
     most_bytes = 19 * 2**20
@@ -48,7 +51,7 @@ class GeminiBatches:
         return msgspec.json.decode(made)["name"]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Look for a batch by the token in its display name.
+        """Find the batch of a submission by the token in the batch's display name.
 
         Source: https://ai.google.dev/api/batch-api.
         """
@@ -64,19 +67,19 @@ class GeminiBatches:
             next_page = f"&pageToken={quote(token, safe='')}"
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Check a batch; return where its results are, or `None` while it is running."""
+        """Check a batch; return `[id]` if it has ended, or `None` while it is running."""
         operation = msgspec.json.decode((yield HTTPRequest(_address(like, id), method="GET")))
         return [id] if operation.get("done") else None
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Return the results of a batch. Rows that are missing in it were not answered."""
+        """Return the results of a batch. A row without a result was not answered."""
         operation = msgspec.json.decode((yield HTTPRequest(_address(like, id), method="GET")))
         said = operation.get("response") or operation.get("metadata", {}).get("output") or {}
         found = said.get("inlinedResponses", {}).get("inlinedResponses", [])
         return [_result(each) for each in found]
 
     def cancel(self, like: HTTPRequest, id: str) -> Says:
-        """Cancel a batch. Answers received by then are kept."""
+        """Cancel a batch. The service keeps the answers that are already complete."""
         yield HTTPRequest(f"{_address(like, id)}:cancel", method="POST")
 
 

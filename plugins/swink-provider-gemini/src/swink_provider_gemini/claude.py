@@ -1,7 +1,7 @@
 """Claude on Vertex AI: the Messages API at `rawPredict`, from `swink_provider_anthropic`.
 
 https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai: the URL contains the
-model, and the body the version of the API.
+model, and the body contains the version of the API.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Speaker(AtRawPredict, AnthropicProvider):
     features = AnthropicProvider.features - {"file_ids"}
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body with the API's version in place of the model's name."""
+        """Return the body, without the model's name and with the version of the API."""
         body = super().convert(model, context, options)
         del body["model"]
         return {"anthropic_version": VERSION, **body}

@@ -49,7 +49,7 @@ from swink_provider_gemini.parser import ABOUT_TEXT, CONTINUATION
 __all__ = ["NO_SIGNATURE", "conversation"]
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""The signature that is sent for a call that the model did not make itself.
+"""The signature to send with a function call that the model did not make itself.
 
 Source: https://ai.google.dev/gemini-api/docs/thought-signatures.
 """
@@ -112,7 +112,7 @@ FORMS = {
         **dict.fromkeys(("application/json", "application/xml", "text/*"), "text/plain"),
     },
 }
-"""Media types that the API accepts, with its own names for them."""
+"""Accepted media types, by kind of block. The values are the API's names for the media types."""
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 _ASKED_OF_SERVER = ("toolCall", "executableCode")
@@ -123,11 +123,11 @@ def conversation(
 ) -> dict[str, Any]:
     """Return `contents` and, if present, `systemInstruction` and `tools`.
 
-    `signed_calls` means that the model refuses its own calls without signature; media in tool
-    results are then put into the results. `office` means that it reads documents of office
-    programs. If the last answer stopped in order to be continued, the request is the one that it
-    answered, and names it. Raises MediaError for a file that cannot be read, and ProviderFailure
-    for one that is not accepted.
+    `signed_calls` means that the model refuses its own calls without signature. For such a model,
+    media in tool results stay in the results. `office` means that the model reads documents of
+    office programs. If the last answer can be continued, the same request is sent again, with the
+    answer's continuation token. Raises MediaError for a file that cannot be read, and
+    ProviderFailure for a file that the API does not accept.
     """
     if not office:
         _refuse_office(context)
@@ -203,7 +203,10 @@ class _Converter(MessageConverter):
         return _turn("model", parts)
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Convert tool results in the order of their calls, which identifies them without ids."""
+        """Convert tool results in the order of their calls.
+
+        Without ids, the API matches results with calls by this order.
+        """
         last = len(self._order)
         messages = sorted(messages, key=lambda m: self._order.get(m.tool_call_id, last))
         parts: list[dict[str, Any]] = []
@@ -262,7 +265,7 @@ def _answered(block: Block) -> dict[str, Any] | LeftOut:
         case ExtensionBlock(data=dict(data)):
             return dict(data)
         case ThinkingBlock():
-            return UNSIGNED  # the model does not read a summary of thoughts without a signature
+            return UNSIGNED  # without a signature, the model does not read summaries of thoughts
     return LeftOut(f"the API does not support {block.type} in assistant messages; it was not sent")
 
 

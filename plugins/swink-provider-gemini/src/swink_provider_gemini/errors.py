@@ -1,9 +1,9 @@
 """Classify the errors of the API: https://ai.google.dev/gemini-api/docs/troubleshooting.
 
 An error has a canonical status name (https://grpc.io/docs/guides/status-codes/) and details
-(https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto): the reason as
-a name, the quotas that were exceeded, how long to wait. The same object is the body of an HTTP
-error, or arrives in a stream, with another status than that of the response.
+(https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto): the name of
+the reason, the quotas that were exceeded, and how long to wait. The same object is the body of an
+HTTP error, or a frame of a stream. In a stream, its status differs from that of the HTTP response.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from swink_core.providers import by_tables, wait_seconds
 __all__ = ["BLOCKED_PROMPT", "classify", "read_error"]
 
 BLOCKED_PROMPT = "blocked_prompt"
-"""The type of the failure for a blocked prompt; the `blockReason` is its code."""
+"""The failure's `type` for a blocked prompt; the failure's `code` is the `blockReason`."""
 
 REASONS = {
     BLOCKED_PROMPT: Kind.CONTENT_FILTERED,
@@ -37,9 +37,9 @@ REASONS = {
     "PUP_LIMITED_DISABLED": Kind.AUTH,  # the account violated the terms of use
     "partial_args": Kind.PROTOCOL,
 }
-"""Codes that are more specific than the status.
+"""Failure codes that are more specific than the status, with the kind of failure.
 
-Those of `ErrorInfo` are listed at
+The codes of the API's `ErrorInfo` are listed at
 https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto.
 """
 
@@ -102,10 +102,10 @@ _decode = msgspec.json.Decoder(_Body | list[_Body]).decode
 
 
 def read_error(failure: Failure) -> None:
-    """Fill in a failure's facts from its body, ignoring all other fields.
+    """Set `type`, `code` and the other facts of a failure from its body.
 
-    `type` is the status name. `code` is the most specific of these: an exhausted daily quota, the
-    reason, the status name.
+    `type` is the status name. `code` is the first of these that the body contains: an exhausted
+    daily quota, the reason, the status name.
     """
     try:
         bodies = _decode(failure.body)

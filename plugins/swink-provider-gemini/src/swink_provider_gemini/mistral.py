@@ -28,6 +28,6 @@ class Speaker(AtRawPredict, MistralProvider):
         super().__init__(name, address, here)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body with the model's name without its publisher."""
+        """Return the body, whose model name does not contain the publisher."""
         body = super().convert(model, context, options)
         return {**body, "model": model.id.rpartition("/")[2]}

@@ -23,7 +23,7 @@ PLACES = {
     ),
     "tool_choice": ("toolConfig",),
 }
-"""The fields of options that functions convert."""
+"""The request fields of options that a function converts. `KNOBS` names all other fields."""
 
 CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
@@ -31,7 +31,10 @@ CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 def parameters(
     knobs: Knobs, model: Model, options: StreamOptions, known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `generationConfig` unless it is empty; `known` are fields of it to keep."""
+    """Return the request fields for the options: `generationConfig`, unless it is empty.
+
+    `known` are fields of `generationConfig` that are already set and are kept.
+    """
     answer: dict[str, Any] = {**known}
     if options.stop:
         answer["stopSequences"] = list(options.stop)
@@ -46,7 +49,7 @@ def parameters(
 
 
 def tool_config(options: StreamOptions) -> dict[str, Any] | None:
-    """Return `toolConfig` for a choice of tools; `None` if the call sets none."""
+    """Return `toolConfig` for the option `tool_choice`; `None` if the call does not set it."""
     choice = options.tool_choice
     if choice is None:
         return None
@@ -78,4 +81,4 @@ KNOBS: Knobs = {
     "seed": "generationConfig.seed",
     "thinking": _thinking,
 }
-"""Sampling and output options, and their fields."""
+"""Maps sampling and output options to fields of the request."""

@@ -5,8 +5,8 @@ other part (executed code and its output, generated media, calls of server-side 
 becomes an extension. A `thoughtSignature` must be sent back with the same part, so a part with a
 signature becomes a separate block, even if its text is empty.
 
-The answer is complete when a frame contains a finish reason. Older models send one in every frame,
-so the parser reads to the end of the input and uses the last one.
+The answer is complete when a frame contains a finish reason. Older models send a finish reason in
+every frame, so the parser reads to the end of the input and uses the last finish reason.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ FAILURES = frozenset(
         "MISSING_THOUGHT_SIGNATURE", "PUP_LIMITED_DISABLED",
     }
 )  # fmt: skip
-"""Finish reasons without an answer; for their meaning see `errors`."""
+"""Finish reasons after which the answer is unusable; `errors` maps them to kinds of failure."""
 
 CONTINUATION = "continuationToken"
-"""The kind of the extension by which a request continues the answer."""
+"""The kind of the extension with the token for a request that continues the answer."""
 
 ABOUT_TEXT = ("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult")
-"""Metadata of a text block outside its part; it is never sent back."""
+"""Metadata of a text block that the API sends outside the part; they are never sent back."""
 
 _BESIDE_CONTENT = frozenset(
     {
@@ -96,7 +96,7 @@ class GenerateContentParser:
         self._facts: dict[str, Any] = {}  # facts about the answer so far
         self._logprobs: dict[str, Any] = {}
         self._in_text = self._several = False
-        self._says_only_text = False  # the last frame had only text; try the next as such
+        self._says_only_text = False  # the last frame had only text; try the fast decoder first
         self._usage: dict[str, Any] = {}  # reported usage that is not counted yet
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -104,7 +104,7 @@ class GenerateContentParser:
         if self._says_only_text:
             try:
                 text = decode_text(frame)
-            except msgspec.DecodeError:  # the full decoder reports what is wrong, if anything is
+            except msgspec.DecodeError:  # not only text, or invalid: use the full decoder
                 pass
             else:
                 if self._add_text(text, out):
@@ -119,7 +119,10 @@ class GenerateContentParser:
                 break
 
     def after_read(self, out: EventWriter) -> None:
-        """Count the usage in the last frame of a read: each frame contains the total so far."""
+        """Count the usage in the last frame of a network read.
+
+        Earlier frames can be skipped, because each frame contains the total so far.
+        """
         if self._usage:
             count_tokens(self._usage, out)
             self._usage = {}
@@ -130,7 +133,7 @@ class GenerateContentParser:
         self.after_read(out)
 
     def _add_text(self, chunk: TextChunk, out: EventWriter) -> bool:
-        """Add to the text block and return True, if the frame requires nothing else."""
+        """Add text to the open block. Return False if the frame needs any other processing."""
         candidates = chunk.candidates
         if len(candidates) != 1 or candidates[0].index:
             return False
@@ -142,7 +145,7 @@ class GenerateContentParser:
         usage = chunk.usage_metadata
         if usage:
             if usage.keys() != self._usage.keys():
-                self.after_read(out)  # keeps counts that only the earlier frame has
+                self.after_read(out)  # count fields that only the earlier frame has
             self._usage = usage
         out.text(parts[0].text, self._block)
         return True
@@ -244,7 +247,7 @@ class GenerateContentParser:
             out.tool_call(self._key, call.id, call.name, metadata=rest or None)
             if call.partial_args or call.will_continue:
                 self._pieces = ArgumentText()
-                out.tool_call(self._key)  # announced now, even without an id
+                out.tool_call(self._key)  # start the call now, even if its id is not known
         elif self._pieces is not None and rest:
             out.tool_call(self._key, metadata=rest)
         if self._pieces is not None:
@@ -283,10 +286,10 @@ class GenerateContentParser:
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
         """Collect the sources of text.
 
-        Citations arrive one by one, other sources are complete in each frame. Each citation belongs
-        to the block that had ended when it first arrived. The block contains one object to which
-        citations are added. The writer measures the object again only when the number of citations
-        has doubled, which keeps the work linear.
+        Citations arrive one by one; other sources are complete in each frame. A citation belongs to
+        the text that precedes its first arrival. All citations of a block are added to one object
+        in its metadata. The writer measures the size of this object only when the number of
+        citations has doubled, which keeps the work linear.
         """
         before = sum(map(len, self._cited.values()))
         for name, found in (candidate.citation_metadata or {}).items():
@@ -303,7 +306,7 @@ class GenerateContentParser:
         }
         queries = (candidate.grounding_metadata or {}).get("webSearchQueries")
         if queries and isinstance(queries, list):
-            by_prompt = (out.model or "").startswith("gemini-2")  # since Gemini 3, by query
+            by_prompt = (out.model or "").startswith("gemini-2")  # Gemini 3 bills each query
             out.usage(extra={"searches": 1 if by_prompt else len(queries)})
         if known_now := {name: found for name, found in about.items() if found}:
             out.text("", self._block, known_now)
@@ -341,7 +344,7 @@ def _blocked(candidate: Candidate) -> str:
 
 
 def _summed(known: Any, piece: Any) -> Any:
-    """Return two lists as one, or the sum of numbers; of anything else, the later value."""
+    """Return two lists joined, two numbers added, or for other types the later value."""
     if isinstance(known, list) and isinstance(piece, list):
         return known + piece
     if isinstance(known, int | float) and isinstance(piece, int | float):

@@ -1,7 +1,7 @@
 """Other vendors' models on Vertex AI: Chat Completions, from `swink_provider_openai`.
 
-https://cloud.google.com/vertex-ai/generative-ai/docs/maas/call-open-model-apis: one address for all
-of them; the body names the model with its publisher, `meta/llama-…`.
+https://cloud.google.com/vertex-ai/generative-ai/docs/maas/call-open-model-apis: all models have the
+same URL. The body names the model with its publisher, such as `meta/llama-…`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Speaker"]
 
 
 class Speaker(OfVendor, OpenAIProvider):
-    """The provider of such models, in Chat Completions format; all models share one `address`."""
+    """The provider of models with the Chat Completions API. All models have the same URL."""
 
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the URL of the endpoint."""

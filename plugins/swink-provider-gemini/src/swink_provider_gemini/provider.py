@@ -52,7 +52,7 @@ class GeminiProvider(HTTPProvider):
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API and the model.
 
-        There is a notice for document names, for which the API has no field.
+        A notice reports document names, because the API has no field for them.
         """
         call = super().fit(model, context, options)
         named = [
@@ -80,7 +80,7 @@ class GeminiProvider(HTTPProvider):
         fields = {**native, **parameters(self.knobs, model, options, known)}
         body = with_extra(options.extra, fields)
         declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
-        # The API refuses it without functions.
+        # Without functions, the API refuses this field.
         if declared and (choice := tool_config(options)) is not None:
             body = with_extra(options.extra, {**fields, "toolConfig": choice})
         return body
@@ -92,7 +92,7 @@ class GeminiProvider(HTTPProvider):
         return f"{self.model_url(model, options)}:{verb}"
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
-        """Return the URL of a model; its name may include the collection."""
+        """Return the URL of a model, whose name may include the collection, as in `models/…`."""
         name = model.id if "/" in model.id else f"models/{model.id}"
         base = self.base_url(options)
         if not base.endswith(VERSIONS):
@@ -106,7 +106,7 @@ class GeminiProvider(HTTPProvider):
     def error_facts(self, failure: Failure) -> None:
         """Read the status name, reason, quota and delay; see `errors`."""
         errors.read_error(failure)
-        if failure.message is None:  # an error of a server in between
+        if failure.message is None:  # the error comes from a server in front of the API
             super().error_facts(failure)
 
     def classify(self, failure: Failure) -> Classification | None:

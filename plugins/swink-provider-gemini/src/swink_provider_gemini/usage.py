@@ -15,7 +15,7 @@ BILLED = {
     "output_audio": ("candidatesTokensDetails", "AUDIO"),
     "output_image": ("candidatesTokensDetails", "IMAGE"),
 }
-"""Names of prices (`swink_core.vocabulary.prices`), and the fields with their token counts."""
+"""For each name of a price (`swink_core.vocabulary.prices`), the field and type of the tokens."""
 
 _COUNTED = frozenset(
     {
@@ -28,9 +28,9 @@ _COUNTED = frozenset(
 def count_tokens(usage: dict[str, Any], out: EventWriter) -> None:
     """Report the token counts, which are cumulative.
 
-    Thoughts are counted in addition to the answer, and the output of server-side tools that the
-    model read in addition to the prompt. The API omits a count of 0: an empty answer can be
-    recognised by the sum in the last frame.
+    The API counts thoughts separately from the answer, and the output of server-side tools
+    separately from the prompt; both are added here. The API omits a count of 0. An answer is known
+    to have no output tokens if the total equals the input.
     """
     prompt, tools = _number(usage, "promptTokenCount"), _number(usage, "toolUsePromptTokenCount")
     told, thoughts = _number(usage, "candidatesTokenCount"), _number(usage, "thoughtsTokenCount")

@@ -15,8 +15,8 @@ __all__ = ["AtRawPredict", "OfVendor"]
 class OfVendor(HTTPProvider):
     """Another vendor's API on Google's servers.
 
-    `address` returns the base URL of a model. Errors are in the vendor's or in Google's format.
-    `given` are arguments for the vendor's class.
+    `address` returns the base URL of a model. `given` are further arguments of the constructor of
+    the vendor's class. Errors may be in the vendor's or in Google's format.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class OfVendor(HTTPProvider):
         self._address = address
 
     def error_facts(self, failure: Failure) -> None:
-        """Read an error in Google's format, or else in the vendor's."""
+        """Read an error in Google's format; if it has another format, in the vendor's."""
         read_error(failure)
         if failure.type is None:
             super().error_facts(failure)
@@ -37,7 +37,7 @@ class OfVendor(HTTPProvider):
 
 
 class AtRawPredict(OfVendor):
-    """An API at `rawPredict`, below the URL of a model."""
+    """An API whose URL is that of the model followed by `:rawPredict`."""
 
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the model's URL with `rawPredict` or `streamRawPredict`."""

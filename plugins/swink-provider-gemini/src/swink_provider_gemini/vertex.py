@@ -1,11 +1,11 @@
 """`vertex/<model>`: Vertex AI, with Google Cloud's credentials.
 
 The URL contains a location and a project. Credentials are an API key, an access token, or
-Application Default Credentials, which the package google-auth finds and renews; it is imported when
-they are first needed. With a key alone, and no project, the API is in "express mode"
+Application Default Credentials. The package google-auth finds and renews these; it is imported when
+they are first needed. With an API key and without a project, the API is in "express mode"
 (https://cloud.google.com/vertex-ai/generative-ai/docs/start/express-mode/overview).
 
-Models of other vendors use their vendors' APIs on Vertex AI, for which other packages are used:
+Models of other vendors have their vendors' APIs on Vertex AI, which other packages implement:
 `swink_provider_anthropic` for Claude, `swink_provider_mistral` for Mistral, `swink_provider_openai`
 for models named with their publisher (`meta/llama-…`).
 """
@@ -70,7 +70,10 @@ _FAMILIES = {
     ),
     "partners": re.compile(r"^(?!(endpoints|models|tunedModels)/)[^/]+/[^/]+$"),
 }
-"""The modules that handle models of other vendors, in packages that an extra installs."""
+"""The modules for models of other vendors, with patterns of model ids.
+
+Each module needs another package, which an extra of the same name installs.
+"""
 
 _PUBLISHERS = {"claude": "anthropic", "mistral": "mistralai"}
 
@@ -86,7 +89,7 @@ class VertexProvider(GeminiProvider):
         self._speakers: dict[str, HTTPProvider] = {}
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the URL up to the project's location.
+        """Return the beginning of all URLs, up to and including the project and the location.
 
         `base_url` may be only a host, or contain a version, a project and a location.
         """
@@ -127,8 +130,8 @@ class VertexProvider(GeminiProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body for the API of the model's vendor.
 
-        Answers of models of other vendors count as answers of another provider, although they came
-        from here.
+        Earlier answers of other vendors' models count as answers of another provider, even if they
+        came through this provider.
         """
         speaker, family = self._speaker(model), _family(model.id)
         messages = [
@@ -152,7 +155,7 @@ class VertexProvider(GeminiProvider):
         return (speaker.request if speaker else super().request)(model, payload, options)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Return the notices of the model's vendor."""
+        """Return the notices about options for the API of the model's vendor."""
         speaker = self._speaker(model)
         return (speaker.notices if speaker else super().notices)(model, options)
 
@@ -193,7 +196,10 @@ class VertexProvider(GeminiProvider):
         return key or _DefaultCredentials(missing, os.environ.get(FILE_ENV))
 
     def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
-        """Add a key; or an access token, and its project if the URL has none."""
+        """Add the API key or an access token.
+
+        If the URL contains no project, insert the project of the token.
+        """
         if isinstance(credential, str) and credential.startswith(KEY_PREFIXES):
             request.headers["x-goog-api-key"] = credential
             return
@@ -257,14 +263,14 @@ class _DefaultCredentials(Grant):
 
 
 def _seconds_left(expiry: datetime | None) -> float:
-    """Return for how many seconds a token is valid; google-auth's times are naive, in UTC."""
+    """Return the seconds until a token expires. `expiry` is in UTC, without a time zone."""
     return (
         inf if expiry is None else (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
     )
 
 
 def _family(id: str) -> str | None:
-    """Return the vendors' module for a model's id; `None` for Gemini."""
+    """Return the name of the module that handles a model id; `None` for Gemini."""
     return next((name for name, pattern in _FAMILIES.items() if pattern.search(id)), None)
 
 

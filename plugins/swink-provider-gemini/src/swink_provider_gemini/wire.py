@@ -49,7 +49,7 @@ class FunctionCall(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Candidate(msgspec.Struct, gc=False, rename="camel"):
-    """The answer, or one of several.
+    """The answer, or one of several alternative answers.
 
     `finish_reason` is in the last frame; older models repeat it in every frame.
     """
@@ -101,7 +101,7 @@ class _TextCandidate(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class TextChunk(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fields=True):
-    """A frame with text and no other field, as most frames are."""
+    """A frame with only text, which is the most frequent frame."""
 
     candidates: list[_TextCandidate]
     usage_metadata: dict[str, Any] | None = None
@@ -121,16 +121,20 @@ def function_call(part: dict[str, Any]) -> FunctionCall | None:
 
 
 _BARE = re.compile(rb"\n[{\[]").search, re.compile(rb"\r[{\[]").search
-"""Two patterns: a pattern that begins with a fixed character is found three times as fast."""
+"""Find a line that begins with a brace or bracket.
+
+These are two patterns, because the search for a pattern that begins with a fixed character is three
+times as fast.
+"""
 
 
 class StreamDecoder:
-    """Decodes server-sent events, and an error after them that is not such an event.
+    """Decodes server-sent events, and an error that follows them as plain JSON.
 
     An error in the middle of the stream is a plain JSON object on several lines. A decoder of
-    server-sent events ignores such lines as unknown fields. Therefore all lines from the first one
-    that starts with a brace or bracket, which no event field does, become the data of one last
-    frame.
+    server-sent events ignores such lines as unknown fields. No field of an event starts with a
+    brace or bracket. Therefore the first line that does, and all lines after it, become the data of
+    one last frame.
     """
 
     def __init__(self) -> None:
@@ -160,7 +164,7 @@ class StreamDecoder:
         return frames
 
     def finish(self) -> list[bytes]:
-        """Return the last frame, in a list, if the input ended without its blank line."""
+        """Return a list with the last frame, if the input ended without the blank line after it."""
         return self._events.finish()
 
     def _bare_start(self, data: bytes) -> int:

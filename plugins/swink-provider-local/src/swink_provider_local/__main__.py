@@ -60,7 +60,7 @@ def _list() -> int:
 
 
 class _Bar:
-    """A progress bar on one line; shows nothing if the output is not a terminal."""
+    """A progress bar on one line. It shows nothing if the output is not a terminal."""
 
     def __init__(self, name: str, out: TextIO) -> None:
         self._name, self._out = name, out
@@ -82,7 +82,7 @@ class _Bar:
             self._out.flush()
 
     def end(self) -> None:
-        """Go to the next line."""
+        """End the line with the bar."""
         if self._shown:
             self._out.write("\n")
 

@@ -2,14 +2,14 @@
 
     python -m swink_provider_local.child
 
-The first line of stdin is JSON data: `path`, `name`, `key`, `context`, `cache_type`, `cache_ram`,
-and optionally `gpu_layers` and `threads`. Once the model is loaded, the process writes the server's
-URL to stdout. The engine runs in a child process, because a failed assertion in it ends the
-process.
+The first line of stdin is a JSON object with `path`, `name`, `key`, `context`, `cache_type`,
+`cache_ram`, and optionally `gpu_layers` and `threads`. Once the model is loaded, the process writes
+the server's URL to stdout. The engine runs in a child process, because a failed assertion in the
+engine ends the process.
 
-It ends together with its parent: stdin is closed however the parent ends. If a process that the
-parent forked still holds the other end of stdin open, this process notices that its parent has
-changed.
+The child process ends together with its parent, because its stdin is closed in whatever way the
+parent ends. If another process that the parent has forked keeps this pipe open, the child process
+still notices the end, because its parent process id changes.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ import time
 from typing import Any
 
 PARENT_SECONDS = 0.5
-"""How many seconds pass between two checks whether the parent still runs."""
+"""The number of seconds between two checks whether the parent is still running."""
 
 LOG_LEVEL = 2
 """Warnings and errors; lower levels would log the text of conversations."""
 
 LOG_SECONDS = 0.2
-"""How many seconds the process waits before it ends, so that the log is complete.
+"""How many seconds the process waits before it ends, so that a separate thread can copy the log.
 
-The log is copied in a separate thread: if the engine does not start, only the log has the reason.
+If the engine does not start, only the log contains the reason.
 """
 
 
 def main() -> None:
-    """Serve the model that stdin describes."""
+    """Serve the model that the first line of stdin describes."""
     orders = json.loads(sys.stdin.readline())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C, the parent decides
     parent = os.getppid()
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _serve(orders: dict[str, Any]) -> Any:
-    import xllamacpp  # type: ignore[import-untyped]  # it has no annotations
+    import xllamacpp  # type: ignore[import-untyped]  # the package has no annotations
 
     parameters = xllamacpp.CommonParams()
     parameters.verbosity = LOG_LEVEL

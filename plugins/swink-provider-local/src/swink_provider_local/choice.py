@@ -1,4 +1,4 @@
-"""Find the file for a model's name, and the settings of the engine."""
+"""Determine the file of a model from the model's id, and read the settings of the engine."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ The model's own maximum may need more memory than the machine has.
 """
 
 CACHE_RAM = 512
-"""The default memory in MiB for caches: enough for a few conversations of a small model."""
+"""The default memory for caches, in MiB: enough for a few conversations with a small model."""
 
 CACHE_TYPES = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
-"""Number formats of the KV cache, with their size in bytes."""
+"""Number formats of the KV cache, with the size of one value in bytes."""
 
 CACHE_TYPE_ENV = "SWINK_LOCAL_CACHE_TYPE"
 
@@ -54,7 +54,7 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
         return HubFile(known["repo"], known["file"])
     if (file := HubFile.parse(name)) is not None:
         return file
-    path = Path(os.path.expanduser(name))  # for an unknown user, `~` stays
+    path = Path(os.path.expanduser(name))  # `~` of an unknown user is not replaced
     if path.is_file():
         return path
     looks_like_path = path.suffix.lower() == ".gguf"

@@ -38,19 +38,20 @@ START_SECONDS = 600.0
 
 STOP_SECONDS = 5.0
 EXIT_SECONDS = 1.0
-"""Seconds to wait for the exit of a process whose connection closed."""
+"""Seconds to wait for the exit of the child process after its connection was closed."""
 
 LOG_LINES = 50
 """How many lines at the end of the engine's log are kept for error messages."""
 
 TELLING = (" E ", "ASSERT", "Error")
-"""Texts in log lines that explain a failure."""
+"""Texts by which log lines that explain a failure are recognised."""
 
 
 @define(frozen=True)
 class Settings:
-    """Settings of an engine. Calls with equal settings share an engine. `None` uses the engine's
-    default.
+    """Settings of an engine. Calls with equal settings share an engine.
+
+    A setting that is `None` has the engine's default.
 
     `context` is the context window in tokens, `cache_type` the number format of the KV cache, and
     `cache_ram` the memory in MiB for the caches of other conversations.
@@ -126,7 +127,7 @@ class Engine:
         return self._process.poll() is None
 
     async def lost(self) -> bool:
-        """Return True if the child has ended, or ends within a moment."""
+        """Return True if the child process has ended, or ends within `EXIT_SECONDS`."""
         end = time.monotonic() + EXIT_SECONDS
         while self.alive:
             if time.monotonic() > end:
@@ -156,7 +157,7 @@ class Engine:
         )
 
     def stop(self) -> None:
-        """End the child process and wait for it, which takes milliseconds. This call blocks."""
+        """End the child process and wait until it has exited. This call blocks for milliseconds."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -171,7 +172,7 @@ class Engine:
 
 
 def _environment() -> dict[str, str]:
-    """Return the child's environment, without credentials: it parses untrusted files."""
+    """Return the child's environment without credentials: the child parses untrusted files."""
     return {name: value for name, value in os.environ.items() if not CREDENTIAL.search(name)}
 
 

@@ -1,13 +1,13 @@
 """Download model files from the Hugging Face Hub, and store them in a folder.
 
-The bytes that `transfer` fetches are written to a `.part` file whose name contains the checksum, so
-that an interrupted download is continued only if the hub still has the same content. The complete
-file is checked and then renamed, so a file under its final name is complete. A lock file prevents
-two simultaneous downloads of one file, in this process or in several: the second one waits and
-finds the file. No file is read or written through a link that leads out of the folder.
+`transfer` writes a `.part` file whose name contains the checksum. Therefore an interrupted download
+is continued only if the hub still has the same content. The complete file is verified and then
+renamed, so a file with its final name is complete. A lock file prevents two simultaneous downloads
+of one file, by threads or processes: the second one waits and then uses the downloaded file. No
+file is read or written through a link that leads out of the folder.
 
-All functions here block; a call runs them in a thread, and sets `stopped` when the file is no
-longer needed. Source: https://huggingface.co/docs/hub/en/models-downloading.
+All functions of this module block. The provider runs them in a thread, and sets `stopped` when the
+file is no longer needed. Source: https://huggingface.co/docs/hub/en/models-downloading.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ log = logging.getLogger(__name__)
 ENDPOINT = "https://huggingface.co"
 REVISION = "main"
 TRIES = 5
-"""How often in a row a download may be interrupted without any progress."""
+"""After this many interruptions in a row without any progress, a download fails."""
 
 HEADROOM = 64 * 1024 * 1024
-"""The bytes of disk space that a download leaves free."""
+"""How many bytes of disk space must remain free after a download."""
 
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+):(?P<name>.+\.gguf)", re.IGNORECASE)
 
@@ -100,8 +100,8 @@ def _free(folder: Path) -> int:
 class Hub:
     """The hub, and the folder for its files.
 
-    `free` returns the free bytes on a folder's disk; `pause` is the wait in seconds after an
-    interruption, doubled each time.
+    `free` returns the number of free bytes on the disk of a folder. `pause` is the number of
+    seconds to wait after the first interruption; it is doubled after each further one.
     """
 
     cache: Path
@@ -150,7 +150,7 @@ class Hub:
     ) -> Path:
         """Return the path of a file, after downloading it if necessary.
 
-        Raises ProviderFailure, whose message says what to do.
+        Raises ProviderFailure; its resolution describes the remedy.
         """
         path, stopped = self.path(file), stopped or threading.Event()
         if path.is_file():

@@ -15,12 +15,16 @@ LOCK_SECONDS = 0.2
 
 
 class Stopped(Exception):
-    """Raised if the caller no longer needs the lock."""
+    """Raised while waiting for a lock that the caller no longer needs."""
 
 
 @contextmanager
 def locked(path: Path, waiting: Callable[[], object], stopped: threading.Event) -> Iterator[None]:
-    """Hold the lock on a file's download; retry periodically until it is free."""
+    """Acquire the lock for downloading a file, and release it at the end of the context.
+
+    While another thread or process has the lock, call `waiting` and retry. Raises Stopped if
+    `stopped` is set.
+    """
     with path.with_name(f"{path.name}.lock").open("a+b") as lock:
         while not _try_lock(lock.fileno()):
             waiting()

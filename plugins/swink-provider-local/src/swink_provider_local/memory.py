@@ -1,8 +1,9 @@
 """Estimate the memory of an engine: the weights, the KV cache, and caches of conversations.
 
-The size of the KV cache follows from the shape of the model, which is in the header of the model
-file (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): keys and values of every layer for
-every token of the context. For models with a sliding window, this is an upper bound.
+The KV cache contains the keys and values of every layer for every token of the context. Its size
+follows from the shape of the model (number of layers and so on), which is in the header of the
+model file: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. For models with a sliding
+window, the result is an upper bound.
 """
 
 from __future__ import annotations
@@ -34,17 +35,20 @@ NUMBERS = {
     11: "q",
     12: "d",
 }
-"""The formats of number types for `struct`, by GGUF's type number."""
+"""Formats of `struct` for the number types of GGUF, by GGUF's type number."""
 
 LONGEST = 1 << 24
 """Maximum size of a metadata value in bytes or items; larger values are not part of the shape."""
 
 AFTER = "tokenizer."
-"""The prefix of the keys that follow those of the shape: the vocabulary, which is long."""
+"""The prefix of keys of the vocabulary, which is long and follows the keys of the shape.
+
+Reading stops at the first such key.
+"""
 
 
 def memory_of(settings: Settings) -> int:
-    """Return the most bytes that an engine takes, without the memory for computations.
+    """Return the maximum memory of an engine in bytes, without the memory for computations.
 
     If the beginning of the file cannot be read, only the weights are counted.
     """

@@ -1,10 +1,10 @@
 """The running engines: one per model in use, within limits of memory and idle time.
 
-Engines belong to the process, not to a client or an event loop: a model takes gigabytes, and a
-script that opens a client for each call should not load it each time. Therefore engines are started
-and stopped in threads, a lock guards the table, and the caller's event loop is used only to wait
-for a start. Calls that need the same engine wait for the same start, and a call that is cancelled
-does not stop it for the others.
+Engines belong to the process, not to a client or an event loop: a model takes gigabytes of memory,
+and a script that opens a client for each call should not load the model each time. Therefore
+engines are started and stopped in threads, a lock guards the table of engines, and the caller's
+event loop is used only to wait for a start. Calls that need the same engine wait for the same
+start. Cancelling one of these calls does not cancel the start.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PoolClock(Protocol):
 
 
 class ThreadClock:
-    """A clock with the system's time, which needs no event loop."""
+    """A clock with the system's time. It works without an event loop."""
 
     time = staticmethod(time.monotonic)
 
@@ -65,7 +65,7 @@ class ThreadClock:
 
 
 def in_thread(work: Callable[[], Result]) -> Future[Result]:
-    """Run blocking work in a thread that no event loop waits for when it ends."""
+    """Run blocking work in a thread. An event loop that ends does not wait for this thread."""
     future: Future[Result] = Future()
     future.set_running_or_notify_cancel()  # cancelling a waiter does not cancel the work
 
@@ -83,7 +83,7 @@ def in_thread(work: Callable[[], Result]) -> Future[Result]:
 
 @define(eq=False)
 class _Entry:
-    """An engine or its start, the bytes of memory it takes, and the number of calls that use it."""
+    """A running or starting engine, its memory in bytes, and the number of calls that use it."""
 
     start: Future[Engine]
     memory: int = 0
@@ -97,7 +97,10 @@ class _Entry:
         return self.start.exception() is not None or not self.start.result().alive
 
     def stop(self, _: object = None) -> None:
-        """Stop the engine once it has started. This call blocks; also a future's callback."""
+        """Stop the engine, after waiting for its start. This call blocks.
+
+        The signature allows its use as the callback of a future.
+        """
         if self.start.exception() is None:
             self.start.result().stop()
 
@@ -105,10 +108,10 @@ class _Entry:
 class EnginePool:
     """Starts engines on demand, and stops them after `idle_seconds` without a call.
 
-    At most `limit` engines run, which together take at most `memory` bytes (`None`: no limit other
-    than the machine's memory); the least recently used ones are stopped to make room. `start`
-    replaces the function that starts an engine, `measure` the one that estimates its memory,
-    `clock` the clock.
+    At most `limit` engines run at a time, and together they take at most `memory` bytes (`None`: no
+    limit other than the machine's memory). If another engine needs room, the least recently used
+    engines are stopped. Tests can replace the function that starts an engine by `start`, the
+    function that estimates its memory by `measure`, and the clock by `clock`.
     """
 
     def __init__(
@@ -132,10 +135,10 @@ class EnginePool:
 
     @asynccontextmanager
     async def lease(self, settings: Settings) -> AsyncIterator[Engine]:
-        """Keep an engine running as long as the context is open.
+        """Start an engine if necessary, and keep it running as long as the context is open.
 
-        Raises ProviderFailure: `internal` if it does not start, `overloaded` if the running engines
-        are busy with other models and leave no room, `unsupported` if the memory limit is too low
+        Raises ProviderFailure: `internal` if the engine does not start, `overloaded` if engines of
+        other models are in use and leave no room, `unsupported` if the memory limit is too low even
         for this engine alone.
         """
         entry = self._enter(settings)
@@ -179,7 +182,7 @@ class EnginePool:
             return entry
 
     def _make_room(self, wanted: Settings, memory: int) -> list[_Entry]:
-        """Remove entries from the table until one more fits."""
+        """Remove engines from the table until `wanted` fits, and return the removed entries."""
         if self._memory is not None and memory > self._memory:
             raise ProviderFailure(_too_large(wanted, memory, self._memory))
         idle = [settings for settings, entry in self._entries.items() if not entry.leases]
@@ -195,7 +198,7 @@ class EnginePool:
         return leaving
 
     def _has_room(self, others: list[Settings], memory: int) -> bool:
-        """Return True if one more engine fits beside the others."""
+        """Return True if an engine that needs `memory` bytes fits beside the engines `others`."""
         taken = sum(self._entries[each].memory for each in others)
         few = self._limit is None or len(others) < self._limit
         return few and (self._memory is None or taken + memory <= self._memory)
@@ -257,10 +260,10 @@ def shared_pool() -> EnginePool:
 
 
 def limits(environ: Mapping[str, str]) -> tuple[int | None, float, int | None]:
-    """Return the limits in the environment: number of engines, idle seconds, and bytes of memory.
+    """Read the limits from the environment: number of engines, idle seconds, and bytes of memory.
 
-    If only the memory is limited, the number of engines is not. Raises ProviderFailure
-    (`invalid_request`).
+    If only the memory is limited, the number of engines is unlimited. Raises ProviderFailure
+    (`invalid_request`) for an invalid value.
     """
     limit, idle = whole_number(environ, LIMIT_ENV, 1), whole_number(environ, IDLE_ENV, 0)
     memory = whole_number(environ, MEMORY_ENV, 1)

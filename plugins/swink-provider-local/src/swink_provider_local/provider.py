@@ -1,8 +1,9 @@
 """`local/<model>`: Chat Completions from an engine in a child process.
 
-A call first gets the model file, which may be downloaded, and an engine that has loaded it. Then
-the package swink-provider-openai sends the request to the engine's URL. A crash of the engine is
-reported as `internal`, not as a network error, and the next call starts a new engine.
+A call first downloads the model file if necessary, and starts an engine with this file unless it is
+already running. Then the package swink-provider-openai sends the request to the engine's URL. A
+crash of the engine is reported as `internal`, not as a network error, and the next call starts a
+new engine.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ __all__ = ["LocalProvider"]
 class LocalProvider(OpenAIProvider):
     """Models on this machine.
 
-    `engines` and `hub` replace the process's pool of engines and the hub from the environment.
+    By default, `engines` is the pool of engines of the process, and `hub` is configured by the
+    environment.
     """
 
     def __init__(
@@ -43,7 +45,8 @@ class LocalProvider(OpenAIProvider):
     async def exchange(self, x: Exchange) -> AsyncGenerator[bytes, None]:
         """Yield the answer of the model's engine, which is started if necessary.
 
-        With `base_url`, or the environment variable for it, a running engine at that URL is used.
+        If `base_url` or its environment variable is set, the server at that URL is used and no
+        engine is started.
         """
         settings = x.options.settings
         if x.options.base_url or any(os.environ.get(name) for name in self.info.base_url_env):
@@ -87,7 +90,11 @@ def _settings(path: Path, numbers: dict[str, int | None], kept_as: str) -> Setti
 
 
 async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes, None]:
-    """Download in a thread. Yield empty bytes to show progress, and report steps as notices."""
+    """Download a file in a thread.
+
+    Yield empty bytes for any progress, so that the call does not time out, and add notices about
+    the progress in larger steps.
+    """
     loop, moved, stopped = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     latest: list[tuple[int, int | None]] = []
 
@@ -113,7 +120,7 @@ async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes
 
 
 def _progress(done: int, total: int | None) -> str:
-    """Return the progress of a download, in steps of 5 % or 100 MB."""
+    """Return the progress of a download as text, rounded to 5 % or, without total, to 100 MB."""
     if not total:
         return f"{done // 100_000_000 * 100} MB"
     return f"{20 * done // total * 5} % of {size_text(total)}"

@@ -1,8 +1,8 @@
 """Download one file from the hub, up to its declared size.
 
-A HEAD request returns the size and SHA-256 of a file and, for a large file, a redirect to the
-storage. A response with more bytes than declared is rejected, and the excess is not written.
-Source: the `x-linked-etag` and `x-linked-size` headers of
+A HEAD request returns the size and the SHA-256 of a file. For a large file, it also returns a
+redirect to another host, the storage. A response with more bytes than the declared size is
+rejected, and the excess is not written. Source: the `x-linked-etag` and `x-linked-size` headers of
 https://huggingface.co/docs/huggingface_hub/package_reference/file_download.
 """
 
@@ -31,7 +31,7 @@ __all__ = ["Head", "Progress", "RemoteFile", "failed", "size_of"]
 log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int | None], object]
-"""A function that is called with the bytes downloaded, and the total or `None` if unknown."""
+"""A function that is called with the number of downloaded bytes and the total (`None`: unknown)."""
 
 PIECE = 1024 * 1024
 READ_SECONDS = 30.0
@@ -39,7 +39,7 @@ READ_SECONDS = 30.0
 
 MAX_REDIRECTS = 5
 LONGEST_SIZE = 18
-"""The most digits of a size in bytes: an exabyte."""
+"""The maximum number of digits of a declared size in bytes, which allows nearly an exabyte."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -62,8 +62,8 @@ class _NoRedirect(HTTPRedirectHandler):
 class RemoteFile:
     """A file of the hub at `url`.
 
-    Messages contain `name`. `room` checks the free disk space while a file of unknown size is
-    downloaded.
+    Error messages contain `name`. While a file of unknown size is downloaded, `room` is called to
+    check the free disk space.
     """
 
     name: str
@@ -74,7 +74,8 @@ class RemoteFile:
     def head(self) -> Head:
         """Request the metadata of the file; follow only redirects within the hub.
 
-        A redirect to the storage is not followed, but its URL is returned. Raises ProviderFailure.
+        For a redirect to the storage, return the URL of the redirect without requesting it. Raises
+        ProviderFailure.
         """
         url = self.url
         for _ in range(MAX_REDIRECTS):
@@ -131,9 +132,9 @@ class RemoteFile:
         progress: Progress,
         stopped: threading.Event,
     ) -> None:
-        """Complete a partial download, without requesting existing bytes again.
+        """Download a file to `part`. If a part of it exists, request only the bytes after that.
 
-        Raises ProviderFailure, and Stopped.
+        Raises ProviderFailure, or Stopped if `stopped` is set.
         """
         if not head.etag or (head.size is not None and size_of(part) > head.size):
             part.unlink(missing_ok=True)
@@ -174,7 +175,7 @@ class RemoteFile:
             return build_opener().open(request, timeout=READ_SECONDS)
         except HTTPError as error:
             with error:
-                if error.code == 416:  # the part cannot be continued: begin again
+                if error.code == 416:  # the partial file cannot be continued: begin again
                     part.unlink(missing_ok=True)
                     raise self._cut(error) from None
                 raise self._refused(error) from None
@@ -209,7 +210,7 @@ class RemoteFile:
         )  # fmt: skip
 
     def check(self, part: Path, head: Head) -> None:
-        """Compare the bytes with the checksum, which is the etag of large files.
+        """Compare the downloaded bytes with the checksum. For large files, it is the etag.
 
         Raises ProviderFailure.
         """
@@ -245,7 +246,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _shown(url: str) -> str:
-    """Return a URL without possible secrets: user and password, and a signature in the query."""
+    """Return a URL for messages, without user, password and query, which may contain secrets."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 

@@ -13,7 +13,7 @@ __all__ = ["MistralBatches"]
 
 
 class MistralBatches(OpenAIBatches):
-    """Batches in OpenAI's format, with the model in the job, and other field and state names."""
+    """Batches as at OpenAI, except that the job names the model, and some names differ."""
 
     most_requests = 1_000_000
     path = "/batch/jobs"

@@ -2,11 +2,11 @@
 
 Other differences are:
 
-* Tool-call ids have nine letters and digits. Other ids are mapped to such ids by a digest, the same
-  in every turn, so that prompt caching works.
+* Tool-call ids have nine letters and digits. A digest maps every other id to such an id. The result
+  is the same in every turn, so that prompt caching works.
 * A user turn may not directly follow tool results: an assistant turn is inserted, with a notice,
   unless the model is known to need none.
-* Reasoning is sent back as a `thinking` chunk of the content, which then is an array.
+* Reasoning is sent back as a `thinking` chunk of the content. The content then is an array.
 * Audio is sent as data only.
 * The value `any` requires a tool call.
 
@@ -46,7 +46,7 @@ from swink_provider_openai import ChatConverter, OpenAIProvider
 __all__ = ["MistralProvider"]
 
 ANSWER = "OK."
-"""The assistant turn that is inserted between tool results and the user, if a model needs one."""
+"""The text of the assistant turn that is inserted between tool results and a user turn."""
 
 TOOL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -85,12 +85,12 @@ class MistralConverter(ChatConverter):
     _answers_results = True
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
-        """Return the conversation, with assistant turns after tool results if necessary."""
+        """Return the conversation; insert assistant turns after tool results if necessary."""
         self._answers_results = not takes_user_after_results(model)
         return super().conversation(model, context)
 
     def system(self, message: SystemMessage) -> list[Any]:
-        """Convert a system message, which may follow tool results."""
+        """Convert a system message, also one that directly follows tool results."""
         self._follows_results = False
         return super().system(message)
 
@@ -100,7 +100,7 @@ class MistralConverter(ChatConverter):
         return self._answered_first(native, message) if self._follows_results else native
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Convert tool results, with an assistant turn before the user message with their media."""
+        """Convert tool results. Media follow in a user message, after an assistant turn."""
         native = super().tool_results(messages)
         self._follows_results = native[-1]["role"] == "tool"
         if self._follows_results:
@@ -123,7 +123,7 @@ class MistralConverter(ChatConverter):
         return tool_id(tool_call_id)
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """Convert an answer: reasoning becomes a chunk before the text; references stay."""
+        """Convert an answer: reasoning becomes a chunk before the text; reference chunks stay."""
         self._follows_results = False
         native = super().assistant(message)
         chunks: list[dict[str, Any]] = []
@@ -141,11 +141,11 @@ class MistralConverter(ChatConverter):
         return [{**first, "content": chunks}, *native[1:]]
 
     def leave_out_reasoning(self, message: AssistantMessage) -> None:
-        """Report nothing, because reasoning is sent as a chunk of the content."""
+        """Do nothing: reasoning is not left out but sent as a chunk of the content."""
         self.take(message, ThinkingBlock)
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a part; audio is sent as data only."""
+        """Convert a block to a chunk of the content; audio is sent as data only."""
         native = super().part(block)
         if isinstance(block, AudioBlock):
             native["input_audio"] = native["input_audio"]["data"]
@@ -176,5 +176,5 @@ class MistralProvider(OpenAIProvider):
         return body
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by Mistral's own codes first."""
+        """Classify by Mistral's own codes, then as for other services with OpenAI's API."""
         return by_tables(failure, CODES, WORDINGS) or super().classify(failure)

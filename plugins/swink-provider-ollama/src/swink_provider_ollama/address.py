@@ -1,4 +1,4 @@
-"""Parse the forms of addresses that Ollama allows in `OLLAMA_HOST`: https://docs.ollama.com/faq."""
+"""Parse an address in any form of `OLLAMA_HOST`. Source: https://docs.ollama.com/faq."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def address_of(text: str) -> str:
 
 _PLACE = re.compile(r"(\[[^]]*\]|[^:]*)(:\d+)?")
 _LISTENING = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
-"""The addresses to connect to, for addresses on which a server may listen."""
+"""Maps an address on which a server listens to the address to which a client connects."""
 
 
 def _bracketed(host: str) -> str:

@@ -1,8 +1,8 @@
 """Compute the context length (`num_ctx`) that a conversation needs, so that nothing is cut off.
 
-Ollama has no endpoint that counts tokens, so the number is estimated from the text. The estimate is
-high for the size of the context, which only costs memory, and low for rejecting a call. Recent
-servers reject prompts that are too long themselves, because requests turn truncation off.
+Ollama has no endpoint that counts tokens, so the number is estimated from the text. To choose the
+context length, the estimate is high, which only costs memory. To reject a call, the estimate is
+low. Requests turn truncation off, so recent servers themselves reject a prompt that is too long.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ __all__ = ["context_of", "tell_of_length"]
 LEAST_DEFAULT = 4096
 """The context length that every server has by default, in tokens.
 
-It is that of a small machine; on a large one it is longer (https://docs.ollama.com/context-length).
+This is the default on a small machine. On a larger one, the default is longer
+(https://docs.ollama.com/context-length).
 """
 
 ANSWER = 2048
@@ -30,7 +31,7 @@ BYTES_A_TOKEN = 3
 """Bytes per token of dense text such as code and JSON; prose has four."""
 
 MOST_BYTES_A_TOKEN = 12
-"""The most bytes per token that text of any language has on average."""
+"""An upper limit of the average bytes per token, for text in any language."""
 
 IMAGE_TOKENS = 1024
 
@@ -38,8 +39,8 @@ IMAGE_TOKENS = 1024
 def context_of(model: Model, payload: Mapping[str, Any], options: StreamOptions) -> int | None:
     """Return the `num_ctx` for a call; `None` if the server's default is enough.
 
-    It is a power of two, because a server reloads the model when it changes, or the model's
-    maximum.
+    It is a power of two, or the model's maximum. There are so few different values because a server
+    reloads the model whenever `num_ctx` changes.
     """
     info = model.info or ModelInfo(model.id)
     wanted = _wanted(payload, options)
@@ -54,7 +55,7 @@ def tell_of_length(
 ) -> None:
     """Add a notice if a conversation may exceed the model's context window.
 
-    Raises ProviderFailure (`context_window_exceeded`) if it certainly does.
+    Raises ProviderFailure (`context_window_exceeded`) if the conversation certainly exceeds it.
     """
     window = model.info and model.info.context_window
     wanted = _wanted(payload, options)
@@ -88,7 +89,7 @@ def _wanted(payload: Mapping[str, Any], options: StreamOptions) -> int:
 
 
 def _bytes(payload: Mapping[str, Any]) -> int:
-    """Return the size of the text and of the tools' JSON in a conversation, in bytes of UTF-8."""
+    """Return the number of UTF-8 bytes in a conversation's text and in the JSON of the tools."""
     texts = [{**message, "images": None} for message in payload["messages"]]
     counted = {"messages": texts, "tools": payload.get("tools")}
     try:

@@ -1,8 +1,9 @@
 """Convert conversations for Ollama's chat API.
 
-https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion: a list of
-messages whose content is one string, with images beside it as bare base64, tool calls whose
-arguments are objects, and reasoning in `thinking`.
+https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion: a request
+contains a list of messages. The content of a message is one string. Separate fields contain its
+images as base64 (not as data URLs), its tool calls with arguments as objects, and reasoning in
+`thinking`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def conversation(context: Context, provider: str) -> dict[str, Any]:
     """Return `messages` and, if present, `tools`.
 
     Raises ProviderFailure (`unsupported`) for an image given by a URL, because Ollama does not
-    fetch any, and MediaError for a file that cannot be read.
+    fetch URLs. Raises MediaError for a file that cannot be read.
     """
     messages = _OllamaConverter(provider).messages(context)
     if context.system_prompt:

@@ -1,8 +1,7 @@
 """Parse answers of `/api/chat`: one JSON object per line, the last one with `done`.
 
-https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion. The lines of
-`/api/generate` differ only in that text and reasoning are not wrapped in a message, so they are
-read as well.
+https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion. The parser also
+reads lines of `/api/generate`, in which text and reasoning are not wrapped in a message.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class _Line(msgspec.Struct, gc=False):
-    """A line. `*_count` are tokens, `*_duration` nanoseconds; only the last line has them."""
+    """A line. Only the last one has token counts (`*_count`) and nanoseconds (`*_duration`)."""
 
     model: str | None = None
     message: _Message | None = None
@@ -60,7 +59,7 @@ _STOP_REASONS = {
     "length": StopReason.LENGTH,
 }
 _NOTHING_ASKED = ("load", "unload")
-"""Reasons for the end of an answer if the model was only loaded or unloaded."""
+"""Values of `done_reason` for a request that only loaded or unloaded the model."""
 
 _DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 
@@ -103,7 +102,7 @@ class ChatParser:
         self.feed(body, out)
 
     def _note(self, logprobs: list[Any], message: _Message, out: EventWriter) -> None:
-        """Add log probabilities to the block they belong to, or else to the answer."""
+        """Add log probabilities to the block whose tokens they describe, or else to the answer."""
         about = "thinking" if message.thinking else "text" if message.content else "rest"
         known = self._logprobs[about]
         known.extend(logprobs)
@@ -151,7 +150,7 @@ def _count(tokens: int | float | None) -> int | None:
 
 
 def _text(arguments: msgspec.Raw) -> str:
-    """Return arguments as JSON text, also if a server sent them as a string of JSON."""
+    """Return arguments as JSON text; some servers send a string that contains JSON."""
     text = bytes(arguments).decode()
     if text.startswith('"'):
         return msgspec.json.decode(text, type=str)

@@ -52,7 +52,7 @@ WORDINGS = (
     ("requires more system memory", Kind.RESOURCE),
     ("maximum pending requests exceeded", Kind.OVERLOADED),
     ("running the model", Kind.NETWORK),
-    # The process that runs the model; the server starts another one.
+    # The process that runs the model has ended; the server starts another one.
     ("llama runner", Kind.NETWORK),
     ("model runner", Kind.NETWORK),
 )
@@ -62,7 +62,7 @@ Sources: https://github.com/ollama/ollama/blob/main/server/routes.go and its iss
 """
 
 PLACES = {"thinking": ("think",), "response_format": ("format",), "stop": ("options.stop",)}
-"""The fields of options that are missing in `KNOBS`, or that a function converts."""
+"""The request fields of options that a function converts. `KNOBS` names all other fields."""
 
 CODES = {"load": Kind.INVALID_REQUEST, "unload": Kind.INVALID_REQUEST}
 
@@ -85,7 +85,7 @@ KNOBS: Knobs = {
     "seed": "options.seed",
     "thinking": _think,
 }
-"""Sampling and output options, and their fields."""
+"""Maps sampling and output options to fields of the request."""
 
 
 class OllamaProvider(HTTPProvider):
@@ -99,7 +99,7 @@ class OllamaProvider(HTTPProvider):
     api_name = "chat"
     path = "/api/chat"
     decoder = NDJSONDecoder
-    # A notice about loading a model, and answers of some proxies, are labelled as plain JSON.
+    # `application/json` is the media type of notices about loading a model, and of some proxies.
     content_types = ("application/x-ndjson", "application/json")
     buffered = True
 
@@ -108,7 +108,7 @@ class OllamaProvider(HTTPProvider):
         self._shown: dict[tuple[str, str], Shown] = {}
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Return the call, adapted to the model; uses what the server has reported, if it has."""
+        """Return the call, adapted to the capabilities that the server has reported, if any."""
         return super().fit(self._told_of(model, options), context, options)
 
     def learned(self, model: Model, options: StreamOptions) -> bool:
@@ -118,9 +118,9 @@ class OllamaProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body of `/api/chat`; see `conversation`.
 
-        `extra` may contain any field of the API, such as `keep_alive`, and in `options` any
-        parameter of the model, such as `num_ctx`. By default, `num_ctx` is the length that the
-        conversation needs, if that is more than every server's default.
+        `extra` may contain any field of the API, such as `keep_alive`. Its field `options` may
+        contain any parameter of the model, such as `num_ctx`. By default, `num_ctx` is the context
+        length that the conversation needs, if that exceeds `LEAST_DEFAULT`.
         """
         model = self._told_of(model, options)
         native = conversation(context, self.name)
@@ -143,13 +143,13 @@ class OllamaProvider(HTTPProvider):
     async def _respond(self, x: Exchange) -> HTTPResponse:
         """Send the call, adapted to the model as the server describes it.
 
-        For models without a catalogue entry and for long conversations, the provider queries the
-        server for the description. If the server does not report it, the call is sent unchanged.
+        For models without a catalogue entry and for long conversations, the provider first requests
+        the model's description. If the server does not return one, the call is sent unchanged.
         """
         model = x.model
         options = x.options
         call = x.call
-        cloud = model.id.partition(":")[2].endswith("cloud")  # on any server, which forwards it
+        cloud = model.id.partition(":")[2].endswith("cloud")  # any server forwards these calls
         if not cloud and self.is_free(model, options):
             call.attempt.report_cost(0.0)
         if options.rules:
@@ -164,7 +164,7 @@ class OllamaProvider(HTTPProvider):
         return await x.send()
 
     def _told_of(self, model: Model, options: StreamOptions) -> Model:
-        """Return a model with the facts that its server has reported, if any."""
+        """Return a model, with the capabilities that its server has reported, if any."""
         shown = self._shown.get((self.base_url(options), model.id))
         return shown.told_of(model) if shown else model
 
@@ -237,9 +237,9 @@ class OllamaProvider(HTTPProvider):
             failure.message += "`ollama pull` downloads one of https://ollama.com/library"
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the server's URL, also from the forms that Ollama allows in `OLLAMA_HOST`.
+        """Return the server's URL, from any form that Ollama allows in `OLLAMA_HOST`.
 
-        There the scheme, the host and the port may each be missing, and the host may be the one on
-        which the server listens (https://docs.ollama.com/faq).
+        In `OLLAMA_HOST`, the scheme, the host or the port may be missing, and the host may be an
+        address on which a server listens, such as 0.0.0.0 (https://docs.ollama.com/faq).
         """
         return address_of(super().base_url(options, environ))

@@ -18,7 +18,7 @@ from swink_core.providers import HTTPClient, HTTPRequest
 __all__ = ["Answer", "Pulled", "Shown", "asked"]
 
 ANSWER_BYTES = 4 * 1024 * 1024
-"""The size limit of an answer in bytes; that of `/api/show` contains the whole licence."""
+"""The maximum size of an answer in bytes. `/api/show` returns the model's whole licence."""
 
 CAPABILITIES = {"tools": "tools", "thinking": "thinking", "vision": "images"}
 ALWAYS = frozenset({"json", "structured_output"})
@@ -59,7 +59,8 @@ class Shown(msgspec.Struct):
     def told_of(self, model: Model) -> Model:
         """Return a model with the information from the server, in its catalogue entry.
 
-        Rules that guess from a model's name what it lacks are replaced by that information.
+        Some rules guess from a model's name which capabilities it lacks. The server's information
+        replaces these rules.
         """
         rules = model.rules
         if self.capabilities is not None:
@@ -80,9 +81,9 @@ class Pulled(msgspec.Struct):
 async def asked(
     http: HTTPClient, request: HTTPRequest, kind: type[Answer], connect_timeout: float | None
 ) -> Answer | None:
-    """Return the server's parsed answer; `None` if the server answers differently.
+    """Return the server's answer, parsed as `kind`; `None` for an error or another kind of answer.
 
-    Raises ProviderFailure if it cannot be reached.
+    Raises ProviderFailure if the server cannot be reached.
     """
     response = await http.send(request, connect_timeout)
     body = b""

@@ -19,23 +19,26 @@ from swink_core.providers import HTTPRequest
 __all__ = ["OpenAIBatches", "Row", "whole"]
 
 Row: TypeAlias = tuple[str, bytes]
-"""An id, and the body of the request for the row."""
+"""A row of a batch: an id, and the body of the row's request."""
 
 Result: TypeAlias = tuple[str, int, bytes]
-"""A request id, with the status and body of the response."""
+"""The result of a row: the row's id, and the status and body of the response."""
 
 Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 
 TOKEN = "swink"
-"""The key in a batch's metadata for the submission's token."""
+"""The key of the submission's token in the metadata of a batch."""
 
 APIS = ("/chat/completions", "/responses")
 
 
 class OpenAIBatches:
-    """Batches of one endpoint. `like` is a request that would send a single row."""
+    """Submit and read batches of one endpoint.
+
+    `like` is the request that would send a single row outside a batch.
+    """
 
     most_requests = 50_000
     most_bytes = 190 * 2**20
@@ -72,7 +75,7 @@ class OpenAIBatches:
         return [file for file in self.files(batch) if file]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Look for a batch by the token in its metadata.
+        """Find the batch of a submission by the token in the batch's metadata.
 
         Source: https://platform.openai.com/docs/api-reference/batch/list.
         """
@@ -97,7 +100,7 @@ class OpenAIBatches:
         return [batch.get("output_file_id"), batch.get("error_file_id")]
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Return the results of a batch. Rows that are missing in it were not answered."""
+        """Return the results of a batch. A row without a result was not answered."""
         base, _ = _parts(like)
         found: list[Result] = []
         for file in sources:
@@ -106,7 +109,7 @@ class OpenAIBatches:
         return found
 
     def cancel(self, like: HTTPRequest, id: str) -> Says:
-        """Cancel a batch. Answers received by then are kept."""
+        """Cancel a batch. The service keeps the answers that are already complete."""
         base, _ = _parts(like)
         yield HTTPRequest(f"{base}{self.path}/{id}/cancel", method="POST")
 

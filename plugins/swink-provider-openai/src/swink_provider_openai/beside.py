@@ -1,8 +1,8 @@
 """Collect content other than text: sources, log probabilities, media and response metadata.
 
-Sources and log probabilities become metadata of their block, other facts become metadata of the
-message, and audio and images become extensions. The transcript of audio output becomes the text of
-the answer.
+Sources and log probabilities become metadata of the block that they describe. Other facts become
+metadata of the message. Audio and images become extensions. The transcript of audio output becomes
+the text of the answer.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from swink_provider_openai.wire import Audio, Facts
 __all__ = ["AUDIO", "IMAGE", "Beside", "is_sent", "media_said", "with_kept_sound"]
 
 AUDIO, IMAGE = "audio", "image"
-"""Kinds of extensions. Their data are the fields of the API, with the complete audio."""
+"""Kinds of extensions. Their data are the API's fields; pieces of audio are joined."""
 
 SOURCES = frozenset({"citations", "search_results"})
-"""Metadata about the text."""
+"""Fields that become metadata of the text block."""
 
 REASONING = "reasoning_content"
-"""The name of log probabilities of reasoning (DeepSeek)."""
+"""The field with the log probabilities of reasoning (DeepSeek)."""
 
 _NO_FACTS = Facts()
 
@@ -42,7 +42,7 @@ class Beside:
         self._groq: dict[str, Any] = {}
         self._audio: dict[str, Any] = {}
         self._sound: list[str] = []
-        self._chars = 0  # characters of log probabilities not written yet
+        self._chars = 0  # the size, in characters, of log probabilities not written yet
 
     def note_facts(self, frame: bytes, out: EventWriter) -> None:
         """Store the metadata in a frame; later values replace earlier ones."""
@@ -61,14 +61,14 @@ class Beside:
                 out.response(metadata={name: value})
 
     def note_filters(self, raw: msgspec.Raw, out: EventWriter) -> None:
-        """Store the result of a content filter, which repeats for every chunk."""
+        """Store the result of a content filter. Most chunks repeat the result."""
         found = bytes(raw)
         if found not in self._filters:
             self._filters[found] = None
             out.hold(len(found))
 
     def note_logprobs(self, logprobs: Any, out: EventWriter) -> None:
-        """Store log probabilities of a piece: lists, by what they belong to."""
+        """Store the log probabilities of a delta: a mapping from `content` and so on to lists."""
         chars = len(str(logprobs))
         self._chars += chars
         out.hold(chars)
@@ -98,17 +98,17 @@ class Beside:
 
     @property
     def is_about_reasoning(self) -> bool:
-        """Whether collected data belong to the reasoning, and wait for its end."""
+        """Whether log probabilities of the reasoning are collected and not yet written."""
         return REASONING in self._logprobs
 
     def end_reasoning(self, out: EventWriter) -> None:
-        """Write the data that belong to the reasoning, before another block begins."""
+        """Write the log probabilities of the reasoning; called before another block begins."""
         if REASONING in self._logprobs:
             found = self._logprobs.pop(REASONING)
             out.thinking("", metadata={"logprobs": {REASONING: found}})
 
     def settle(self, out: EventWriter) -> None:
-        """Write the data that belong to the text, after the text."""
+        """Write sources and log probabilities as metadata of the text block, after its text."""
         if self._chars:
             out.hold(-self._chars)
             self._chars = 0
@@ -119,7 +119,7 @@ class Beside:
             self._sources = {}
 
     def end(self, out: EventWriter) -> None:
-        """Write the audio, and data without a text block as metadata of the answer."""
+        """Write the audio. Data that belong to no text block become metadata of the answer."""
         held = self._audio or self._logprobs or self._sources
         if not (held or self._sound or self._filters or self._chars):
             return
@@ -140,10 +140,10 @@ class Beside:
 
 
 def media_said(message: AssistantMessage, images: bool) -> dict[str, Any]:
-    """Return the fields by which an answer's media are sent back.
+    """Return the fields of an assistant message that send the answer's media back.
 
-    They are the id of the audio, with the time until which the service stores it, and the images if
-    `images` is true.
+    They are the id of the audio, the time until which the service stores this audio, and, if
+    `images` is true, the images.
     """
     said: dict[str, Any] = {}
     for block in message.content:
@@ -158,16 +158,16 @@ def media_said(message: AssistantMessage, images: bool) -> dict[str, Any]:
 
 
 def is_sent(block: ExtensionBlock, images: bool) -> bool:
-    """Return True if `media_said` sends an extension back."""
+    """Return True if the result of `media_said` contains this extension."""
     if block.kind == AUDIO:
         return bool(block.data.get("id"))
     return block.kind == IMAGE and images
 
 
 def with_kept_sound(messages: list[dict[str, Any]], now: float) -> list[dict[str, Any]]:
-    """Return native messages in which audio that the service still stores is named by its id.
+    """Return native messages without the ids of audio that the service no longer stores.
 
-    Other audio is replaced by its transcript. `now` is a Unix time in seconds.
+    The transcript replaces such audio. `now` is a Unix time in seconds.
     """
     return [_heard(message, now) if "audio" in message else message for message in messages]
 

@@ -14,7 +14,7 @@ from swink_core.providers import rule_of
 __all__ = ["caches_by_marks", "is_crowded", "mark_for_cache"]
 
 SHORT_CACHE = 300
-"""How many seconds a mark caches a prompt, unless it requests an hour."""
+"""How many seconds a prompt is cached, unless the mark requests an hour."""
 
 MARK = "cache_control"
 MOST_MARKS = 4
@@ -27,7 +27,7 @@ def caches_by_marks(model: Model) -> bool:
 
 
 def is_crowded(context: Context, cache: CacheStrategy | None, provider: str) -> bool:
-    """Return True if the caller's marks leave no room for a mark at the end of the prompt."""
+    """Return True if the caller's marks allow no further mark at the end of the prompt."""
     if cache is None or cache.mode == "none":
         return False
     contents = [[] if isinstance(m.content, str) else m.content for m in context.messages]
@@ -44,8 +44,8 @@ def is_crowded(context: Context, cache: CacheStrategy | None, provider: str) -> 
 def mark_for_cache(native: Mapping[str, Any], ttl: int | None) -> None:
     """Mark the leading system messages and the last message, in addition to the caller's marks.
 
-    There may be four marks in all, and in the order of tools, system messages and messages, no mark
-    for an hour may follow one for minutes (platform.claude.com, "Prompt caching").
+    A request may have four marks in all. In the order of tools, system messages and messages, a
+    mark for an hour may not follow a mark for five minutes (platform.claude.com, "Prompt caching").
     """
     messages = native["messages"]
     long = (ttl or 0) > SHORT_CACHE

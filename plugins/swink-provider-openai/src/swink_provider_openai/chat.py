@@ -26,7 +26,7 @@ FEATURES = frozenset({
 class ChatAPI:
     """Chat Completions in a dialect.
 
-    `converter` is the class that converts messages, `reader` the class that parses answers.
+    `converter` is the class that converts messages, and `reader` is the class that parses answers.
     """
 
     api_name = "chat"

@@ -1,4 +1,4 @@
-"""Select the API (Chat Completions or Responses) that a model's rules require for a call."""
+"""Determine which API, Chat Completions or Responses, a model's rules require for a call."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Convert conversations for Chat Completions and Responses.
 
-Source: OpenAI's API reference, "Create chat completion", `messages` and `tools`. The API has no
-field for a failed tool call and none for media in a tool result. The text of a failure starts with
-`Error: `, and media follow the results as a user message.
+Source: OpenAI's API reference, "Create chat completion", `messages` and `tools`. Chat Completions
+has no field that marks a tool result as failed, so the text of a failure starts with `Error: `. It
+does not accept media in a tool result, so media are sent after the results, in a user message.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ THOUGHT = "thinking_left_out"
 NO_REASONING = "reasoning was not sent, because the service does not accept it"
 
 AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
-"""Subtypes of audio media types for which the API has other names."""
+"""The API's format names for audio media types, if they differ from the subtype."""
 
 
 NOT_IN_NAMES = re.compile(r"[\s<|\\/>]")
 LONGEST_NAME = 64
-"""The most characters of a user's name."""
+"""The maximum length of a user's name in characters."""
 
 
 class OpenAIConverter(MessageConverter):
     """The base class of the converters of both APIs; an instance converts one conversation.
 
-    Servers that send tool calls without ids need ids in the next request: `tool_id` numbers those
-    calls, and shortens ids of other servers that are too long. A service with its own rules for ids
-    overrides it with a function of the id alone.
+    Every tool call in a request needs an id. `tool_id` numbers the calls of servers that send none,
+    and shortens ids that are too long for this server. A subclass for a service with other rules
+    for ids overrides `tool_id`; its result must depend on the id alone.
     """
 
     def __init__(self, provider: str, dialect: Dialect) -> None:
@@ -95,12 +95,16 @@ class OpenAIConverter(MessageConverter):
         return f"call_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
 
     def marks(self, block: Block) -> dict[str, Any]:
-        """Return the fields in a block's metadata that its message part may have."""
+        """Return a block's metadata fields that the dialect allows in a message part."""
         metadata = block.metadata or {}
         return {name: metadata[name] for name in self.dialect.marks if name in metadata}
 
     def system_prompt(self, context: Context) -> tuple[Sequence[Block], Context]:
-        """Split off the system prompt; if the API accepts system messages anywhere, they stay."""
+        """Return the system prompt, and the conversation without it.
+
+        The system prompt includes leading system messages, unless the API accepts system messages
+        anywhere in the conversation.
+        """
         if self.native_system:
             prompt = context.system_prompt
             if not prompt:
@@ -124,7 +128,7 @@ class OpenAIConverter(MessageConverter):
         return self.text(message)
 
     def leave_out_name(self, block: DocumentBlock) -> None:
-        """Report a document's name, for which the document's form in the request has no field."""
+        """Report that a document's name was not sent: this form of document has no field for it."""
         if block.name:
             what = "the name of a document was not sent"
             report_change(f"{self.path(block)}.name", what, "metadata_left_out")
@@ -195,7 +199,7 @@ class ChatConverter(OpenAIConverter):
     def _name(self, name: str, message: UserMessage) -> str:
         """Return the name of a user in characters that the API accepts.
 
-        Source: OpenAI's API, which answers 400 to others and names the pattern.
+        Source: OpenAI's API rejects other names with a 400 that contains the required pattern.
         """
         accepted = accepted_id(name, NOT_IN_NAMES, LONGEST_NAME)
         if accepted != name:
@@ -234,16 +238,16 @@ class ChatConverter(OpenAIConverter):
         return media
 
     def leave_out_reasoning(self, message: AssistantMessage) -> None:
-        """Report the reasoning of an answer, for which the service has no field."""
+        """Report that an answer's reasoning was not sent: the service has no field for it."""
         for block in self.take(message, ThinkingBlock):
             if block.thinking or block.signature:
                 self.leave_out(block, NO_REASONING, THOUGHT)
 
     def reasoning(self, message: AssistantMessage) -> dict[str, Any]:
-        """Return the field with earlier reasoning, if there is any.
+        """Return the field that sends an answer's reasoning back, if there is any.
 
-        After a tool call, DeepSeek refuses a conversation without `reasoning_content`; it may be
-        empty.
+        DeepSeek refuses a message with a tool call and without `reasoning_content`. The field may
+        be empty.
         """
         field = self.dialect.replay
         blocks = self.take(message, ThinkingBlock)
@@ -262,7 +266,7 @@ class ChatConverter(OpenAIConverter):
         return {field: message.thinking}
 
     def tool_call(self, call: ToolCallBlock) -> dict[str, Any]:
-        """Convert a tool call, with its opaque data."""
+        """Convert a tool call, including opaque data that the service sent with it."""
         if is_free_text(call):
             custom = {"name": call.name, "input": said(call)}
             return {"id": self.tool_id(call.id), "type": "custom", "custom": custom}
@@ -363,9 +367,9 @@ def _document_id(block: Block) -> str | None:
 
 
 def arguments_text(call: ToolCallBlock) -> str:
-    """Return a call's arguments exactly as the model wrote them.
+    """Return a call's arguments as JSON text, exactly as the model wrote them if they are valid.
 
-    Servers parse the arguments; text that is not valid JSON is therefore wrapped in an object.
+    Servers parse the arguments. Therefore text that is not valid JSON is wrapped in an object.
     """
     if call.state != "complete":
         return json.dumps(arguments_object(call))
@@ -378,14 +382,14 @@ def is_video(block: DocumentBlock) -> bool:
 
 
 def check_document(api: str, block: DocumentBlock) -> None:
-    """Raise ProviderFailure for media that are not accepted as a file."""
+    """Raise ProviderFailure for video, audio or an image that is given as a document."""
     kind = (media_type_of(block.source) or "").partition("/")[0]
     if kind in ("video", "audio", "image"):
         raise unsupported(api, f"{kind} as a document")
 
 
 def check_place(block: DocumentBlock, dialect: Dialect, provider: str) -> None:
-    """Raise ProviderFailure if the dialect does not support a document's data, or its URL."""
+    """Raise ProviderFailure if the dialect does not support the source, a URL or data."""
     address = isinstance(block.source, UrlSource)
     if address and dialect.documents in ("data", "media"):
         raise unsupported(provider, "documents by URL; send the data")
@@ -398,7 +402,7 @@ def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:
     if isinstance(block.source, UrlSource):
         return block.source.url
     media = media_base64(block.source)
-    assert media is not None  # only what is elsewhere has none
+    assert media is not None  # only URLs and file ids have no data
     return f"data:{media.media_type};base64,{media.data}"
 
 

@@ -20,7 +20,7 @@ EFFORTS: dict[str, str] = {
     "high": "high",
     "extra_high": "xhigh",
 }
-"""The values of `reasoning_effort`, if no rule lists those of the model."""
+"""The values of `reasoning_effort` for each level, if no rule lists the model's own values."""
 
 ANSWER = (
     "content",
@@ -32,7 +32,7 @@ ANSWER = (
     "usage.cached_tokens",
     "usage.reasoning_tokens",
 )
-"""Fields of an answer for which an endpoint may have other names."""
+"""Fields of an answer that an endpoint may name differently."""
 
 
 @define(frozen=True, kw_only=True)
@@ -42,45 +42,49 @@ class Dialect:
     A dialect describes the wire format. Rules in models.toml describe which options a service or a
     model supports.
 
-    `max_tokens` and `seed` are the names of these fields. `include_usage`: `stream_options` enables
-    token counts. `json_object`: the service supports JSON mode; without it, a schema that allows
-    any object is sent instead. `developer_role`: for reasoning models, the system prompt has the
-    role `developer`. `cache_key` is the field for the session id and `user` the field for the end
-    user (`None` if the API has no such field); `shortest_user` is the minimum length of the user
-    field. `headers` maps names of request headers to environment variables; variables in the
-    provider's `required_env` must be set. `tool_id_length` is the maximum length of a tool call id
-    in characters; `None` means unlimited.
+    `max_tokens` is the name of the request field for the token limit, and `seed` is the name of the
+    field for the seed. `include_usage`: `stream_options` enables token counts. `json_object`: the
+    service supports JSON mode; without JSON mode, a schema that allows any object is sent.
+    `developer_role`: for reasoning models, the system prompt has the role `developer`. `cache_key`
+    is the field for the session id and `user` is the field for the end user (`None` if the API has
+    no such field); `shortest_user` is the minimum length of the end user's name. `headers` maps
+    names of request headers to environment variables; variables in the provider's `required_env`
+    must be set. `tool_id_length` is the maximum length of a tool call id in characters; `None`
+    means unlimited.
 
     `documents` is the form of documents: `data` is a file with its data, only over Chat
     Completions; `either` is a file with its data or its URL; `address` is a file with its URL;
-    `file_url` is a part with this name, with the URL; `media` has the data and the media type in
-    separate fields. `image_urls`: images may be given by URL. `media_ids` and `document_ids` are
-    prefixes of the ids of uploaded files: the id of an image is sent as a URL, that of a document
-    in a system message. `sound` contains the names of the audio part and the data field in it, if
-    they differ from OpenAI's.
+    `file_url` is a message part of the type `file_url` with the URL; `media` is a part with the
+    data and the media type in separate fields. `image_urls`: images may be given by URL.
+    `media_ids` and `document_ids` are prefixes of the ids of uploaded files: an id of an image is
+    sent as a URL, and an id of a document is sent in a system message. `sound` contains the names
+    of the audio part and of the part's data field, if they differ from OpenAI's.
 
-    `thinking` selects the form of reasoning parameters: `effort` sends `reasoning_effort`;
-    `reasoning` sends an object of that name with `effort` or `max_tokens`; `switch` adds `thinking:
-    {type}` to the effort; `type` sends only that object if the model's value is a type, and
-    otherwise the effort; `template` adds `{enable_thinking}` to the effort, as the field
-    `template`; `budget` sends `enable_thinking` and `thinking_budget`; `enabled` turns reasoning
-    off by `reasoning: {enabled}` and sends the effort otherwise. `replay` is the field of an
-    assistant message in which earlier reasoning is sent back. `think_tags`: reasoning may arrive as
-    `<think>…</think>` at the start of the content.
+    `thinking` selects the form of reasoning parameters. `effort` sends `reasoning_effort`.
+    `reasoning` sends an object `reasoning` with `effort` or `max_tokens`. `switch` sends
+    `reasoning_effort` and `thinking: {type}`. `type` sends only `thinking: {type}` if the model's
+    value is a type, and only `reasoning_effort` otherwise. `template` sends `reasoning_effort`, and
+    `{enable_thinking}` in the field that `template` names. `budget` sends `enable_thinking` and
+    `thinking_budget`. `enabled` sends `reasoning: {enabled}` to turn reasoning off, and
+    `reasoning_effort` otherwise. `replay` is the field of an assistant message in which earlier
+    reasoning is sent back. `think_tags`: reasoning may arrive as `<think>…</think>` at the start of
+    the content.
 
-    `api` is the API that is used if neither caller nor model selects one. Its value `agent` is
-    Perplexity's variant of Responses, which is then always used. `websocket`: whether the Responses
-    API supports WebSockets, and whether they are used by default.
+    `api` is the API that is used if neither caller nor model selects one. With the value `agent`,
+    Perplexity's variant of the Responses API is always used. `websocket`: whether the Responses API
+    supports WebSockets, and whether they are used by default.
 
-    `places` maps names in braces in the URL to environment variables; settings of the same names
-    may set them too. `always` are fields that every request has, unless `extra` overrides them.
+    `places` maps placeholders (names in braces) in the URL to environment variables with their
+    values. Settings with the names of the placeholders may set these values too. `always` contains
+    fields of every request; `extra` may override them.
 
-    `reasoning_last`: an answer over Responses may end with reasoning, as in other vendors' models.
+    `reasoning_last`: an answer over Responses may end with reasoning, as models of other vendors
+    do.
 
     `path` is the path of Chat Completions, below the base URL.
 
-    `answer` maps fields of an answer over Chat Completions to the endpoint's names for them:
-    `content`, `reasoning_content` (both of a message or its pieces), `usage`, and its fields:
+    `answer` maps fields of an answer over Chat Completions to the endpoint's own names: `content`
+    and `reasoning_content` (of a message or a delta), `usage`, and the fields of `usage`:
     `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens`, `usage.cached_tokens`,
     `usage.reasoning_tokens`.
 
@@ -90,12 +94,12 @@ class Dialect:
     the user.
 
     `own_server`: the server is self-hosted, so an answer costs nothing unless the response reports
-    a cost. `marks` are the metadata fields of a block that its message part may have. `prefix`: a
-    request that continues an answer marks the answer and uses this path (empty: the usual path).
-    `adds` names features that few endpoints have: `strict` (for tools), `video`, `file_ids`,
-    `system_messages` anywhere in the conversation, generated `images`, `names` of users over Chat
-    Completions; and sampling options such as `top_k`, which Chat Completions accepts under the same
-    names.
+    a cost. `marks` are metadata fields of a block that are sent in its message part. `prefix`: a
+    request that continues an incomplete answer marks that answer as a prefix and uses this path
+    (empty: the usual path). `adds` names features that few endpoints have: `strict` (for tools),
+    `video`, `file_ids`, `system_messages` anywhere in the conversation, generated `images`, `names`
+    of users over Chat Completions; and sampling options such as `top_k`, which Chat Completions
+    accepts under the same names.
     """
 
     max_tokens: str = "max_tokens"

@@ -1,7 +1,7 @@
-"""The Responses API as a default, with Chat Completions as the fallback.
+"""Use the Responses API by default, and Chat Completions as the fallback.
 
-A server at another base URL may support only Chat Completions. It answers 404 or 405, and the
-provider remembers this for its lifetime.
+A server at another base URL may support only Chat Completions. It answers requests to the Responses
+API with 404 or 405, and the provider remembers this for its lifetime.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from swink_provider_openai.responses.parser import ResponsesParser
 __all__ = ["MISSING", "NO_MODEL", "EitherAPI"]
 
 MISSING = (404, 405)
-"""The statuses with which servers answer if they do not have the endpoint."""
+"""Statuses of servers without the Responses API."""
 
 NO_MODEL = "model_not_found"
 """The error code of a server that has the endpoint but not the model."""
@@ -36,7 +36,7 @@ _decode = msgspec.json.Decoder(_Frame).decode
 
 
 class EitherAPI(ResponsesAPI):
-    """The Responses API, but with a parser that also accepts answers of Chat Completions."""
+    """The Responses API, with a parser that also accepts answers of Chat Completions."""
 
     def __init__(self, provider: str, dialect: Dialect, chat: ChatAPI) -> None:
         super().__init__(provider, dialect)
@@ -48,7 +48,7 @@ class EitherAPI(ResponsesAPI):
 
 
 class _EitherParser:
-    """Parses one response; the first frame of a known form shows the API."""
+    """Parses one response of either API. The first recognised frame decides which API it is."""
 
     def __init__(self, responses: ResponsesParser, chat: ChatParser) -> None:
         self._parser: ResponsesParser | ChatParser = responses

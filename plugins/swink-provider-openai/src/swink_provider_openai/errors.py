@@ -19,10 +19,10 @@ __all__ = ["classify", "read_error"]
 def read_error(data: Any, failure: Failure) -> bool:
     """Fill `failure` from an error in any known shape; return `False` if the body has none of them.
 
-    `{"error": {message, type, code}}` (most), `{"code", "error": "text"}` (xAI), `{"object":
-    "error", message, type, code}` (vLLM, Mistral), `{message, type, code}` alone (gateways),
-    `{"detail": …}` (frameworks in front of them). If the response has no error status itself, a
-    code or `status_code` from 400 to 599 counts as one.
+    The shapes are `{"error": {message, type, code}}` (most services), `{"code", "error": "text"}`
+    (xAI), `{"object": "error", message, type, code}` (vLLM, Mistral), `{message, type, code}`
+    (gateways), and `{"detail": …}` (web frameworks). If the response itself has no error status, a
+    `code` or `status_code` from 400 to 599 is used as the status.
     """
     if isinstance(data, list) and data:
         data = data[0]
@@ -58,7 +58,7 @@ def _message(error: dict[str, Any]) -> str:
     message = _text(error.get("message") or error.get("detail") or "")
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None  # OpenRouter's upstream error
-    # Groq: the model's output, which could not be parsed as a tool call.
+    # Groq: this field contains the model's output, which could not be parsed as a tool call.
     said = error.get("failed_generation")
     if isinstance(said, str) and said:
         message += f" The model said: {said}"
@@ -130,7 +130,10 @@ SPECIFIC_WORDINGS: tuple[tuple[str, Kind], ...] = (
     ("usage guidelines", Kind.CONTENT_FILTERED),  # xAI, with a 403
     ("requires moderation", Kind.CONTENT_FILTERED),  # OpenRouter, with a 403
 )
-"""Messages that take precedence over a code, which may be too general, as for daily limits."""
+"""Wordings of messages that take precedence over an error code.
+
+Some codes are too general; for example, a daily limit may have the code of a rate limit.
+"""
 
 CODES: dict[str, Kind] = {
     "invalid_api_key": Kind.AUTH,
@@ -186,15 +189,16 @@ GENERAL: dict[str, Kind] = {
     "error_finish": Kind.NETWORK,  # Qwen's
     "abort": Kind.NETWORK,  # a finish reason
 }
-"""Codes that say no more than an HTTP status, used for errors without an error status."""
+"""Codes that are as general as an HTTP status; used only for errors without an error status."""
 
 _TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ([\d.]+\s?(?:ms|s|m|h)[\d.hms]*)", re.I)
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by these tables; return `None` to classify by status.
+    """Classify by the tables of this module; return `None` if the status must decide.
 
-    The wait is also read from messages such as "Please try again in 6.78s" (OpenAI, Groq).
+    The time to wait before a retry is also read from messages such as "Please try again in 6.78s"
+    (OpenAI, Groq).
     """
     found = by_tables(failure, SPECIFIC_CODES, SPECIFIC_WORDINGS) or by_tables(
         failure, CODES, WORDINGS

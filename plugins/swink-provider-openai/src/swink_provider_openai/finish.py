@@ -1,4 +1,4 @@
-"""The finish reasons of Chat Completions, in the names of all services."""
+"""The finish reasons of Chat Completions, including the additional names of other services."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FINISH: dict[str, StopReason] = {
 }
 
 BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "abort"})
-"""Finish reasons after which the answer is incomplete (Mistral and OpenRouter, DeepSeek, vLLM)."""
+"""Finish reasons of incomplete answers, at Mistral and OpenRouter, at DeepSeek, and at vLLM."""
 
 ERROR_FINISH = "error_finish"
 """The finish reason of a chunk whose text is an error message (Qwen)."""
@@ -45,8 +45,8 @@ def announce_refusal(out: EventWriter) -> None:
 def reason_of(choice: AnyChoice) -> str:
     """Return the finish reason.
 
-    If OpenRouter's upstream cut off a tool call at the token limit, OpenRouter itself reports
-    `tool_calls`; the upstream's reason is returned then.
+    If the token limit cuts off a tool call, OpenRouter reports `tool_calls`. Therefore the reason
+    of OpenRouter's upstream, which is in a separate field, is returned in this case.
     """
     given, native = choice.finish_reason or "", choice.native_finish_reason or ""
     return native if FINISH.get(native.lower()) is StopReason.LENGTH else given

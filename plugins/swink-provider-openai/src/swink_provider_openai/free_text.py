@@ -1,7 +1,8 @@
 """Tools that are called with free text: their only argument, `input`, is that text.
 
-The metadata of such a call marks it in the format of the Responses API; both APIs accept it.
-Source: OpenAI's guide "Function calling", custom tools.
+The metadata of such a call contain `{"item": {"type": "custom_tool_call"}}`, as in the Responses
+API. The converters of both APIs recognise it. Source: OpenAI's guide "Function calling", custom
+tools.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def is_free_text(call: ToolCallBlock) -> bool:
 
 
 def said(call: ToolCallBlock) -> str:
-    """Return the text of a call, even if it was cut off."""
+    """Return the free text of a call, also if the answer was cut off in this text."""
     if (text := call.arguments.get("input")) is not None:
         return str(text)
     raw = call.raw_arguments or ""
@@ -52,17 +53,17 @@ class _Text(NamedTuple):
 
 
 class FreeTexts:
-    """The open calls with free text of one answer of Chat Completions."""
+    """The free-text calls of a Chat Completions answer that have not ended."""
 
     def __init__(self) -> None:
         self._open: dict[Any, _Text] = {}
 
     def is_open(self, key: Any) -> bool:
-        """Return True if the call with this key is one of these."""
+        """Return True if the call with this key is a free-text call that has not ended."""
         return key in self._open
 
     def add(self, key: Any, id: str | None, piece: Custom, out: EventWriter) -> None:
-        """Write a piece. Another id or name with the same key begins another call."""
+        """Write a piece of a call's text. A new id or name with the same key begins a new call."""
         text = self._open.get(key, _Text())
         if (id and text.id and id != text.id) or (
             piece.name and text.name and piece.name != text.name
@@ -76,7 +77,7 @@ class FreeTexts:
         self._open[key] = _Text(id or text.id, piece.name or text.name, opened)
 
     def end(self, cut: bool, out: EventWriter) -> None:
-        """End the texts, unless they were cut off."""
+        """End the JSON arguments of the open calls, unless the answer was cut off."""
         for key, text in self._open.items() if not cut else ():
             out.tool_call(key, arguments=ended(text.opened))
         self._open.clear()

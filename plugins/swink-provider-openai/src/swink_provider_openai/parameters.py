@@ -26,10 +26,10 @@ __all__ = [
 ]
 
 LONG_CACHE = 3600
-"""Cache lifetimes above this many seconds request retention for a day; the default is minutes."""
+"""Lifetimes above this many seconds request caching for a day; by default, it lasts minutes."""
 
 SHORT_CACHE = 1800
-"""How many seconds newer models cache a prompt at least."""
+"""The minimum number of seconds for which newer models cache a prompt."""
 
 NOT_STRICT = frozenset({
     "allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas",
@@ -38,10 +38,10 @@ NOT_STRICT = frozenset({
 """Keywords of JSON schemas that strict mode does not support."""
 
 KEPT_BY = "prompt_cache_key"
-"""The field for the cache key at services that support longer prompt caching."""
+"""The `cache_key` field of dialects whose services support longer prompt caching."""
 
 THINKING_TYPES = ("enabled", "adaptive", "disabled")
-"""Values that turn thinking on or off instead of setting an effort."""
+"""Values of a model's thinking levels that turn thinking on or off and set no effort."""
 
 TOOL_CHOICES = ("auto", "none", "required")
 
@@ -77,9 +77,9 @@ def chat_knobs(dialect: Dialect) -> Knobs:
 
 
 def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
-    """Return the fields for options that are the same for both APIs, if the dialect has one.
+    """Return the fields for the session id, the end user and the cache, if the dialect has them.
 
-    `api` is the API whose rules apply; `None`: the rules of every API.
+    `api` is the API whose rules apply; `None`: the rules of both APIs.
     """
     knobs: Knobs = {}
     if dialect.cache_key is not None:
@@ -92,7 +92,7 @@ def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
 
 
 def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
-    """Return the fields for options that functions convert."""
+    """Return the request fields of each option that a function converts."""
     return {
         "thinking": (
             "reasoning", "reasoning_effort", "thinking", "thinking_budget", "enable_thinking",
@@ -106,7 +106,7 @@ def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
 
 
 def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
-    """Return the field for the gateway's options.
+    """Return the field with the options of Vercel's AI Gateway.
 
     Source: vercel.com/docs/ai-gateway, "Automatic caching"; @ai-sdk/gateway, its provider options.
     """
@@ -117,9 +117,9 @@ def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
 
 
 def _user(dialect: Dialect, model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return the name of the end user, with at least as many characters as the API requires.
+    """Return the field with the end user's name.
 
-    The same name always gives the same result.
+    A name that is shorter than the API requires is extended, always in the same way.
     """
     name = options.user
     if name is None:
@@ -142,8 +142,8 @@ def _cache(
 def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
     """Return the field that requests longer caching of the prompt than by default.
 
-    Newer models cache for half an hour, or for as long as the fact `cache_ttl` states (empty: not
-    longer). Source: OpenAI's guide "Prompt caching".
+    Newer models cache for half an hour by default. The rules' fact `cache_ttl` is the longer
+    lifetime that such a model supports (empty: none). Source: OpenAI's guide "Prompt caching".
     """
     ttl = (options.cache.ttl if options.cache is not None else None) or 0
     if dialect.cache_key != KEPT_BY:
@@ -155,7 +155,7 @@ def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> 
 
 
 def effort(model: Model, options: StreamOptions) -> str | None:
-    """Return the reasoning effort as the model names it; `None` if the call sets none."""
+    """Return the model's own name of the reasoning effort; `None` if the call sets no effort."""
     level = options.thinking_level
     return None if level is None else rule_of(model).efforts.get(level, EFFORTS[level])
 
@@ -193,7 +193,7 @@ def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
 
 
 def _form(options: StreamOptions) -> Any:
-    """Return the form with `json_schema` in the call's `extra`, which may contain a name."""
+    """Return `response_format.json_schema` of the call's `extra`, which may name the schema."""
     form = options.extra.get("response_format")
     return form.get("json_schema") if isinstance(form, Mapping) else None
 
@@ -203,8 +203,8 @@ def response_format(
 ) -> dict[str, Any] | None:
     """Return the field `response_format`, in strict mode if the schema allows it.
 
-    The schema's name is that in `named`, the form in the call's `extra`, or else the schema's
-    title.
+    The schema's name is the `name` in `named` (`json_schema` of the call's `extra`), or else the
+    schema's title.
     """
     if wanted is None:
         return None
@@ -224,8 +224,8 @@ def response_format(
 def is_strict(schema: Any) -> bool:
     """Return whether a schema meets the requirements of OpenAI's strict mode.
 
-    Source: "Structured outputs": the root is an object, all fields of objects are required no
-    others are allowed, and some keywords are not supported.
+    Source: "Structured outputs": the root is an object, all fields of objects are required, no
+    other fields are allowed, and some keywords are not supported.
     """
     return isinstance(schema, Mapping) and schema.get("type") == "object" and _is_strict(schema)
 

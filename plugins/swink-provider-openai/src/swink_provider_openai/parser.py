@@ -5,13 +5,13 @@ frame with as few attribute reads as possible and writes its text; all other fra
 `_take`. All frames go through `_take` while the answer's id, its model or a think tag are still
 expected, and after the finish reason (`_plain` is then false).
 
-An answer is complete when its `finish_reason` has arrived; some servers never send `[DONE]`. With
-`[DONE]` but without finish reason, it is complete only if its usage has arrived: gateways send
-`[DONE]` even if they have lost the answer in the middle. With `n` above 1, the choices are
-interleaved: only choice 0 is the answer, the others are left out with a notice.
+An answer is complete when its `finish_reason` has arrived; some servers never send `[DONE]`. If
+`[DONE]` arrives without a finish reason, the answer is complete only if its usage has arrived:
+gateways send `[DONE]` even if they have lost the answer in the middle. With `n` above 1, frames of
+several choices are interleaved; choice 0 is the answer, and the others are left out with a notice.
 
-Error frames have many forms, often together with a normal chunk. They are rare, so they are parsed
-a second time as plain JSON data, by the code that reads the bodies of HTTP errors.
+An error has one of many forms, often inside a normal chunk. Errors are rare, so their frames are
+parsed a second time as plain JSON data, by the code that reads the bodies of HTTP errors.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ _EMPTY = (Delta(), Delta(content=""))
 """Deltas without content, in frames with a role or a finish reason."""
 
 LEGACY_CALL = "function_call"
-"""The key of the only call that the field `function_call`, the predecessor of `tool_calls`, has."""
+"""The key of the call in the field `function_call`, the predecessor of `tool_calls`."""
 
 
 class ChatParser:
-    """Parses one response; `Dialect` states whether its content may have think tags."""
+    """Parses one response. The dialect states whether the content may contain think tags."""
 
     def __init__(self, dialect: Dialect | None = None) -> None:
         self._decode: Any = _decode_first
@@ -195,7 +195,7 @@ class ChatParser:
         )
 
     def _note(self, choice: AnyChoice, out: EventWriter) -> None:
-        """Store the fields next to a delta."""
+        """Store the fields of a choice other than its delta."""
         if choice.logprobs is not None:
             self._beside.note_logprobs(choice.logprobs, out)
         if choice.content_filter_results:
@@ -278,10 +278,11 @@ class ChatParser:
         out.tool_call(key, _word(call.id), name, arguments, extra)
 
     def _is_custom(self, key: Any, call: ToolCall) -> bool:
-        """Return True if a fragment with both variants belongs to a call with free text.
+        """Return True if a fragment with `function` and `custom` belongs to a free-text call.
 
-        Servers that serialise zero values send both variants, one of them empty. `type` decides;
-        without it, the variant that is not empty; if both are, the earlier call with the same key.
+        Some servers also send the unused field, with empty values. The field `type` decides.
+        Without it, the field that is not empty decides. If both have content or both are empty, an
+        earlier fragment with the same key decides.
         """
         if call.type in ("function", "custom"):
             return call.type == "custom"
@@ -292,7 +293,7 @@ class ChatParser:
         return not is_function
 
     def _settle(self, out: EventWriter) -> None:
-        """Write the data that belong to the blocks so far, before another block or the end."""
+        """Write the collected metadata of the blocks so far, before a new block or the end."""
         if self._tags is not None:
             self._tags.flush(out)
         self._end_details(out)
@@ -337,7 +338,7 @@ class ChatParser:
         out.finish()
 
     def _end(self, out: EventWriter) -> None:
-        """Write the collected content. Called again after late frames."""
+        """Write all collected data. Called a second time if frames arrive after the end."""
         self._settle(out)
         self._beside.end(out)
 
@@ -345,7 +346,8 @@ class ChatParser:
 def _read_failure(frame: bytes) -> Failure | None:
     """Return the error in a frame; `None` for a frame of unknown type.
 
-    An error that arrived without an HTTP status may name one; it is then classified by that status.
+    An error in a stream has no HTTP status. If the error itself contains a status, it is classified
+    by that status.
     """
     failure = Failure("streaming")
     return failure if read_error(msgspec.json.decode(frame), failure) else None

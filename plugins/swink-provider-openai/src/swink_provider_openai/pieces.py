@@ -1,4 +1,4 @@
-"""A fast path for deltas with a single field, of which long answers mostly consist."""
+"""A fast path for deltas with a single field, which are most of the deltas of a long answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ __all__ = ["said_alone"]
 
 
 def said_alone(delta: Delta, in_calls: bool, out: EventWriter) -> bool:
-    """Write a delta with only reasoning or a piece of an open call; return False for others."""
+    """Write a delta that contains only reasoning, or only a piece of a call's arguments.
+
+    Return False for any other delta, and for calls unless `in_calls` is true.
+    """
     thought, calls = delta.reasoning_content, delta.tool_calls
     if thought and delta == Delta(delta.content, reasoning_content=thought):
         out.thinking(thought)

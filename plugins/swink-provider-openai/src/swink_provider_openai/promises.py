@@ -1,4 +1,4 @@
-"""Check the subclass, or the catalogue entry, of another service."""
+"""Check a subclass of `OpenAIProvider`, and the environment that a catalogue entry requires."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _RULES = "set it in [[rules]] of models.toml, for example takes = { audio = fals
 
 
 def refuse_idle_overrides(made: type) -> None:
-    """Raise TypeError for a class that overrides an attribute without effect.
+    """Raise TypeError for a subclass that overrides an attribute which is not used.
 
-    Such an attribute belongs to `HTTPProvider`, but is decided here by the API of a call.
+    Other subclasses of `HTTPProvider` may override these attributes. In subclasses of
+    `OpenAIProvider`, the API of a call determines them.
     """
     not_asked = {
         "parser": "set chat_parser to the class that parses answers",
@@ -32,9 +33,9 @@ def refuse_idle_overrides(made: type) -> None:
 def headers_of(
     info: ProviderInfo, dialect: Dialect, environ: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Return the headers that a dialect takes from the environment.
+    """Return the headers whose values a dialect reads from the environment.
 
-    Raises ProviderFailure if a required one is not set.
+    Raises ProviderFailure if a required variable is not set.
     """
     found: dict[str, str] = {}
     for name, variable in dialect.headers.items():

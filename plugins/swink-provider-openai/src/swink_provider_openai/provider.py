@@ -73,10 +73,11 @@ _NO_OPTIONS = StreamOptions()
 class OpenAIProvider(HTTPProvider):
     """A service with OpenAI's APIs; the name of the entry point selects it.
 
-    A package for another service subclasses it, and has a catalogue entry with a `dialect`, or
-    passes a dialect. `converter` is the class that converts messages for Chat Completions, and
-    `chat_parser` the class that parses answers, with fields renamed by the dialect's `answer`.
-    Defining a class that overrides an attribute without effect raises TypeError.
+    A package for another service subclasses this class. It has a catalogue entry with a `dialect`,
+    or passes a dialect. `converter` is the class that converts messages for Chat Completions.
+    `chat_parser` is the class that parses answers, after fields have been renamed by the dialect's
+    `answer`. A subclass that overrides an attribute which is not used raises TypeError when it is
+    defined.
     """
 
     buffered = True
@@ -93,7 +94,7 @@ class OpenAIProvider(HTTPProvider):
         self.features, self.knobs = self._chat.features, self._chat.knobs
         self._sockets = Sockets()
         self._chat_only: set[str] = set()  # base URLs without the Responses API
-        self._apis = Remembered[ChatAPI | ResponsesAPI]()  # a call needs it several times
+        self._apis = Remembered[ChatAPI | ResponsesAPI]()  # each call needs its API several times
 
     @cached_property
     def _chat(self) -> ChatAPI:
@@ -109,11 +110,11 @@ class OpenAIProvider(HTTPProvider):
         return EitherAPI(self.name, self.dialect, self._chat)
 
     def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
-        """Return the API for a call: as set by the caller, the catalogue, the rules or the service.
+        """Return the API for a call.
 
-        They are used in this order. Callers choose by the setting `api`. Only Responses supports
-        WebSockets, stored conversations and background responses, so that requesting one of these
-        selects it.
+        The first of these decides: the caller's setting `api`, the catalogue entry of the model,
+        the rules, the dialect. Only the Responses API supports WebSockets, stored conversations and
+        background responses. Without the setting, a call that requests one of these uses it.
         """
         regions = self.dialect.regions
         # if the environment sets the URL, the next call may use another API
@@ -153,9 +154,10 @@ class OpenAIProvider(HTTPProvider):
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API and the model.
 
-        Schemas are written in the form of the API, those of strict tools are closed, and strict
-        mode is dropped if that is not enough. If only one API supports the content of the
-        conversation, it is used.
+        Schemas are converted to the form of the API. In schemas of strict tools, objects forbid
+        additional properties. A tool whose schema strict mode still does not support is sent
+        without `strict`. If only one of the two APIs supports the content of the conversation, this
+        API is used.
         """
         chosen = self._chosen(model, context, options)
         call = super().fit(model, context, chosen)
@@ -190,7 +192,7 @@ class OpenAIProvider(HTTPProvider):
         return call
 
     def _chosen(self, model: Model, context: Context, options: StreamOptions) -> StreamOptions:
-        """Return the options; if no API was chosen, with the one that the conversation needs."""
+        """Return the options. If they select no API, select the one that the conversation needs."""
         if not options.rules or "api" in options.settings or (model.info and model.info.api):
             return options
         wanted = api_of(model, options, context)
@@ -203,7 +205,7 @@ class OpenAIProvider(HTTPProvider):
         return self.api(model, options).convert(model, context, options)
 
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
-        """Return the request for a body, or for a response that the service has already begun."""
+        """Return the request with this body, or the request that resumes an earlier response."""
         if (id := options.settings.get("resume")) is not None:
             return self._resumed(model, options, id, options.settings)
         url = self.url(model, options)
@@ -215,9 +217,9 @@ class OpenAIProvider(HTTPProvider):
         return self.json_request(url, payload, self.own_headers())
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the base URL, with the names in braces of the dialect's `places` replaced.
+        """Return the base URL, with the values of the placeholders in the dialect's `places`.
 
-        Raises ProviderFailure if one of them is not set.
+        Raises ProviderFailure if a value is not set.
         """
         url = super().base_url(options, environ)
         for name, variable in self.dialect.places.items():
@@ -237,7 +239,7 @@ class OpenAIProvider(HTTPProvider):
     def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
         """Yield the bytes of the answer, over HTTP or a WebSocket.
 
-        A background response, or one that is resumed, may need several requests.
+        A background response or a resumed response may need several requests.
         """
         model = x.model
         options = x.options
@@ -262,7 +264,7 @@ class OpenAIProvider(HTTPProvider):
     def _resumed(
         self, model: Model, options: StreamOptions, id: str, settings: Mapping[str, Any]
     ) -> HTTPRequest:
-        """Return the request for a response that the service has already begun."""
+        """Return the request that resumes a response which the service has already begun."""
         streamed = options.transport != "buffered"
         url = resumed(self.url(model, options), id, settings, streamed)
         accepted = {"Accept": ", ".join(self.content_types)}
@@ -271,8 +273,9 @@ class OpenAIProvider(HTTPProvider):
     async def _respond(self, x: Exchange) -> HTTPResponse:
         """Send the request and return the response.
 
-        A WebSocket is used if one is wanted and has not failed before, and Chat Completions if it
-        turns out that the server lacks the Responses API.
+        Use a WebSocket if the options or the dialect select it and WebSockets have not failed
+        before. If the server turns out to lack the Responses API, send the call to Chat
+        Completions.
         """
         model = x.model
         options = x.options
@@ -314,9 +317,9 @@ class OpenAIProvider(HTTPProvider):
         return response
 
     def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the headers that the dialect takes from the environment.
+        """Return the headers whose values the dialect reads from the environment.
 
-        Raises ProviderFailure if a required one is not set.
+        Raises ProviderFailure if a required variable is not set.
         """
         return headers_of(self.info, self.dialect, environ)
 
@@ -326,10 +329,10 @@ class OpenAIProvider(HTTPProvider):
         return parser
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Return notices, also for options that are changed or left out here.
+        """Return the notices about options.
 
-        They concern automatic caching, thinking budgets that become levels, and the choice of the
-        API.
+        They also report that caching is automatic, that a thinking budget was changed to a level,
+        and that a call was sent to Chat Completions although the model's default is Responses.
         """
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
@@ -354,11 +357,11 @@ class OpenAIProvider(HTTPProvider):
         return notices
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the tables of this wire format."""
+        """Classify by the tables in `errors`."""
         return classify(failure)
 
     def error_facts(self, failure: Failure) -> None:
-        """Read an HTTP error like an error frame; other forms are read by the core."""
+        """Read an HTTP error in the same way as an error frame; the core reads any other form."""
         try:
             known = read_error(msgspec.json.decode(failure.body), failure)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -372,7 +375,7 @@ def _is_regional(url: str, regions: str) -> bool:
 
 
 def _current(payload: Any, call: Call) -> Any:
-    """Return a body that names only audio that the service still stores."""
+    """Return a body without the ids of audio that the service no longer stores."""
     if not any("audio" in message for message in payload.get("messages", ())):
         return payload
     said = with_kept_sound(payload["messages"], call.clock.now().timestamp())

@@ -11,23 +11,23 @@ __all__ = ["ReasoningDetails", "ThinkTags"]
 OPEN, CLOSE = "<think>", "</think>"
 
 VISIBLE = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""The types of details with readable text, and the field with the text."""
+"""The types of reasoning details that contain readable text, with the field of the text."""
 
 
 class ThinkTags:
     """Splits content that begins with `<think>…</think>` into reasoning and text.
 
-    The tag must be at the very start of the content, so that an answer *about* tags stays text. A
-    possible prefix of a tag is held back until the next delta decides.
+    The tag must be at the very start of the content, so that an answer *about* tags stays text. If
+    a delta ends with the possible beginning of a tag, this text is kept back until the next delta.
     """
 
     def __init__(self) -> None:
-        self._space: list[str] = []  # white space before anything else
+        self._space: list[str] = []  # white space at the start of the content
         self._held = ""
         self._inside = False
 
     def feed(self, piece: str, out: EventWriter) -> bool:
-        """Write a piece; return `False` once all further content is text."""
+        """Write a piece of content. Return `False` if all further content is text."""
         if not (self._inside or self._held or piece.strip()):
             self._space.append(piece)
             return True
@@ -53,7 +53,7 @@ class ThinkTags:
         return True
 
     def flush(self, out: EventWriter) -> None:
-        """Write the text that was held back, at the end of the content."""
+        """Write the text that was kept back; called at the end of the content."""
         if self._inside:
             out.thinking(self._held)
         elif self._held.strip():
@@ -63,16 +63,16 @@ class ThinkTags:
 
 
 def _tag_begun(text: str) -> int:
-    """Return the length of the longest suffix that may be the start of the closing tag."""
+    """Return the length of the longest suffix of a text that may begin the closing tag."""
     return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)
 
 
 class ReasoningDetails:
     """Joins the pieces of `reasoning_details` to the entries that the next request sends back.
 
-    Pieces of readable text with one `type`, `index` and `id` are one entry, whose signature comes
-    last; any other detail, such as encrypted data, is a separate entry and is not changed. Source:
-    OpenRouter, "Reasoning tokens", preserving reasoning blocks.
+    Pieces of readable text with the same `type`, `index` and `id` form one entry; its signature is
+    in the last piece. Any other detail, such as encrypted data, is a separate entry and is not
+    changed. Source: OpenRouter, "Reasoning tokens", preserving reasoning blocks.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class ReasoningDetails:
         return "".join(pieces)
 
     def take(self) -> list[dict[str, Any]]:
-        """Return the entries and start again with none."""
+        """Return the entries, and remove them."""
         entries, self._entries = self._entries, []
         for detail, pieces in entries:
             if len(pieces) > 1:

@@ -1,6 +1,7 @@
-"""A cache of values for a model and the options of a call.
+"""A cache of values for pairs of a model and the options of a call.
 
-Both are compared by identity: a client that caches a target passes the same objects to each call.
+Models and options are compared by identity, which is fast. Clients pass the same objects to all
+calls with the same model and options.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ __all__ = ["Remembered"]
 T = TypeVar("T")
 
 MOST = 64
-"""The most entries; when it is exceeded, the cache is cleared."""
+"""The maximum number of entries. If it is reached, the whole cache is cleared."""
 
 
 class Remembered(Generic[T]):
-    """Cached values by model, options and further values that they depend on."""
+    """Cached values by model, by options, and by further values on which they depend."""
 
     def __init__(self) -> None:
-        # the objects are stored with the value, so that no other object gets their identity
+        # the model and the options are stored too, so that their id() is not reused
         self._known: dict[tuple[int, int, Hashable], tuple[Model, StreamOptions, T]] = {}
 
     def get(self, model: Model, options: StreamOptions, more: Hashable = None) -> T | None:

@@ -17,12 +17,15 @@ INSIDE = "usage."
 
 
 def with_names(parser: Any, names: Mapping[str, str]) -> Any:
-    """Return a parser for the endpoint's own names; `names` maps the usual names to them."""
+    """Return a parser for an endpoint with other field names.
+
+    `names` maps the names of Chat Completions to those of the endpoint.
+    """
     return _Parser(parser, names) if names else parser
 
 
 class _Parser:
-    """Renames fields before parsing; used only for dialects with other names."""
+    """Renames the fields of an answer, and passes it to another parser."""
 
     def __init__(self, parser: Any, names: Mapping[str, str]) -> None:
         self._parser = parser

@@ -1,8 +1,7 @@
 """Convert JSON schemas to the form that OpenAI accepts, with the same meaning.
 
-The root must be an object and not a reference, and every array must state its items. pydantic, for
-example, writes a reference at the root of a recursive schema. Source: OpenAI's guide "Structured
-outputs".
+The root of a schema must be an object schema and not a reference, as pydantic writes for a
+recursive type. Every array must have `items`. Source: OpenAI's guide "Structured outputs".
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the target of a recursive schema's root reference, together with the definitions.
+    """Replace a reference at the root of a schema by its target, and keep the definitions.
 
-    A reference without a target is kept, so that the API reports it.
+    A reference without a target stays, so that the API reports it.
     """
     part: Any = schema
     for step in str(schema["$ref"]).split("/")[1:]:

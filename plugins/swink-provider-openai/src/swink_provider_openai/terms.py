@@ -1,8 +1,8 @@
-"""Conditions of an answer's price that are only known from the request.
+"""Facts that affect an answer's price and are known only from the request.
 
-A host that processes data in one region costs more for some models (OpenAI's guide "Data
-residency", xAI's "Regional Endpoints"). Models that cache a prompt for hours over Responses cache
-it for a shorter time over Chat Completions (OpenAI's guide "Prompt caching").
+Some models cost more at a host that processes data in one region (OpenAI's guide "Data residency",
+xAI's "Regional Endpoints"). Some models cache a prompt for hours over the Responses API but for a
+shorter time over Chat Completions (OpenAI's guide "Prompt caching").
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ NONE_LONG = {"cache_write_long": 0}
 
 
 def with_terms(parser: Any, terms: dict[str, Any]) -> Any:
-    """Return a parser that adds these terms to the answer's usage, by the names of the prices."""
+    """Return a parser that adds `terms` to the answer's usage. The keys are names of prices."""
     return _Parser(parser, terms) if terms else parser
 
 
 class _Parser:
-    """Parses one answer with `parser`, and adds to its usage."""
+    """Parses one answer with `parser`, and adds `terms` to the answer's usage."""
 
     def __init__(self, parser: Any, terms: dict[str, Any]) -> None:
         self._parser = parser

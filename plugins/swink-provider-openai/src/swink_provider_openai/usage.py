@@ -1,4 +1,4 @@
-"""Read token counts, in the forms of all services."""
+"""Read token counts, by the field names of all services."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
         "cache_creation_input_tokens",
     ),
 }
-"""swink's counts, and the fields that may contain each, the preferred one first."""
+"""swink's counts, each with the fields that may contain it, the preferred field first."""
 
 _DOLLARS = ("cost", "cost.total_cost")  # OpenRouter; Perplexity
 _TICKS = "cost_in_usd_ticks"  # xAI
@@ -64,10 +64,11 @@ _READ = _KNOWN | _BILLED.keys()
 
 
 def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = None) -> None:
-    """Report the counts in a `usage` object to `out`; other numbers become `extra` by their names.
+    """Report the counts in a `usage` object to `out`. Other fields go to `extra`, by their names.
 
-    `tier` is the service tier of the response. Some services count reasoning in addition to the
-    completion (xAI), or audio in addition to the prompt (Mistral), which their totals show.
+    `tier` is the service tier of the response. The completion count of some services does not
+    include reasoning (xAI), or the prompt count does not include audio (Mistral). The total shows
+    this; the missing tokens are then added.
     """
     flat = _flatten(usage)
     known, billed = _found(tuple(filter(_READ.__contains__, flat)))
@@ -82,7 +83,7 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = 
             counts["output"] = wrote + beside
         elif beside == flat.get("prompt_tokens_details.audio_tokens"):
             counts["input"] = read + beside
-            if flat.get("prompt_audio_seconds"):  # and audio is not billed by tokens
+            if flat.get("prompt_audio_seconds"):  # audio is billed by seconds, not by tokens
                 extra["billed_input"] = read
     extra |= {ours: flat[name] for name, ours in billed if flat[name]}
     if tier:
@@ -92,7 +93,7 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = 
 
 @lru_cache(maxsize=256)
 def _found(fields: tuple[str, ...]) -> tuple[list[Any], list[Any]]:
-    """Return the fields that may contain each count, and those with separate prices.
+    """Select the fields with counts, and the fields with separate prices, from these fields.
 
     The result is cached, because the fields of one service rarely differ.
     """
@@ -124,7 +125,7 @@ def _cost(flat: Mapping[str, Any]) -> float | None:
         dollars = _dollars(flat.get(name))
         if dollars is not None:
             return dollars
-    # 0 if another service bills for it
+    # xAI reports 0 if another service bills for the answer
     return _dollars(flat.get(_TICKS), TICKS_PER_DOLLAR) or None
 
 

@@ -19,9 +19,9 @@ __all__ = [
 
 
 class Part(Struct, gc=False):
-    """A piece of content that is an array (Mistral).
+    """An element of the content, if the content is an array (Mistral).
 
-    It has `text`, or `thinking` that consists of pieces, or the sources of the text before it.
+    It contains `text`, or `thinking` as a list of elements, or the sources of the preceding text.
     """
 
     type: str | None = None
@@ -38,14 +38,14 @@ class Function(Struct, gc=False):
 
 
 class Custom(Struct, gc=False):
-    """A call of a free-text tool, and a piece of the text."""
+    """A fragment of a call of a free-text tool: the tool's name, and a piece of the text."""
 
     name: str | None = None
     input: str | None = None
 
 
 class ToolCall(Struct, gc=False):
-    """A fragment of a tool call. `extra_content` is opaque and belongs to the call."""
+    """A fragment of a tool call. `extra_content` is opaque; the next request sends it back."""
 
     index: int | float | None = None
     id: str | int | None = None
@@ -83,7 +83,7 @@ class Delta(Struct, gc=False):
 
 
 class AnyChoice(Struct, gc=False):
-    """One of the `n` answers, without its content."""
+    """The fields of one of the `n` answers, except its content."""
 
     finish_reason: str | None = None
     native_finish_reason: str | None = None
@@ -138,9 +138,9 @@ class Answer(Struct, gc=False):
 class Facts(Struct, gc=False, omit_defaults=True):
     """Response metadata of interest to callers, from a frame or a response.
 
-    The first three are fields of OpenAI, `prompt_filter_results` is a field of Azure, `provider` of
-    OpenRouter, the next five of Perplexity. The remaining fields are timings, prices, and fields of
-    Groq.
+    The first three fields are OpenAI's; `prompt_filter_results` is Azure's, `provider`
+    OpenRouter's, and the next five are Perplexity's. The remaining fields are timings, prices, and
+    fields of Groq.
     """
 
     service_tier: Any = None

@@ -29,7 +29,7 @@ COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 
 
 class ForwardingWriter(EventWriter):
-    """A writer for complete events; do not use the methods for deltas."""
+    """A writer for complete events. Do not call the methods that write deltas."""
 
     has_answer = True
     """Always true: the remote swink has decided whether an answer has content."""
@@ -43,9 +43,9 @@ class ForwardingWriter(EventWriter):
         self._restarted = False
 
     def forward(self, event: Event) -> None:
-        """Pass an event on, except the first `Start`, which this side has already sent.
+        """Pass an event on, except the first `Start`, which this client has already sent.
 
-        An event that violates the grammar fails the attempt as `protocol`.
+        If the order of events is not allowed, the attempt fails with the kind `protocol`.
         """
         if self.finished:
             return

@@ -1,7 +1,8 @@
 """`proxy/<provider>/<model>`: swink's native protocol, with one JSON event per SSE frame.
 
-The events have the form of `swink_core.dump`. The partial message is not sent, because the client
-builds it from the deltas. The order of events is checked, including that of an upstream's `Retry`.
+The events have the form of `swink_core.dump`. The gateway does not send the partial message,
+because the client builds it from the deltas. The client checks the order of all events, including
+the `Retry` events of the gateway.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from swink_provider_proxy.forwarding import ForwardingWriter
 __all__ = ["ProxyProvider"]
 
 HERE = frozenset(name for name, option in OPTIONS.items() if option.local)
-"""Options about the connection to this gateway; all others are sent to the gateway."""
+"""Options that affect only this client and its connection; all others are sent to the gateway."""
 
 _UNSET = StreamOptions()
 
@@ -46,7 +47,7 @@ _TYPES = frozenset(event.type for event in get_args(Event))
 
 
 class _EveryField(Container[str]):
-    """A container of all names: the gateway gets the whole metadata of a block."""
+    """Contains every name, so that all metadata of a block are sent to the gateway."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -77,8 +78,8 @@ class _Parser:
 class ProxyProvider(HTTPProvider):
     """Any model behind a gateway with the route `POST {base}/v1/stream`.
 
-    A frame that is not an event ends the stream as `protocol`: the gateway is broken, so the call
-    is not retried. A frame that was damaged on its way ends it at once, too.
+    A frame that is not an event ends the stream with an error of kind `protocol`: the gateway is
+    broken, so the call is not retried. A damaged frame ends the stream as well.
     """
 
     features = frozenset(
@@ -95,11 +96,11 @@ class ProxyProvider(HTTPProvider):
     malformed = "fail"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the model, the conversation and the options by name; files have been read before.
+        """Return the body: the model, the conversation and the options, by their names.
 
-        If the call's `extra` overrides options of the client, `call` tells the gateway which
-        options come from the client and which `extra` from the call, because `options` contains
-        both.
+        Files have been read before. If the call's `extra` overrides options of the client, the body
+        has a field `call`. It contains the `extra` of the call, and the names of options that come
+        from the client, because `options` does not distinguish them.
         """
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}
@@ -113,7 +114,7 @@ class ProxyProvider(HTTPProvider):
             "tools": [dump(tool) for tool in context.tools],
             "options": sent,
         }
-        # Of a call's extra that overrides a client's.
+        # The names of the client's options, if the call's `extra` overrides some of them.
         inherited = getattr(options.extra, "inherited", None)
         if inherited is not None:
             own = getattr(options.extra, "own", {})
@@ -129,7 +130,7 @@ class ProxyProvider(HTTPProvider):
         return _Parser()
 
     def _portable(self, message: Message) -> Message:
-        """Remove this proxy as the provider of messages, so that every upstream accepts them."""
+        """Return a message without this proxy as its provider, so that all upstreams accept it."""
         if isinstance(message, AssistantMessage) and message.provider == self.name:
             return replace(message, provider=None)
         return message

@@ -1,10 +1,10 @@
 """`xai/<model>`. The `dialect` in models.toml declares differences from OpenAI's APIs.
 
-The rules in models.toml describe the models. Errors have the form `{"code", "error": "text"}`,
-reasoning tokens are counted in addition to the completion, and the usage contains the cost:
-swink-provider-openai supports all of these. Web search is a tool of the Responses API,
-`extra={"tools": [{"type": "web_search"}]}` or `x_search`; citations become metadata of the text.
-Source: https://docs.x.ai/docs/api-reference.
+The rules in models.toml describe the models. Errors have the form `{"code", "error": "text"}`.
+Completion tokens do not include reasoning tokens, and the usage contains the cost.
+swink-provider-openai supports all of these. Web search is a tool of the Responses API:
+`extra={"tools": [{"type": "web_search"}]}`, or the type `x_search`. Citations become metadata of
+the text. Source: https://docs.x.ai/docs/api-reference.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ class XAIProvider(OpenAIProvider):
     """The provider for xAI's endpoints."""
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by xAI's own wordings first; its error codes are prose."""
+        """Classify by xAI's own wordings first, because its error codes are sentences."""
         return by_tables(failure, {}, WORDINGS) or super().classify(failure)

@@ -20,13 +20,13 @@ from swink_core import SwinkError, UsageError
 __all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
 
 PLACE_BITS = 44
-"""The number of bits of a position that hold the offset in a file; higher bits number the file."""
+"""The bits of a position that hold the offset in a file; higher bits hold the file's number."""
 
 DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
 class Engine(Protocol):
-    """The interface of engines: durable storage of lines, each found again by its position."""
+    """The interface of engines: durable storage of lines, addressed by position."""
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield all lines with their positions, in the order in which each writer wrote them.
@@ -50,8 +50,8 @@ class Engine(Protocol):
 def engine_of(path: str | Path, shard: str = "all") -> Engine:
     """Return the engine for a path: a database or a folder of files.
 
-    It is a database if the suffix is `.db`, `.sqlite` or `.sqlite3`. `shard` names the writer: each
-    has a separate file. Raises UsageError if another process writes this shard.
+    It is a database if the suffix is `.db`, `.sqlite` or `.sqlite3`. `shard` is the name of the
+    writer; each writer has a separate file. Raises UsageError if another process writes this shard.
     """
     path = Path(path)
     is_database = path.suffix in DATABASES and not path.is_dir()
@@ -82,7 +82,7 @@ class FileEngine:
                 file.seek(at)
                 for line in file:
                     if not line.endswith(b"\n"):
-                        break  # another writer is writing it, or was killed meanwhile
+                        break  # an incomplete line: its writer has not finished it, or was killed
                     yield number << PLACE_BITS | at, line[:-1]
                     at += len(line)
             self._ends[number] = at
@@ -104,7 +104,7 @@ class FileEngine:
         number, offset = place >> PLACE_BITS, place & (1 << PLACE_BITS) - 1
         data, size = b"", 4096
         with self._alone:
-            if number not in self._open:  # unbuffered: unread parts may change
+            if number not in self._open:  # unbuffered, because the file may still change
                 self._open[number] = self._paths[number].open("rb", buffering=0)
             file = self._open[number]
             while b"\n" not in data:
@@ -124,7 +124,7 @@ class FileEngine:
         """Flush to disk, and close the files; an empty new folder is removed."""
         os.fsync(self._file.fileno())
         if self._is_new and not self._end:
-            with suppress(OSError):  # another shard may have a file there
+            with suppress(OSError):  # the folder may contain files of other shards
                 self._paths[0].unlink()
                 self._folder.rmdir()
         for file in (*self._open.values(), self._file):
@@ -138,7 +138,7 @@ class SQLiteEngine:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_name(f"{path.name}.{shard}.lock"))
         self._read_to, self._path = 0, path
-        self._alone = Lock()  # sqlite3 caches statements for the next caller
+        self._alone = Lock()  # threads must not share sqlite3's cached statements
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA busy_timeout=60000")
@@ -210,7 +210,7 @@ def _locked(path: Path) -> IO[bytes]:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.fstat(file.fileno()).st_nlink:  # its owner has just deleted it
+        if not os.fstat(file.fileno()).st_nlink:  # deleted by the lock's previous owner
             raise OSError
     except ImportError:
         pass  # Windows: no lock

@@ -1,9 +1,9 @@
 """A table from ids to the positions of their answers, with about 26 bytes per entry.
 
-Ten million ids fit into memory. Open addressing with linear probing over flat arrays. An id is
-represented by a 64-bit digest; the probability that two of ten million ids collide is below one in
-three hundred thousand. The table is split into parts, so that growing one does not block the event
-loop.
+Ten million ids fit into memory. The table uses open addressing with linear probing over flat
+arrays. An id is represented by a 64-bit digest; the probability that two of ten million ids collide
+is below one in three hundred thousand. The table is split into parts, so that growing one does not
+block the event loop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGER = 1.5
 """The factor by which a part is enlarged."""
 
 MET = 1 << 62
-"""The bit of a value that marks an id as seen in this run; the next bit is for a second pass."""
+"""The bit that marks an id as seen in this run; the next bit is used in a second pass."""
 
 MARKS = MET | MET << 1
 
@@ -46,7 +46,7 @@ class _Part:
 
 
 class Index:
-    """Maps an id's digest to a value of 62 bits and two marks. An unknown id has the value 0."""
+    """Maps an id's digest to a value of 62 bits and two flags. An unknown id has the value 0."""
 
     def __init__(self) -> None:
         self._parts = [_Part(SMALLEST) for _ in range(PARTS)]
@@ -74,7 +74,7 @@ class Index:
     def meet(self, key: int, again: bool = False) -> bool:
         """Mark an id as seen; return True if it was not marked before.
 
-        `again` uses separate marks, for a second pass over the ids.
+        `again` uses a separate flag, for a second pass over the ids.
         """
         key, mark = key or 1, MET << again
         part, at = self._place(key)

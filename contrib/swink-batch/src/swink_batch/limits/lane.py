@@ -2,10 +2,10 @@
 
 Three learned values are used: the *window*, the maximum number of concurrent calls; the *rate*, the
 maximum number of new calls per second; and the *allowance* from response headers, which is the
-remaining quota divided by the seconds until its reset. For a quota that is refilled continuously,
-this settles at half the quota; for fixed periods, it spreads the remaining quota over the period.
-Headers may be wrong: if calls succeed for long although headers forbid them, the headers are
-followed for shorter and shorter times.
+remaining quota divided by the seconds until its reset. If a server refills a quota continuously,
+the remaining quota settles at half of the maximum; if a server resets it at fixed intervals, the
+remaining quota is spread over the interval. Headers may be wrong: if calls keep succeeding although
+the headers rule them out, the headers are obeyed for shorter and shorter times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CAUSES = frozenset(kind for kind, row in KINDS.items() if row.scope in ("service
 """Kinds of failure after which the number of concurrent calls is reduced."""
 
 LONGEST_SHUT = 60.0
-"""The most seconds for which a lane is closed, whatever a server requests."""
+"""The maximum wait in seconds after a rejection, even if a server requests a longer one."""
 
 LONGEST_PERIOD = 120.0
 """The longest period, in seconds, over which a quota is spread.
@@ -37,23 +37,23 @@ SPREAD = 1.25
 """The maximum ratio of new calls to answers, to avoid bursts."""
 
 VOLLEY_FREE = 200.0
-"""Below this rate in calls per second, few calls begin before the first rejection is known."""
+"""Below this rate (calls per second), only few calls begin before a rejection is noticed."""
 
 CAUTION = 0.25
-"""The growth of the window per answer above that rate.
+"""The growth of the window per answer at rates above `VOLLEY_FREE`.
 
-It grows by a quarter per round of calls instead of doubling.
+The window then grows by a quarter per round of calls instead of doubling.
 """
 
 BURST = 0.05
-"""For how many seconds unused rate may be saved up, to compensate for inexact timers."""
+"""Calls not made in up to this many seconds may be made later, because timers are inexact."""
 
 
 class Lane:
     """The limits of one target. Times are in seconds of the caller's clock.
 
     `most` is the maximum of the window; `members` is the number of processes that share the quota
-    in headers; `refused` is the number of calls rejected by a rate limit.
+    that headers report; `refused` is the number of calls rejected by a rate limit.
     """
 
     def __init__(self, most: int, now: float) -> None:

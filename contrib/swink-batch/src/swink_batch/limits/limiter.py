@@ -18,7 +18,7 @@ from swink_core.providers import Clock
 __all__ = ["Limiter"]
 
 MEMBERS_SECONDS = 5.0
-"""How many seconds pass between queries for the number of processes."""
+"""The interval in seconds at which the number of processes is queried."""
 
 
 @define(eq=False)
@@ -66,7 +66,7 @@ class Limiter:
         self._admitted: set[Target] = set()
 
     async def join(self) -> None:
-        """Connect to the shared limits. Raises UsageError if the server cannot be reached."""
+        """Connect to the server of the shared limits. Raises UsageError if this fails."""
         if self._shared:
             try:
                 await self._turns.members()
@@ -83,7 +83,7 @@ class Limiter:
         self._admitted.add(target)
 
     def give_up(self, target: Target) -> None:
-        """Release the place of an admitted call that has not begun."""
+        """Let another call begin in place of an admitted call that has not begun."""
         if target in self._admitted:
             self._admitted.discard(target)
             self._free(self._begun.pop(target)[0])

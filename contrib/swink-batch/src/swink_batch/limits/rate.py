@@ -8,7 +8,7 @@ from math import inf
 __all__ = ["LOWEST", "Rate"]
 
 LOOK_BACK = 2.0
-"""How many seconds of calls and rejections are used to measure a rate."""
+"""A rate is measured from the calls and rejections of this many past seconds."""
 
 BELOW = 0.97
 """The ratio of the new rate to the measured rate after a rejection."""
@@ -28,18 +28,18 @@ GUESS = 8.0
 """The assumed rate in calls per second if all calls so far were rejected."""
 
 GUESS_CLIMB = 0.1
-"""The growth of such an assumed rate with each call."""
+"""The growth of the assumed rate (`GUESS`) with each call."""
 
 SEARCH_CLIMB = 0.005
 """The growth, with each call, of a rate that was measured before the limit was reached."""
 
 BLIND_CLIMB = 0.05
-"""The maximum growth during the time until a rejection becomes known."""
+"""The maximum growth between a call's start and the arrival of a rejection."""
 
 LONGEST_LAG = 0.1
-"""The most seconds that this time is assumed to take.
+"""The maximum assumed time, in seconds, between a call's start and its rejection.
 
-A rejection that arrives later says nothing about the next call.
+A rejection that takes longer does not help to decide whether the next call may begin.
 """
 
 LOWEST = 0.05
@@ -52,37 +52,37 @@ SHORTEST_SPAN = 0.05
 """The minimum number of seconds for measuring a rate."""
 
 NEAR = 0.8
-"""If the measured rate is at least this share of the attempted rate, it is the limit."""
+"""A measured rate that is at least this share of the attempted rate shows the limit."""
 
 FIRST = 0.6
-"""The share of the rate at the first rejection that is kept: saved-up quota had raised it."""
+"""The share of the measured rate kept at the first rejection, as saved-up quota raised it."""
 
 LONGEST_HOLD = 20.0
-"""The most seconds between probes while every call is rejected."""
+"""The maximum interval in seconds between probes while every call is rejected."""
 
 LEAST_HOLD = 0.02
 """The seconds before the first probe; each further wait is twice as long."""
 
 MOSTLY = 0.5
-"""If no call succeeded for this share of a period, the period ended because of the limit."""
+"""If no call succeeded for this share of a period between probes, the limit was reached."""
 
 PATIENT = 3.0
 """How long to wait for the outcome of a probe, as a multiple of the latency."""
 
 ALIKE = 0.2
-"""Two periods whose values differ by less than this share indicate the same limit."""
+"""If the rates of two successive periods differ by less than this share, both show the limit."""
 
 UNHELPED = 0.75
-"""The share of the rate for checking whether slowing down helps.
+"""The share to which the rate is lowered before checking whether slowing down helps.
 
-If as many calls are rejected at the lower rate, the rate is not the cause.
+If the same share of calls is rejected at the lower rate, the rate is not the cause.
 """
 
 ENOUGH = 10
 """The number of rejections needed to estimate the share of rejected calls."""
 
 SURE = 10.0
-"""How many times the usual gap between rejections must pass before they count as over."""
+"""How many usual gaps must pass without a rejection before rejections count as over."""
 
 
 class Rate:
@@ -94,7 +94,7 @@ class Rate:
     Calls are counted when they begin, because an answer may take long while a rejection does not.
     If every call is rejected, as when a server's quota per minute is used up, single calls probe
     the server with increasing waits until one succeeds. The rate is then the number of calls that
-    succeeded since the last such time, divided by the elapsed time.
+    succeeded since the previous successful probe, divided by the elapsed time.
 
     Some servers reject a share of calls at any rate: if slowing down does not help although most
     calls succeed, that share is treated as noise, and the rate increases again.
@@ -105,20 +105,20 @@ class Rate:
         self._begun: deque[float] = deque()
         self._refused: deque[float] = deque()
         self._eased_at = -inf
-        self._since = -inf  # start of the measurement
+        self._since = -inf  # when the measurement began
         self._is_measured = False  # measured from accepted calls
         self._is_found = False  # the limit was reached near this rate
         self._lag = 0.0  # seconds until a rejection is known
         self._clean = 0  # calls since the last rejection
         self._top = inf  # the rate after the first of several rejections in quick succession
-        self._calls = self._seen = 0  # calls since then, and rejections among them
+        self._calls = self._seen = 0  # calls since `_top` was set, and rejections among them
         self._share = 0.0
         self._gap = 0.0  # recent number of calls between two rejections
         self._noise = 0.0
         self._hold = 0.0  # seconds to wait; 0 if calls succeed
         self._held_at = -inf  # since when no call has succeeded
         self._tried_at: float | None = None  # when the probe after a wait began
-        self._period: list[float] = []  # its start, calls, rejections, and the rate of the last one
+        self._period: list[float] = []  # start, calls, rejections, and the previous period's rate
 
     def begin(self, now: float, is_used: bool) -> None:
         """Record the start of a call.
@@ -145,7 +145,7 @@ class Rate:
 
     @property
     def pause(self) -> float:
-        """How many seconds no new calls may begin, to wait for the outcome of a probe."""
+        """The seconds for which no call may begin, while a probe's outcome is awaited."""
         return PATIENT * min(self._lag, LONGEST_LAG) if self._hold else 0.0
 
     def _release(self, tried_at: float) -> None:
@@ -185,7 +185,7 @@ class Rate:
             self._clean = 0
             self.value *= 1.02
             if passed >= LEAST_SAMPLE:
-                self.value = min(self.value, 2.0 * rate)  # the rate of other calls than this one
+                self.value = min(self.value, 2.0 * rate)  # `rate` does not include this call
             return 0.0
         nothing = not self._got_through(self._eased_at, began)[0]
         if is_first:

@@ -16,8 +16,8 @@ class Turns(Protocol):
     async def take(self, key: str, amount: float, rate: float) -> float:
         """Take a turn for an amount (calls, tokens) at a rate, and return the seconds to wait.
 
-        The rate is per second. Turns follow each other, whichever process takes them; a turn cannot
-        be given back.
+        The rate is per second. All processes take turns from one sequence; a turn cannot be given
+        back.
         """
 
     async def members(self) -> int:
@@ -28,14 +28,14 @@ class Turns(Protocol):
 
 
 ALIVE_SECONDS = 20
-"""How many seconds after its last sign of life a process still counts."""
+"""The seconds for which a process counts as a member after it last called `members`."""
 
 BURST = 0.1
-"""For how many seconds unused rate may be saved up and used at once."""
+"""Calls that were not made in up to this many seconds may be made later at once."""
 
 
 def turn(due: float, now: float, amount: float, rate: float) -> tuple[float, float]:
-    """Return when the next turn is due, and the seconds to wait for this one.
+    """Return when the next turn is due, and the seconds to wait for the current turn.
 
     This is the generic cell rate algorithm: `due` is when the current turn may begin.
     """

@@ -36,7 +36,7 @@ class Window:
         self._ended += 1
         self._bad += not good
         self._full = self._full or busy >= int(self.size)
-        if self._slow_start and good and 2 * busy > int(self.size):  # outdated if calls are few
+        if self._slow_start and good and 2 * busy > int(self.size):  # not if few calls run
             # One by one, so that calls do not begin all at once.
             self.size = min(self.size + step, self._most)
         if self._ended < max(LEAST_ROUND, int(self.size)):
@@ -45,7 +45,7 @@ class Window:
         if share > TOLERATED:
             self.size = max(1.0, self.size * max(0.5, 1.0 - share))
             self._slow_start = False
-        elif self._full:  # an unused limit shows nothing
+        elif self._full:  # a limit that was not reached proves nothing
             self.size = min(self.size + (not self._slow_start), self._most)
         self._ended = self._bad = 0
         self._full = False

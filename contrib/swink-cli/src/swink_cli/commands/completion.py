@@ -22,7 +22,7 @@ MARK = "# swink completion"
 
 @define(frozen=True)
 class _Shell:
-    """The places where a shell looks for completions.
+    """The files from which a shell loads completions.
 
     `script` is where the completion script is written; `startup` is the shell's startup file, to
     which `line` is added (`None`: the shell finds the script by itself).

@@ -62,7 +62,10 @@ def show() -> None:
 
 
 def _sources(profile: str) -> list[tuple[str, Any, str]]:
-    """Return keys, values and the source of each: a variable, the profile, or the file."""
+    """Return each setting as its key, its value and the source of the value.
+
+    The source is an environment variable, the profile, or the file.
+    """
     said = configured()
     profiles = said.pop("profiles", {})
     file = _flat(said)
@@ -134,7 +137,10 @@ def put(key: str, value: str) -> None:
 
 
 def _check(tables: list[str], name: str, value: Any) -> None:
-    """Reject values that no call could use. Reading the settings checks the rest."""
+    """Reject values that would be invalid for every call.
+
+    Other errors are found when the changed settings are read.
+    """
     if tables[:1] == ["profiles"]:
         tables = tables[2:]
     models = value if isinstance(value, list) else [value]
@@ -145,8 +151,8 @@ def _check(tables: list[str], name: str, value: Any) -> None:
         given = {name: value} if len(tables) == 1 else {[*tables, name][1]: None}
         check_defaults("options", given)
     if tables[:1] == ["providers"] and len(tables) > 1:
-        Host().entry(tables[1])  # raises for an unknown one
-        # an option that is set in parts is checked by name only
+        Host().entry(tables[1])  # raises for an unknown provider
+        # if only a part of an option is set, only the option's name is checked
         given = {name: value} if len(tables) == 2 else {tables[2]: None}
         checked_options(f"providers.{tables[1]}", given)
 
@@ -155,7 +161,7 @@ def _check(tables: list[str], name: str, value: Any) -> None:
 @click.argument("key", shell_complete=_complete_key)
 def unset(key: str) -> None:
     """Remove a KEY."""
-    _value_of(key)  # raises if it does not exist
+    _value_of(key)  # raises if the key does not exist
     *tables, name = key.split(".")
     say(f"removed from {change(tables, name, None)}")
 
@@ -179,7 +185,7 @@ def _flat(data: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _value_of(key: str) -> Any:
-    """Return the effective value of a key: the profile's, or else that of the file."""
+    """Return the effective value of a key: from the profile, or else from the rest of the file."""
     said, profile = configured(), read_settings().profile
     for data in (said.get("profiles", {}).get(profile), said):
         for part in key.split("."):

@@ -149,7 +149,7 @@ def command(
 
 
 def _is_stand_in(catalog: Catalog, name: str) -> bool:
-    """Return whether a provider is a substitute for tests, like echo, which filters leave out."""
+    """Return whether a provider is a mock, such as echo, which filtered lists omit."""
     info = catalog.provider(name)
     return info is not None and info.wire_format == "none"
 
@@ -192,10 +192,10 @@ def _found(word: str, host: Host, catalog: Catalog) -> bool:
 def _models(
     host: Host, catalog: Catalog, name: str, asked_for: bool, quiet: bool
 ) -> list[ModelInfo]:
-    """List the models of a provider; if it was named, also those that its server lists.
+    """List a provider's models, with those on its server if the user named the provider.
 
-    The catalogue field `lists_models` says whether the server can list its models. A list of all
-    providers imports no plugin and sends no request.
+    The catalogue field `lists_models` states whether the server can list its models. If the user
+    named no provider, no plugin is imported and no request is sent.
     """
     known = {info.id: info for info in catalog.models(name)}
     info = catalog.provider(name)
@@ -243,7 +243,10 @@ SHAPES = (
     (("$ IN", "$ OUT"), 0),
     (("$ OUT",), 0),
 )
-"""Columns besides the name for decreasing terminal widths, with the features' least width."""
+"""The columns beside the name, for decreasing terminal widths.
+
+Each row also contains the minimum width of the column FEATURES.
+"""
 
 FEATURES = ("tools", "images", "thinking", "documents", "audio", "structured_output", "json")
 """Features, most common first, for terminals that cannot show all of them."""
@@ -275,7 +278,7 @@ def _table(
 
 
 def _clipped(info: ModelInfo, room: int) -> str:
-    """Return the features that fit, with an ellipsis for the others."""
+    """Return the features that fit into `room` columns, with an ellipsis for the others."""
     words = _features(info, lambda word: FEATURES.index(word) if word in FEATURES else 99)
     while len(" ".join(words)) > room and len(words) > 1:
         words = [*words[: -2 if words[-1] == "…" else -1], "…"]

@@ -38,7 +38,7 @@ def _check_name(_: click.Context, __: click.Parameter, name: str) -> str:
 
 def _check_words(_: click.Context, parameter: click.Parameter, words: str | None) -> str | None:
     """Reject text that would break the TOML, Python and template files it is inserted into."""
-    # The template escapes quotes in it.
+    # The template escapes quotes in the author's name.
     unfit = UNFIT if parameter.name == "author" else UNFIT | {'"'}
     if words is not None and (unfit.intersection(words) or not words.isprintable()):
         raise _failed(

@@ -177,7 +177,11 @@ def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
 def _fits(
     provider: Any, model: Model, word: str, context: Context, options: dict[str, Any]
 ) -> str | None:
-    """Fit a sample call to a model: empty if unchanged, `None` if the model does not support it."""
+    """Check whether a model supports the option or feature `word` of a sample call.
+
+    The result is `None` for no support, a text such as `only low, high` for restricted support, and
+    empty for full support.
+    """
     if not isinstance(provider, HTTPProvider):
         lacks = word in CAPABILITIES and model.lacks(word)
         return "" if word in {*provider.features, *provider.knobs} and not lacks else None
@@ -201,7 +205,7 @@ def _thinking(efforts: Mapping[Any, str], budget: tuple[int, int] | None) -> str
 
 
 def _grouped(values: Mapping[str, str], ids: Sequence[str]) -> str:
-    """Format which of all `ids` accept an option, grouping models with the same value."""
+    """Describe which of the models `ids` accept an option, and group models with the same value."""
     groups: dict[str, list[str]] = {}
     for id, how in values.items():
         groups.setdefault(how, []).append(id)

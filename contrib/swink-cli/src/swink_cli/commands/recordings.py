@@ -123,7 +123,11 @@ async def _record_saved(
 async def _keep(
     call: CallOptions, stream: swink.EventStream, folder: Path, note: str, below: str = ""
 ) -> int:
-    """Show a call and save it; `below` is the base path of the address that served it."""
+    """Show a call and save its recording.
+
+    If a local server replayed a saved answer, `below` is the base path of that server's URL, which
+    the recording omits; otherwise it is empty.
+    """
     tape = Tape(stream.call)
     is_done = show_end(stream, await show_call(stream, make_sink(plain=True)))
     try:
@@ -133,7 +137,7 @@ async def _keep(
             raise
         say("nothing was recorded")  # the error of the call has been shown
         return exit_code(stream.message, call.options)
-    if below:  # the times are those of this machine
+    if below:  # the times come from the local server, not from the API
         recording.chunks = [(0.0, len(recording.body))]
         recording.request.path = recording.request.path.removeprefix(below)
         recording.origins = []

@@ -85,10 +85,11 @@ def _key(key: Key) -> str:
 
 
 def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
-    """Yield each pattern that matches no name, with the name of the key that has it.
+    """Yield the name of each key with a model pattern that matches no model, and the pattern.
 
-    A pattern for all models of a provider counts as matching even if the provider lists none. Names
-    in the rules count as well, because clients may know names that the gateway does not list.
+    A pattern for all models of a provider counts as matching even if the provider lists no models.
+    A pattern that also occurs in a rule counts as matching, because clients may request models that
+    the gateway does not list.
     """
     config, served = routing.config, ServedModels(routing, "")
     known = {f"{name}/" for name in served.providers()} | {info.id for info in served.models()}

@@ -35,6 +35,7 @@ from swink_gateway.policy.config import Config, Fault, Source
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.policy.limits import Store, faults_of_place, open_ledger
 from swink_gateway.policy.routing import Routing, usable
+from swink_gateway.protocols.bodies import MOST_DIGITS
 from swink_gateway.serving.access_log import ACCESS_LOGGER, FORMATS, AccessLog
 from swink_gateway.serving.descriptors import raise_limit
 from swink_gateway.serving.limits import MEMORY_BYTES, MOST_STREAMS, Limits
@@ -144,7 +145,7 @@ def command(
         return asyncio.run(_check(check))
     _say_what_is_logged()
     environ = dict(os.environ)
-    keys = os.environ.pop(KEY_ENV, "").split()  # hide it from child processes
+    keys = os.environ.pop(KEY_ENV, "").split()  # hide the keys from child processes
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
     given["limits"] = Limits(
         streams=streams, memory=memory * MEGABYTE // workers, coalesce=coalesce
@@ -185,7 +186,7 @@ def command(
         shutdown = Shutdown(drain, notice, lambda line: _say_below(_of(worker, line)))
         keep = _forget_text if shared is None else shared.write
         asyncio.run(_serve(given, source, environ, store, shutdown, worker, keep))
-        if worker is not None and worker.is_orphan:  # otherwise the parent has removed it
+        if worker is not None and worker.is_orphan:  # otherwise the parent removes the folder
             _remove(folder)
     if worker is None:
         _say_stopped()
@@ -202,9 +203,10 @@ def _remove(folder: str) -> None:
 
 
 def _in_memory() -> str | None:
-    """Return a folder in memory, for the metrics of workers; `None` for the default folder.
+    """Return the parent folder for the metrics of workers; `None` means the system's default.
 
-    The metrics are memory-mapped files: if their disk is full, the worker that writes is killed.
+    The folder is in memory if possible. The metrics are memory-mapped files, and the system kills a
+    worker that writes to such a file on a full disk.
     """
     return MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK | os.X_OK) else None
 
@@ -301,6 +303,7 @@ async def _serve(
     """
     from swink_gateway.serving.metrics import Monitor  # its imports read TOGETHER_ENV
 
+    sys.set_int_max_str_digits(MOST_DIGITS)
     monitor = Monitor()
     async with aclosing(open_ledger(store, monitor.counters)) as ledger:
         parts = client_parts(None, monitor.plugins)
@@ -340,8 +343,9 @@ async def _serve(
 def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
     """Return the names in `--setting` that no provider declares.
 
-    They are reported, not refused: a provider may accept settings that it does not declare. Raises
-    SwinkError if no provider's data can be read, because then the user's own data file is at fault.
+    The names are reported, not refused: a provider may accept settings that it does not declare.
+    Raises SwinkError if no provider's data can be read, because then the user's own data file is at
+    fault.
     """
     known, faults = set[str](), list[swink.SwinkError]()
     providers = client.host.provider_names()
@@ -359,7 +363,7 @@ def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _told_why(host: str, port: int) -> Iterator[None]:
-    """Convert the error for an address that cannot be listened on to a SwinkError with advice."""
+    """Raise SwinkError with advice if the gateway cannot listen on an address."""
     try:
         yield
     except OSError as error:

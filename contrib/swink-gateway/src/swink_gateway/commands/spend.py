@@ -120,7 +120,10 @@ def command(
 
 
 def _store_of(file: Path | None, ledger: Path | None) -> tuple[Store, list[str]]:
-    """Return the store of a gateway's file, or of a ledger, and the names of the keys."""
+    """Return the store in a configuration file, and the names of the keys in that file.
+
+    Without `file`, return the store of the SQLite file `ledger`, and no names.
+    """
     return (Store("sqlite", ledger), []) if file is None else Source.of(file).store(os.environ)
 
 

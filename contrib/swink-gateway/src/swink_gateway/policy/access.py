@@ -1,8 +1,9 @@
 """Authentication of clients, and protection against requests from pages of other sites.
 
 A client sends its key as a bearer token, or in the header that the vendor's clients use. The
-gateway refuses a request whose `Host` is unknown (DNS rebinding), and one whose `Origin` is another
-site. Browsers send both headers with all requests of a page, including forms and WebSockets.
+gateway refuses a request whose `Host` is unknown (DNS rebinding), and a request whose `Origin` is
+another site. Browsers send both headers with all requests of a page, including forms and
+WebSockets.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Guard:
     """Decides whether a request may be served.
 
     `keys` are accepted keys without a name. `owners` maps the digests of other keys to the names of
-    their owners. Without either, every client on this machine is served. `hosts` are the host names
-    of the gateway in addition to loopback names.
+    their owners. Without any keys, every client on this machine is served. `hosts` are the host
+    names of the gateway in addition to loopback names.
     """
 
     def __init__(self, keys: Iterable[str] = (), hosts: Iterable[str] = ()) -> None:

@@ -1,9 +1,10 @@
 """Charge clients' keys for the attempts of calls.
 
 The core computes all amounts: `Attempt.reserve()` before an attempt, and `Attempt.charge` after it.
-The first attempt is admitted before the call begins, so that a refusal becomes an HTTP status; the
-amount reserved for it is that of the most expensive model of the chain. `KeyCharge` is a gate of
-the call, which admits the later attempts and fills in their rows in the ledger.
+The first attempt is admitted before the call begins, so that a refusal becomes an HTTP status. The
+amount reserved for this attempt is the one for the most expensive model of the fallback chain.
+`KeyCharge` is one of the call's gates, which the core calls before and after each attempt. It
+admits the later attempts, and fills in the ledger's rows of all attempts.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 @define(frozen=True)
 class Payer:
-    """The key that pays for a call, and the facts about it for rows of the ledger.
+    """The key that pays for a call, and the facts about the call for rows of the ledger.
 
     `account` returns the name of a target's account; `heard` is called with each settled row.
     """
@@ -140,8 +141,8 @@ class KeyCharge:
     async def enter(self, target: Target, attempt: Attempt) -> None:
         """Reserve the cost of an attempt.
 
-        Raises ProviderFailure if the budget is spent, or if the key has a budget and the model no
-        price.
+        Raises ProviderFailure if the budget is spent, or if the key has a budget and the model has
+        no price.
         """
         if self._payer.key.has_budget and _lacks_price(target.model):
             raise ProviderFailure(_limited(_no_price(self._payer.owner, [target.model])))
@@ -166,7 +167,7 @@ class KeyCharge:
         response: ResponseHead | None,
         attempt: Attempt,
     ) -> None:
-        """Store the charge of an attempt that has ended; its row is written with the next step."""
+        """Remember the charge of an ended attempt; the next `enter`, or `end`, settles it."""
         if self._ticket is None:
             return
         self._charge = attempt.charge
@@ -174,7 +175,7 @@ class KeyCharge:
 
     async def end(self) -> None:
         """Settle the last attempt and mark the call as ended."""
-        if self._admitting is not None:  # the task that waited was cancelled
+        if self._admitting is not None:  # the task that waited for admission was cancelled
             try:
                 found = await self._admitting
             except Exception:
@@ -192,7 +193,7 @@ class KeyCharge:
             task.add_done_callback(_SETTLING.discard)
 
     async def _settle_later(self) -> None:
-        """Retry until the charge is stored; until then, the reserved amount counts."""
+        """Retry until the charge is stored; until then, the reserved amount counts as spent."""
         while True:
             await asyncio.sleep(AGAIN_SECONDS)
             try:
@@ -239,7 +240,7 @@ class KeyCharge:
         if ticket is not self._settled and ticket.entry.outcome != NOT_SENT:
             self._payer.heard(ticket.entry)
         self._ticket = None
-        # a later settlement replaces the charge and not the reservation
+        # a later settlement replaces this charge instead of the reservation
         self._settled = evolve(ticket, tokens=charge.tokens, dollars=charge.cost or 0.0)
 
     def _describe(self, entry: Entry, target: Target) -> None:
@@ -251,7 +252,7 @@ class KeyCharge:
 async def charged(
     client: Client, ledger: Ledger, payer: Payer, chain: Chain, asked: Asked
 ) -> AsyncIterator[KeyCharge]:
-    """Admit a call of the owner of a key, and settle its attempts when it has ended.
+    """Admit a call of the owner of a key, and settle the call's attempts at the end of the block.
 
     Raises Refused if a limit of the key is reached, or if the key has a budget and no model of the
     chain has a price.
@@ -268,9 +269,10 @@ async def charged(
 
 
 def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
-    """Return the amount to reserve for a call's first attempt, for the most expensive model.
+    """Return the amount to reserve for a call's first attempt with the most expensive model.
 
-    Fields that are passed unchanged to a provider count: they may be long, or change the price.
+    Fields that are passed unchanged to a provider count as well: they may be long, or change the
+    price.
     Raises Refused for a call of more tokens than a store can hold.
     """
     passed = {**(asked.options.get("extra") or {}), **asked.own, **asked.extra}

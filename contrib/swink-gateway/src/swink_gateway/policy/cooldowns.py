@@ -46,9 +46,9 @@ LONGEST_COOLDOWN = 86400.0
 """The longest cooldown in seconds. Quotas last a day at most; a longer time is an error."""
 
 SAME_END = timedelta(seconds=1)
-"""If the ends of two cooldowns differ by less, they are the same cooldown.
+"""If the ends of two cooldowns differ by less than this, they are the same cooldown.
 
-Each end is computed from the remaining time.
+Each end is computed from the remaining time, which is not exact.
 """
 
 
@@ -111,7 +111,7 @@ class Cooldowns:
             raise ProviderFailure(refusal)
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Update the circuit by the end of an attempt."""
+        """Update the circuit after an attempt has ended."""
         key, policy = target.key, target.options.retry
         healthy = health_of(terminal)
         if healthy:

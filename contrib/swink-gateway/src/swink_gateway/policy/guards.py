@@ -1,8 +1,8 @@
-"""Guards: checks of the requests to a vendor, which keys and routes in the file refer to by name.
+"""Guards check requests to a vendor. Keys and routes in the file refer to guards by name.
 
 A guard receives the whole JSON body of each request of an attempt, after conversion: the
 conversation, instructions, tools, and fields that the gateway does not know. It changes the body or
-refuses the request. Guards fail closed: if one raises, or if a provider does not use the hook
+refuses the request. Guards fail closed: if a guard raises, or if a provider does not use the hook
 through which guards receive requests, nothing is sent.
 """
 
@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from types import NoneType
 from typing import Any
 
+import msgspec
 from attrs import define, field
 
 from swink_core import (
@@ -56,7 +58,7 @@ It raises ProviderFailure or UsageError to refuse the request.
 """
 
 _OPAQUE = frozenset({"encrypted_content", "model", "role", "signature", "thoughtSignature", "type"})
-"""Fields whose values come from a vendor or are fixed, so that it would refuse a changed value."""
+"""Fields with values that a vendor made or defines; the vendor would refuse a changed value."""
 
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u17b4\u17b5\u180b-\u180f"
@@ -64,6 +66,18 @@ _INVISIBLE = re.compile(
     r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 """Matches control characters, and characters that Unicode defines as ignorable."""
+
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+"""An escaped character in a text that is itself JSON."""
+
+_ESCAPES = (*((f"\\{letter}", " ") for letter in "bfnrt"), ('\\"', '"'), ("\\/", "/"))
+"""The other escapes of JSON besides that of a backslash, and what readers see."""
+
+MOST_UNESCAPED = 3
+"""How often the escapes of a text are read: JSON in a text may have JSON in its texts."""
+
+_CALLS = frozenset({"args", "arguments", "input"})
+"""Fields with the arguments of tool calls, in which numbers are redacted too."""
 
 _BLANK = re.compile(r"[\s\u115f\u1160\u2800]+")
 """Matches white space and letters that are invisible."""
@@ -209,21 +223,97 @@ class _Redaction:
     replacement: str
     count: int = 0
 
-    def of(self, data: Any, name: str = "") -> Any:
-        """Return data with all matches of the patterns in its texts replaced."""
+    def of(self, data: Any, name: str = "", in_call: bool = False) -> Any:
+        """Return data with all matches of the patterns in its texts replaced.
+
+        `in_call`: the data are the arguments of a tool call.
+        """
         if isinstance(data, str):
-            return data if name in _OPAQUE else self._of_text(data)
-        if isinstance(data, Mapping):
-            return {key: self.of(value, key) for key, value in data.items()}
+            if name in _OPAQUE and not in_call:
+                return data
+            return self._of_arguments(data) if name == "arguments" else self._of_text(data)
+        if isinstance(data, dict | Mapping):  # the former is found faster
+            return {
+                key: value
+                if isinstance(value, _WITHOUT_TEXTS) and not in_call
+                else self.of(value, key, in_call or key in _CALLS)
+                for key, value in data.items()
+            }
         if isinstance(data, list | tuple):
-            return [self.of(value, name) for value in data]
+            return [
+                value
+                if isinstance(value, _WITHOUT_TEXTS) and not in_call
+                else self.of(value, name, in_call)
+                for value in data
+            ]
+        if in_call and isinstance(data, int | float) and not isinstance(data, bool):
+            return self._of_number(data)
         return data
 
+    def _of_arguments(self, text: str) -> str:
+        """Redact the values of JSON, so that it stays JSON."""
+        before = self.count
+        try:
+            data = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError):
+            return self._of_text(text)
+        redacted = self.of(data, in_call=True)
+        if self.count > before:
+            return msgspec.json.encode(redacted).decode()
+        return self._of_text(text)  # also of names, and of values that repeated names replace
+
+    def _of_number(self, number: float) -> int | float | str:
+        text = str(number)
+        redacted = self._removed(text)
+        return number if redacted == text else redacted
+
     def _of_text(self, text: str) -> str:
+        text = self._removed(text)
+        for shown in _other_forms(text):
+            redacted = self._removed(shown)
+            if redacted != shown:
+                return redacted
+        return text
+
+    def _removed(self, text: str) -> str:
         for pattern in self.patterns:
             text, count = pattern.subn(lambda match: self.replacement, text)
             self.count += count
         return text
+
+
+_WITHOUT_TEXTS = (bool, int, float, NoneType)
+
+
+def _other_forms(text: str) -> Iterator[str]:
+    """Yield the visible text, and the texts without the escapes of JSON, if they differ."""
+    if not (text.isascii() and text.isprintable()):
+        visible = _visible(text)
+        if visible != text:
+            yield visible
+        text = visible
+    yield from map(_visible, _unescaped(text))
+
+
+def _unescaped(text: str) -> Iterator[str]:
+    """Yield a text without the escapes of JSON, whether or not it is JSON, as often as it has some.
+
+    Each backslash is read as the beginning of an escape.
+    """
+    for _ in range(MOST_UNESCAPED):
+        if "\\" not in text:
+            return
+        before = text
+        text = text.replace("\\\\", "\0")
+        for escape, shown in _ESCAPES:
+            text = text.replace(escape, shown)
+        if "\\u" in text:
+            text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = text.replace("\0", "\\")
+        if text == before:
+            return
+        yield text
 
 
 def _words(words: Iterable[str]) -> re.Pattern[str]:
@@ -233,23 +323,52 @@ def _words(words: Iterable[str]) -> re.Pattern[str]:
 
 def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
     """Return the path of the first text or name in which a pattern matches."""
-    return next((place for place, text in _texts(body) if pattern.search(_plain(text))), None)
+    for place, text in _texts(body):
+        if any(pattern.search(_plain(form)) for form in (text, *_unescaped(text))):
+            return _written(place)
+    return None
 
 
 def _plain(text: str) -> str:
     """Normalise a text: unify equivalent characters and white space, drop invisible ones."""
-    visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    return _BLANK.sub(" ", visible).casefold().strip()
+    if not (text.isascii() and text.isprintable()):
+        text = _BLANK.sub(" ", _visible(text))
+    elif "  " in text:
+        text = _BLANK.sub(" ", text)
+    return text.casefold().strip()
 
 
-def _texts(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(data, str):
-        yield place, data
-    elif isinstance(data, Mapping):
-        for name, value in data.items():
-            at = f"{place}.{name}" if place else str(name)
-            yield place or "the request", str(name)
-            yield from _texts(value, at)
-    elif isinstance(data, list | tuple):
-        for number, value in enumerate(data):
-            yield from _texts(value, f"{place}[{number}]")
+def _visible(text: str) -> str:
+    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+
+
+_Place = tuple[Any, Any] | None
+"""The place of the container, and the name or number in it; joined only for a place that is shown.
+"""
+
+
+def _texts(data: Any) -> Iterator[tuple[_Place, str]]:
+    """Yield the texts and names in data with their places."""
+    left: list[tuple[_Place, Any]] = [(None, data)]
+    while left:
+        place, one = left.pop()
+        if isinstance(one, str):
+            yield place, one
+        elif isinstance(one, dict | Mapping):
+            for name, value in one.items():
+                yield place, str(name)
+                if not isinstance(value, _WITHOUT_TEXTS):
+                    left.append(((place, str(name)), value))
+        elif isinstance(one, list | tuple):
+            for number, value in enumerate(one):
+                if not isinstance(value, _WITHOUT_TEXTS):
+                    left.append(((place, number), value))
+
+
+def _written(place: _Place) -> str:
+    """Write a place as the path of a field."""
+    parts: list[str] = []
+    while place is not None:
+        place, at = place
+        parts.append(f"[{at}]" if isinstance(at, int) else f".{at}")
+    return "".join(reversed(parts)).removeprefix(".") or "the request"

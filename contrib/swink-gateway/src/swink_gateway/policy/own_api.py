@@ -17,20 +17,17 @@ from swink_gateway.protocols import Asked
 __all__ = ["with_own_api"]
 
 _OF_ALL = frozenset({*SHARED, "tools", "thread"})
-"""Fields that need no particular API.
-
-They reach the provider, are reported as dropped, or are refused, whichever API is used.
-"""
+"""Fields that need no particular API, because both APIs treat them in the same way."""
 
 
 def with_own_api(
     client: Client, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a target's options, with the client's API selected if the client's fields need it.
+    """Return a target's options; select the client's API if fields of the request need it.
 
-    It is selected if the model's rules prefer the other API but name this one for some calls. It
-    never replaces an API that the gateway's operator, the catalogue's entry of the model, or a rule
-    for such a call names.
+    The client's API is selected only if the model's rules prefer the other API, but allow the
+    client's API for some calls. An API that the operator, the model's catalog entry or a rule for
+    this call requires is not replaced.
     """
     options = dict(own)
     info = client.catalog.provider(model.provider)

@@ -83,9 +83,10 @@ class Spoken:
     def by(self, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]) -> str:
         """Return the wire format for a request from a client that uses `wire_format`.
 
-        `own` are options that override the client's. For a provider with several APIs, the order
-        is: the operator's setting, the model's catalog row, the rules for such a call, the dialect;
-        if none of them is the client's API, the choice does not matter. Raises UsageError for an
+        `own` are options that override the client's. If the provider has several APIs and serves
+        the client's, the first of these that names an API decides: the operator's setting, the
+        model's catalog entry, the rules for such a call, the dialect. Otherwise, the result is the
+        provider's usual wire format, or `""` for an unknown provider. Raises UsageError for an
         invalid call.
         """
         info = self._client.catalog.provider(model.provider)

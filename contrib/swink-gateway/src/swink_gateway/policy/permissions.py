@@ -49,7 +49,8 @@ def permitted(
 ) -> Asked:
     """Return a request without content that could reach a model for which `may_ask` returns False.
 
-    `may_ask` is called with the provider's name of a model. Removed content is reported as dropped.
+    `may_ask` is called with the name by which a provider calls a model. Removed content is reported
+    as dropped.
     Raises Refused for a field that is in neither a table nor `allowed_fields`.
     """
     permission = _Permission(may_ask, {*allowed_fields}, [*asked.dropped])

@@ -20,7 +20,7 @@ from swink_gateway.protocols import Asked
 __all__ = ["STRICT", "relaxed"]
 
 STRICT = "x-swink-strict"
-"""With this request header, option values are not replaced; unsupported ones are refused."""
+"""With this request header, unsupported option values are refused and not replaced."""
 
 _CHOICE = "tool_choice"
 _FORMAT = "response_format"
@@ -39,7 +39,7 @@ _NOTICES = {
 
 
 def relaxed(client: Client, chain: Chain, asked: Asked) -> tuple[Chain, Asked]:
-    """Replace options that models of a chain do not support, only for these models."""
+    """Replace the options that a model of the chain does not support, for this model only."""
     options = asked.options
     moved = {}
     if options.get(_CHOICE) not in (None, "auto", "none"):
@@ -75,7 +75,7 @@ def _asking_for_json(context: Context) -> Context:
 
 
 def _refused(client: Client, model: Model, asked: Asked, options: dict[str, Any]) -> list[str]:
-    """Return the names of options for whose values the model would refuse the call."""
+    """Return the names of the options whose values the model does not support."""
     provider: Any = client.host.bind(model.provider).provider
     if not isinstance(provider, HTTPProvider):
         return []

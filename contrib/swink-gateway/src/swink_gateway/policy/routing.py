@@ -46,7 +46,7 @@ CACHED_TOKENS = 1024
 """The shortest cacheable prompt in characters; shorter requests get a random model each time."""
 
 MOST_COMPARED = 10_000
-"""The number of characters of each text that identify a conversation."""
+"""How many characters of each text are compared to recognize a conversation."""
 
 MOST_PRICED = 1000
 """The number of models whose prices are cached. Bounded because clients choose their names."""
@@ -98,7 +98,7 @@ class Routing:
         return chain, _transformed(asked, route.transforms) if route else evolve(asked)
 
     def guards(self, asked: Asked, owner: str) -> list[Guard]:
-        """Return the guards of a request: those of the key, then those of the route."""
+        """Return the guards of a request: first the key's guards, then the route's guards."""
         config = self.config
         if not config.guards:
             return []
@@ -117,7 +117,7 @@ class Routing:
         return self.config.aliases.get(name, name)
 
     def allows(self, owner: str, name: str) -> bool:
-        """Return True if the owner of a key may use a model; `""` may use all."""
+        """Return True if the owner of a key may use a model; the owner `""` may use all models."""
         key = self.config.keys.get(owner)
         if key is None:
             return not owner
@@ -172,7 +172,10 @@ class Routing:
                 yield Fault(place, str(error).partition("\n")[0])
 
     def places(self, account: str) -> Sequence[str]:
-        """Return the paths of an account (`Target.key`) in the routes, as faults show them."""
+        """Return the paths in the configuration file at which routes use an account.
+
+        `account` is the `key` of a `Target`.
+        """
         return self._places.get(account, ())
 
     @cached_property
@@ -201,10 +204,10 @@ class Routing:
                 yield str(self.client.catalog.resolve(meant))
 
     def _chance(self, asked: Asked, owner: str, route: Route | None) -> Callable[[str], float]:
-        """Return a function that draws a number for a place in a route, constant in a conversation.
+        """Return a function that draws a random number for each model of a route.
 
-        A prompt cache belongs to one account, so all turns of a conversation try the same account
-        first. Weights spread conversations over accounts.
+        The numbers are the same for all requests of a conversation, so they try the same account
+        first: a prompt cache belongs to one account. Weights spread conversations over accounts.
         """
         conversation = None
         if route is not None and any(len(tier) > 1 for tier in route.tiers):
@@ -322,10 +325,10 @@ def _options(route: Route, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def persistent(options: dict[str, Any], unseen: bool) -> dict[str, Any]:
-    """Extend the retry policy of options, if there is one, for use in a gateway.
+    """Extend the retry policy in `options`, if there is one, for use in a gateway.
 
-    After refused credentials, which are the operator's, the next model is tried. With `unseen`, an
-    answer that failed before the client received output is retried.
+    If a provider refuses the credentials, which are the operator's, the next model is tried. With
+    `unseen`, an answer that failed before the client received output is retried.
     """
     if "retry" not in options:
         return options

@@ -48,7 +48,8 @@ MOST_ASKED = 10
 def is_named(name: str, patterns: Iterable[str]) -> bool:
     """Return True if a model's name matches a pattern, in which `*` matches any text.
 
-    A pattern with a slash matches only full names (`provider/model`), one without only bare names.
+    A pattern with a slash matches only full names (`provider/model`). A pattern without a slash
+    matches only bare names.
     """
     return any(_fits_pattern(name, pattern) for pattern in patterns)
 

@@ -39,8 +39,8 @@ def query_of(
 ) -> Query:
     """Return the query for a report from `since` to `until`, both included.
 
-    Each is a day or a month, such as `2026-11-25` or `2026-11`. `by` contains dimensions, separated
-    by commas. Raises UsageError for an unknown dimension.
+    `since` and `until` are days or months, such as `2026-11-25` or `2026-11`. `by` contains
+    dimensions, separated by commas. Raises UsageError for an unknown dimension.
     """
     names = tuple(name.strip() for name in by.split(",") if name.strip())
     for name in names:

@@ -1,4 +1,4 @@
-"""Keep the owners of keys from each other's data at a vendor, although they share its account.
+"""Keep the owners of keys from each other's data at a vendor, although they share one account.
 
 A vendor stores files, conversations, vector stores, containers, caches and answers, and later
 requests refer to them by id. An id belongs to the key whose answer contained it; the configuration
@@ -37,7 +37,7 @@ from swink_gateway.protocols.table import ID_FIELDS
 __all__ = ["MOST_IDS", "Names", "check_ids", "ids_in_answer", "ids_in_request", "with_names"]
 
 MOST_IDS = 1000
-"""The most ids in one request; each of them is looked up."""
+"""The most ids in one request; each id is looked up."""
 
 _ID_NAME = re.compile(r".*((?i:_ids?)|[a-z](Id|ID)s?)")
 """Matches the names of fields that contain an id."""
@@ -115,7 +115,7 @@ def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
     found = {message.response_id} if continues and message.response_id else set[str]()
     for block in message.content:
         if not (isinstance(block, ExtensionBlock) and "mcp" in block.kind):
-            found |= {id for _, id in _block_ids(block, _MADE_UP)}  # not of `mcp`: others write it
+            found |= {id for _, id in _block_ids(block, _MADE_UP)}  # not `mcp`: others write it
     return found | {id for _, id in _ids(message.metadata, unread=_MADE_UP)}
 
 
@@ -195,8 +195,8 @@ def _is_tool_use(kind: Any) -> bool:
 class Names:
     """Names of end users for vendors, in a separate namespace for each key.
 
-    Without them, all keys would share one prompt cache, one set of limits and one suspension at a
-    vendor.
+    Without separate names, all keys would share a prompt cache and limits at a vendor, and the
+    suspension of one end user would affect all keys.
     """
 
     def __init__(self, client: Client) -> None:

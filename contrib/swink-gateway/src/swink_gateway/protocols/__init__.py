@@ -1,12 +1,12 @@
 """Client protocols: convert requests to conversations, and events to frames, without I/O.
 
-Each protocol has a package; it does the reverse of the providers' parsers and converters.
+Each protocol has a package, which does the reverse of the providers' parsers and converters.
 `ClientProtocol.read` converts a request to an `Asked`: a model's name, a conversation and options,
 as `swink_core.Client.stream` takes them. Fields that swink does not model are not an error: they
-are listed in `Asked.dropped`, or kept in `Asked.own` for a provider with the same wire format.
-`ClientProtocol.encoder` creates an `Encoder` for the answer. It converts the events of each network
-read to one buffer of bytes, or the complete message to one body. An encoder belongs to one answer
-and holds all its state.
+are listed in `Asked.dropped`, or stored in `Asked.own` for a provider with the same wire format.
+`ClientProtocol.encoder` creates an `Encoder` for the answer. The encoder converts the events of
+each network read to one buffer of bytes, or the complete message to one body. An encoder belongs to
+one answer and contains all state of the encoding.
 
 `read` raises `BadRequest` for a body that is invalid in this protocol.
 """
@@ -24,7 +24,7 @@ __all__ = ["Asked", "BadRequest", "ClientProtocol", "Encoder", "Facts", "Known",
 
 
 class BadRequest(ValueError):
-    """An invalid request body; the message names the place and the reason."""
+    """An invalid request body; the message contains the path of the field and the reason."""
 
 
 @define
@@ -36,11 +36,12 @@ class Asked:
     headers, both for a provider with the same wire format (see `passthrough`); `own_places` are the
     paths of such fields if they differ from the names in `own`. `tools` maps the names of tools
     sent to the provider to the client's names. `said` is data from the request that the encoder of
-    the answer needs. `inherited` are options for all calls of the client; its `extra` is merged
-    under the body fields of this call. `idle` is the stop reason of an answer that is given without
-    a provider. `patience` is the client's own time limit in seconds, if it sends one. `tags` are
-    the client's tags for the ledger. `memory` is the memory of the request in bytes. `is_strict`
-    keeps options that the model refuses. `notices` list changes to the request.
+    the answer needs. `inherited` are the names of options that a swink client sets for all its
+    calls; body fields of this call override an inherited `extra`. `idle` is the stop reason of an
+    answer that is given without a provider. `patience` is the client's own time limit in seconds,
+    if it sends one. `tags` are the client's tags for the ledger. `memory` is the memory of the
+    request in bytes. With `is_strict`, unsupported options are refused and not replaced. `notices`
+    list changes to the request.
     """
 
     model: str
@@ -77,7 +78,7 @@ class Known(Protocol):
 
 @define(frozen=True)
 class Facts:
-    """The server's data for an answer, known before it begins.
+    """Data from the server that the encoder needs before the answer begins.
 
     `id` is used if the provider sends no id. `created` is in seconds since 1970. `wire_formats`
     maps the providers that may answer to their wire formats.
@@ -120,7 +121,7 @@ class Encoder(Protocol):
 
 
 class ClientProtocol(Protocol):
-    """A protocol of clients. `wire_format` is that of providers with the same protocol."""
+    """A protocol of clients. Providers with the same protocol have its `wire_format`."""
 
     name: str
     wire_format: str

@@ -22,9 +22,9 @@ The smallest requests of coding agents have 40 kB; requests with images have sev
 """
 
 COPIES = 3
-"""The copies of a body in memory besides its JSON data.
+"""The number of copies of a body in memory, in addition to its parsed JSON data.
 
-They are the body as received, the body sent to a provider, and the write buffer.
+The copies are the body as received, the body sent to a provider, and the write buffer.
 """
 
 MOST_ELEMENTS = 500_000
@@ -35,6 +35,18 @@ Brackets in strings count as well.
 
 MOST_DEPTH = 100
 """The limit for nested objects and lists, because they are processed recursively."""
+
+MOST_CONTAINERS = 100_000
+"""The limit for the objects and lists in a body, all of which are processed in the event loop."""
+
+MOST_VALUES = 500_000
+"""The limit for the values in the objects and lists of a body."""
+
+MOST_DIGITS = 640
+"""The limit for the digits of an integer, because the time to parse one is quadratic.
+
+It is the lowest that `sys.set_int_max_str_digits` accepts.
+"""
 
 MOST_NAME = 500
 """The limit for a model's name in characters; answers, logs and errors repeat the name."""
@@ -54,27 +66,27 @@ _sealed: ContextVar[list[int]] = ContextVar("sealed")
 """The memory in bytes that the sealed data read so far from the current request takes."""
 
 _MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
-"""The bytes that an object, a list, a quote and a value take in CPython, besides their text.
+"""The bytes that an object, a list, a quote and a value take in CPython, in addition to the text.
 
 Measured with msgspec's decoder; never too low for the shapes in the tests.
 """
 
 _WIDE = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")
-"""UTF-8 bytes and prefixes of escapes for characters beyond U+FFFF."""
+"""The beginnings of characters beyond U+FFFF in JSON: UTF-8 bytes, and prefixes of escapes."""
 
 
 def least_memory(size: int) -> int:
-    """Return the minimum memory in bytes that a body of `size` bytes takes until it is answered."""
+    """Return the least memory in bytes that a request with a body of `size` bytes takes."""
     return (COPIES + 1) * size
 
 
 def memory_of(body: bytes) -> int:
-    """Estimate the memory in bytes that a body takes until it is answered, before it is parsed."""
+    """Estimate the memory in bytes that a request takes, without parsing its body."""
     return COPIES * len(body) + _width(body) * len(body) + _memory_of_values(body)
 
 
 def _memory_of_values(text: bytes) -> int:
-    """Estimate the memory in bytes that the values of a JSON text take besides their text."""
+    """Estimate the memory in bytes that the values of a JSON text take, without their text."""
     return sum(text.count(of) * size for of, size in _MEMORY)
 
 
@@ -86,7 +98,7 @@ def _width(body: bytes) -> int:
 
 
 def check_sealed(text: bytes) -> None:
-    """Raise BadRequest if this JSON takes a request's sealed data over `MOST_SEALED_BYTES`."""
+    """Count sealed data of the request; raise BadRequest if it exceeds `MOST_SEALED_BYTES`."""
     taken = _sealed.get([0])
     taken[0] += len(text) + _memory_of_values(text)
     if taken[0] > MOST_SEALED_BYTES:
@@ -101,20 +113,27 @@ def json_of(body: bytes) -> Any:
         data = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadRequest(f"the body is not valid JSON: {error}") from error
-    if _is_deeper(data, MOST_DEPTH):
-        raise BadRequest(f"the body is nested too deeply: more than {MOST_DEPTH} levels")
+    _check_size(data)
     return data
 
 
-def _is_deeper(data: Any, most: int) -> bool:
-    """Return True if data has more than `most` levels, without recursion."""
+def _check_size(data: Any) -> None:
+    """Refuse data with too many levels or values, without recursion. Raises BadRequest."""
     level = [data] if isinstance(data, dict | list) else []
-    for _ in range(most):
+    containers = 0
+    values = 0
+    for _ in range(MOST_DEPTH):
+        containers += len(level)
+        if containers > MOST_CONTAINERS:
+            raise BadRequest(f"the body has more than {MOST_CONTAINERS} objects and lists")
+        values += sum(map(len, level))
+        if values > MOST_VALUES:
+            raise BadRequest(f"the body has more than {MOST_VALUES} values")
         inner = [v for one in level for v in (one.values() if isinstance(one, dict) else one)]
         level = [value for value in inner if isinstance(value, dict | list)]
         if not level:
-            return False
-    return True
+            return
+    raise BadRequest(f"the body is nested too deeply: more than {MOST_DEPTH} levels")
 
 
 def asked_of(

@@ -48,10 +48,10 @@ def cost_data(cost: Cost | None) -> dict[str, float]:
 class EventEncoder:
     """Encodes an answer event by event; the first event of a type in `saying` begins the answer.
 
-    `ended`: nothing may follow. `_begun`: the beginning of the answer has been written. The end of
-    a tool call without arguments is held back until another event follows or the answer ends,
-    because the call may have been cut off before its first argument. `_cut`: the call whose end has
-    been written was cut off in this way.
+    `ended`: the end of the answer has been written. `_begun`: the beginning of the answer has been
+    written. The end of a tool call without arguments is held back until another event follows or
+    the answer ends, because the call may have been cut off before its first argument. `_cut`: the
+    call whose end is being written was cut off before its first argument.
     """
 
     has_statuses = True
@@ -108,9 +108,9 @@ class EventEncoder:
 
 
 def cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
-    """Return events without the ends of blocks that a failure cut off, as vendors do.
+    """Remove the ends of blocks that a failure cut off; vendors do not send such ends either.
 
-    Clients treat a closed block as complete: Claude Code would keep it and not retry.
+    Clients treat a block with an end as complete: Claude Code would keep the block and not retry.
     """
     *events, error = batch
     while events and type(events[-1]) in _ENDS:
@@ -122,7 +122,10 @@ _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[AssistantMessageEvent]:
-    """Replace the failure of an empty answer by a normal end: only swink counts it as a failure."""
+    """Replace the failure of an empty answer by a normal end, as vendors send it.
+
+    Only swink treats an empty answer as a failure.
+    """
     error = batch[-1] if batch else None
     if not isinstance(error, Error) or error.code != EMPTY:
         return batch
@@ -155,13 +158,16 @@ def _end(batch: Sequence[AssistantMessageEvent], name: str) -> Any:
 
 
 def arguments_text(call: ToolCallBlock) -> str:
-    """Return a call's arguments as the model's text, or as JSON."""
+    """Return a call's arguments as the text that the model wrote, or else as JSON."""
     none = "" if call.state == "truncated" else encode(call.arguments).decode()
     return call.raw_arguments or none
 
 
 def started_anew(retry: Retry) -> Error:
-    """Return the failure for a restart, in a protocol that cannot take back output."""
+    """Return the failure that ends an answer when a retry would start it again.
+
+    Most protocols cannot tell the client to discard the output that it has received.
+    """
     error = Error.network(retry.error, retry.delay or None)
     error.error_kind = retry.error_kind or error.error_kind
     return error

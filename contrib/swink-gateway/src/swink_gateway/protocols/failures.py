@@ -24,8 +24,8 @@ __all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
 """The HTTP status for each kind of failure (RFC 9110 section 15); clients react to it.
 
-If a provider refuses credentials, they are the gateway's. A status 401 would tell clients that
-their own key is wrong.
+If a provider refuses credentials, these are the gateway's credentials. With a status 401, clients
+would report that their own key is wrong.
 """
 
 PASSING = frozenset(
@@ -57,7 +57,10 @@ MOST_HEADER = 2000
 
 
 KEY_HERE = (", or pass api_key=…", " where the gateway runs")
-"""The library's advice on a missing provider key, and the text for clients, who cannot set it."""
+"""The library's advice on a missing provider key, and its replacement for clients.
+
+Only the operator can set the key.
+"""
 
 
 OTHER_MODELS = (
@@ -94,7 +97,10 @@ EMPTY = "empty_response"
 """The code of an answer that the provider completed with neither text nor a tool call."""
 
 RESTS = "cooldown"
-"""The code of a call that was not sent because of a cooldown; the text is the last failure's."""
+"""The code of a call that was not sent because of a cooldown.
+
+The message of such a failure is the message of the last failure before the cooldown.
+"""
 
 
 class Refused(Exception):
@@ -114,8 +120,8 @@ LIMIT = "limit"
 def status_of(error: Error, models: int = 1) -> int:
     """Return the HTTP status of a failure after all of `models` models have failed.
 
-    It is the provider's own status, because SDKs choose an exception by it, unless the provider
-    refuses the gateway's credentials with this status.
+    It is the provider's own status, because SDKs choose the type of an exception by the status. If
+    the provider refuses the gateway's credentials with this status, another status is returned.
     """
     if models > 1 and error.error_kind in PASSING and error.code != LIMIT:
         return 503
@@ -133,8 +139,8 @@ def standard_status(status: int) -> int:
 def headers_of(error: Error) -> dict[str, str]:
     """Return the response headers for a failure.
 
-    Clients retry by themselves, as they do without a gateway. A header prevents this if the
-    provider refuses the gateway's own credentials.
+    Clients retry by themselves, as they do without a gateway. If the provider refuses the gateway's
+    own credentials, a header keeps clients from retrying.
     """
     headers = {}
     if error.error_kind is Kind.AUTH:
@@ -155,7 +161,7 @@ def _says_limits(name: str) -> bool:
 
 
 def for_clients(error: Error) -> Error:
-    """Rewrite a failure for clients, which must not see some of the details.
+    """Rewrite a failure for clients, without the details that clients must not see.
 
     If an upstream refuses the gateway's credentials, its message is for the operator, and may
     reveal the model behind a name. The address of an unreachable upstream is private as well. After

@@ -6,7 +6,7 @@
         ...
     said.dropped            # ["metadata", "parts[2].mood"]
 
-A value of the wrong type raises `BadRequest`, which names its place.
+A value of the wrong type raises `BadRequest` with the path of the field.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Fields:
         return f"{self._path}.{name}" if self._path else name
 
     def take(self, name: str, kind: type[T] | tuple[type[T], ...]) -> T | None:
-        """Return a field of this type; `None` if it is absent."""
+        """Return the value of a field, which must be a `kind`; `None` if the field is absent."""
         self._taken.add(name)
         value = self._data.get(name)
         if value is None:

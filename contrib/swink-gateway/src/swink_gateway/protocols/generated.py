@@ -1,6 +1,6 @@
 """Images and code that a model's vendor made, for protocols that have fields for them.
 
-Vendors send them in blocks that only they know. `image_of` and `run_of` read these blocks.
+Each vendor has its own format for these blocks. `image_of` and `run_of` read all formats.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Image(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Code that the vendor ran, or its output; `None` for what the block lacks."""
+    """Code that the vendor ran, or its output; a field is `None` if the block lacks it."""
 
     code: str | None
     output: str | None

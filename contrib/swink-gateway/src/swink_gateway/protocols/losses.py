@@ -1,10 +1,10 @@
-"""The losses of each client protocol: parts of an answer that it cannot represent, with reasons.
+"""The losses of each client protocol: data of answers that the protocol cannot represent, and why.
 
-A conversion from protocol A to protocol B loses a part of an answer if A has it and B has no field
-for it. Everything that swink models passes between any two protocols, so the losses from A to B are
-the rows of B that A could express. A row names the type or field of B's published schema that has
-no place for the part, by its name in the vendor's SDK. Sealed data (see `sealing`) is not lost: it
-returns with the client's next request.
+A conversion from protocol A to protocol B loses data if A can express the data and B has no field
+for it. Everything else that swink models passes between any two protocols, so the losses from A to
+B are the rows of B whose data A can express. A row names the type in B's published schema that
+lacks a field for the data, as the vendor's SDK names this type. Sealed data (see `sealing`) is not
+lost: the client sends it back with its next request.
 """
 
 from __future__ import annotations

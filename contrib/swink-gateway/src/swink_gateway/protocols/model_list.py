@@ -20,7 +20,7 @@ EPOCH = "1970-01-01T00:00:00Z"
 
 
 def listed_models(names: Iterable[str], models: Iterable[ModelInfo]) -> dict[str, Any]:
-    """Return all models: the gateway's own names first, then `provider/id` of each active one."""
+    """Return all models: first the gateway's own names, then `provider/id` of each active model."""
     rows = [_row(name, "swink", name) for name in names]
     rows += [
         _row(f"{info.provider}/{info.id}", info.provider, info.name or info.id, info)

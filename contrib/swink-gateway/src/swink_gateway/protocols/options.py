@@ -19,7 +19,7 @@ SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 
 
 def check_one_answer(said: Fields, name: str) -> None:
-    """Refuse a request for several answers, because a call has one. Raises BadRequest."""
+    """Refuse a request for several answers: a call has only one answer. Raises BadRequest."""
     count = said.whole_number(name)
     if count not in (None, 1):
         raise BadRequest(

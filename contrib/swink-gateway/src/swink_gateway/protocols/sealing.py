@@ -70,7 +70,7 @@ def opened(kind: type[T], data: Any) -> T | None:
 # -- data of calls and texts without an opaque field -----------------------------------------------
 
 Key = tuple[str | None, int]
-"""The key of a call or text: its id, and the number of earlier ones with the same id.
+"""The key of a call or text: its id, and the number of earlier calls or texts with the same id.
 
 Some providers repeat ids. The id of a text is `None`.
 """

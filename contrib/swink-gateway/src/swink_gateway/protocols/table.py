@@ -101,7 +101,8 @@ class Row:
     which clients send their key, besides `Authorization`. The other fields list body fields that
     map to no option of swink: `safe_fields` neither choose the model, nor refer to stored data, nor
     change the price; `id_fields` refer to data that the vendor stores, at any depth;
-    `priced_fields` change the price. Keys with limited models or a budget may set no other fields.
+    `priced_fields` change the price. A key with limited models or a budget may set only fields in
+    these lists, fields that map to options, and the fields that its configuration allows.
     """
 
     name: str

@@ -22,8 +22,8 @@ class _Call:
 class WholeCalls:
     """Collects tool calls and returns them in the order in which they began.
 
-    A call with empty arguments may have been cut off before the first one. It is held back until
-    another event follows or the answer ends.
+    A call with empty arguments may have been cut off before its first argument. Such a call is held
+    back until another event follows or the answer ends.
     """
 
     def __init__(self) -> None:

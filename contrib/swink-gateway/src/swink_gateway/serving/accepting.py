@@ -1,8 +1,9 @@
 """Accept connections from a socket that several workers share.
 
 A worker accepts connections while it has room for another answer. A full worker leaves new
-connections to the others, and closes connections without an active request. If no worker has room,
-or the others do not accept for a second, it accepts nevertheless, and refuses the request.
+connections to the other workers, and closes connections without an active request. If no worker has
+room, or a connection has waited for the other workers for a second, a full worker accepts the
+connection and refuses its request.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LOOK_SECONDS = 0.1
 """How many seconds pass between two checks by a full worker for waiting connections."""
 
 MOST_DEFERRED = 10
-"""For how many of these checks a connection may wait for the other workers."""
+"""For how many checks a full worker leaves a waiting connection to the other workers."""
 
 AT_A_TIME = 64
 """The most connections that a full worker accepts in one check."""
@@ -37,7 +38,7 @@ AGAIN_SECONDS = 1.0
 
 
 class SharedSite(web.BaseSite):
-    """Serves connections of a listening socket; `room` records which workers have room."""
+    """Accepts connections of a listening socket; `room` records which workers have room."""
 
     def __init__(
         self, connections: Connections, sock: socket.socket, room: Room, clock: Clock

@@ -1,7 +1,7 @@
 """The access log: a line for each request with key, model, duration, tokens, cost and outcome.
 
-Each request over a WebSocket has a line with the method `WEBSOCKET`; when the connection ends, it
-gets a line as well. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They
+Each request over a WebSocket has a line with the method `WEBSOCKET`; the end of the connection has
+another line. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They
 contain the names of the key and the model, but no text of a prompt or an answer, and no
 credentials.
 """
@@ -58,7 +58,7 @@ CLIENT_LEFT = "client left"
 
 @define
 class LogLine:
-    """The values of a line.
+    """The values of a line in the access log.
 
     `status` is `None` if the client left before the answer ended. `refused` is the kind of
     failure of a request that the gateway refused before a call.

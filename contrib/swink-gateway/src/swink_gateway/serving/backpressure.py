@@ -103,7 +103,10 @@ class Outbox:
         await self._changed.wait()
 
     def _join(self, event: Delta) -> bool:
-        """Merge a delta into the last one of the same block, unless other events follow it."""
+        """Merge a delta into the queued delta of the same block; return whether this was possible.
+
+        It is not if an event other than a delta has been queued since then.
+        """
         for waiting in reversed(self._waiting):
             if not isinstance(waiting, _Joined):
                 return False

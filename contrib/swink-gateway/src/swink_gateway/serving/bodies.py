@@ -34,8 +34,8 @@ def size_of(request: web.Request) -> int:
 async def receive_body(request: web.Request, hold: Callable[[int], None]) -> bytes:
     """Receive a complete body, and reserve memory while it arrives.
 
-    `hold` is called with the bytes of memory that it takes so far, the last time with those of the
-    parsed body. Raises Refused for a body that is too large.
+    `hold` is called with the bytes of memory that the body takes so far; the last call is with the
+    bytes that the parsed body takes. Raises Refused for a body that is too large.
     """
     body = bytearray()
     while piece := await request.content.readany():

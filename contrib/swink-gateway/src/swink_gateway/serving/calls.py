@@ -35,6 +35,7 @@ from swink_core import (
 )
 from swink_core.providers import prompt_of
 from swink_gateway.policy.charging import KeyCharge, Payer, charged, stated_tags
+from swink_gateway.policy.client_data import ClientDataGate
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.guards import CallGuards
 from swink_gateway.policy.limits import Entry, Ledger, StoreUnavailable
@@ -89,6 +90,9 @@ STORE_SECONDS = 5.0
 """The Retry-After in seconds if the limits of a key cannot be checked."""
 
 UNAVAILABLE = 503
+
+MUCH_MEMORY_BYTES = 1024 * 1024
+"""The memory of a request from which it is searched for ids in a thread."""
 
 
 @contextmanager
@@ -296,10 +300,11 @@ class Calls:
             with refusing():
                 stream, facts = self._stream(protocol, chain, request, owner)
             asked.dropped, asked.notices = request.dropped, request.notices
+            stream.call.gates = (ClientDataGate(stream.call.context),)
             guarding = CallGuards(owner, stream.call, guards) if guards else None
             if guarding is not None:
                 stream.call.guards = (guarding,)
-                stream.call.gates = (guarding,)
+                stream.call.gates = (*stream.call.gates, guarding)
             if charge is not None:
                 charge.call = stream.call.id
                 charge.guards = guarding
@@ -312,7 +317,11 @@ class Calls:
 
     async def check_ids(self, asked: Asked, key: Key, owner: str) -> None:
         """Raise Refused for a request with ids that belong to another key."""
-        if named := ids_in_request(asked):
+        if asked.memory > MUCH_MEMORY_BYTES:
+            named = await asyncio.to_thread(ids_in_request, asked)
+        else:
+            named = ids_in_request(asked)
+        if named:
             owned = await self.ledger.owned(owner, {id for _, id in named})
             check_ids(named, owned, key.vendor_ids)
 
@@ -349,8 +358,8 @@ class Calls:
     ) -> tuple[list[Any], dict[str, Any]]:
         """Split the options of a swink client into options of the targets and of the call.
 
-        A proxy's client-level options are set on the targets, so that the call's `extra` overrides
-        them, as without a proxy.
+        Options that a swink client sets for all its calls are set on the targets. Therefore the
+        call's `extra` overrides them, as it does if the client uses no gateway.
         """
         inherited = {name: options[name] for name in asked.inherited if name in options}
         own = {name: value for name, value in options.items() if name not in inherited}

@@ -3,8 +3,8 @@
 A client can connect without sending a request, send the head of a request one byte at a time, or
 stop reading an answer. The server checks connections without an active request periodically, and
 closes those that have made no progress for too long. If the limit is reached, a new connection
-replaces the one that has been idle for longest, so idle connections cannot block the server. A new
-connection is refused only if all others are busy.
+replaces the connection that has been idle for longest, so idle connections cannot block the server.
+A new connection is refused only if all other connections are busy.
 
 Active requests have separate limits (see `calls` and `relay`).
 """
@@ -94,7 +94,7 @@ class Connections(web.AppRunner):
             yield
         finally:
             self._busy.discard(transport)
-            self._note(transport)  # aiohttp forgets it, but it may have unsent data
+            self._note(transport)  # aiohttp forgets the connection, which may have unsent data
             self.changed()
 
     # -- number ------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class Connections(web.AppRunner):
 
 
 def _is_gone(transport: asyncio.Transport) -> bool:
-    """Return True if a connection is closed; one that is closing may still have unsent data."""
+    """Return True if a connection is closed, and not merely closing with unsent data left."""
     return transport.is_closing() and not transport.get_write_buffer_size()
 
 

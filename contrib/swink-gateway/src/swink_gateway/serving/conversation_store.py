@@ -22,15 +22,18 @@ A part that two conversations share counts twice.
 """
 
 Owner = object
-"""A connection, or the owner of a key; only the owner of an answer can find it."""
+"""The owner of an answer: a WebSocket connection, or the owner of a key.
+
+Only the owner of an answer can find the answer.
+"""
 
 
 @define(frozen=True)
 class Kept:
-    """A stored answer: the messages up to and including it, and their size as text and in memory.
+    """A stored answer: the conversation including the answer, and its size as text and in memory.
 
-    Sizes are in bytes. `response` is the answer in the client's protocol and `items` its input;
-    both are `None` for answers over WebSockets.
+    Sizes are in bytes. `response` is the answer in the client's protocol, and `items` are the
+    request's input items; both are `None` for answers over WebSockets.
     """
 
     messages: Sequence[Message] = field(repr=False)
@@ -43,8 +46,8 @@ class Kept:
 class ConversationStore:
     """Stored answers by owner and id, limited in number and size.
 
-    If a limit is exceeded, the owner that uses most of it loses its least recently used answers. So
-    an owner with few answers is not affected by others.
+    If a limit is exceeded, the owner with the largest share of the limit loses its least recently
+    used answers. So an owner with few answers is not affected by other owners.
     """
 
     def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:

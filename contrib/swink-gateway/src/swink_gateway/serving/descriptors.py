@@ -28,7 +28,7 @@ def _limit() -> int | None:
 
 
 def affordable_streams(streams: int) -> int:
-    """Return for how many concurrent answers there are descriptors, at most `streams`."""
+    """Return the most concurrent answers, up to `streams`, that the descriptor limit allows."""
     limit = _limit()
     return streams if limit is None else max(1, min(streams, (limit - RESERVED) // PER_STREAM))
 
@@ -40,9 +40,9 @@ def descriptors_left(connections: int, streams: int) -> bool:
 
 
 def raise_limit(limits: Limits) -> str | None:
-    """Raise the descriptor limit as far as needed and allowed; return a warning if it is low.
+    """Raise the descriptor limit as far as needed and allowed; return a warning if it is too low.
 
-    `limits` are those of one process.
+    `limits` are the limits on the clients of one process.
     """
     limit = _limit()
     wanted = limits.connections + limits.streams + RESERVED

@@ -1,9 +1,9 @@
 """Pass embedding requests on to a vendor that uses the client's protocol.
 
 The body is sent to the first model of a name, with the vendor's id for the model and the gateway's
-credentials; the vendor's response is returned unchanged. Embeddings are not counted, not checked by
-guards and not retried. Therefore requests of keys with a budget or a rate limit, and requests that
-a guard would have to check, are refused.
+credentials; the vendor's response is returned unchanged, except that credentials are removed from
+errors. Embeddings are not counted, not checked by guards and not retried. Therefore requests of
+keys with a budget or a rate limit, and requests that a guard would have to check, are refused.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from aiohttp import web
 from attrs import define
 
-from swink_core import Client, Context, Error, ProviderFailure, StreamErrorKind, Target
-from swink_core.providers import Grant, HTTPProvider, HTTPRequest, HTTPResponse
+from swink_core import Call, Client, Context, Error, ProviderFailure, StreamErrorKind, Target
+from swink_core.providers import Attempt, Grant, HTTPProvider, HTTPRequest, HTTPResponse
 from swink_gateway.policy.config import Key
 from swink_gateway.protocols import Asked, ClientProtocol
 from swink_gateway.protocols.bodies import json_of
 from swink_gateway.protocols.chat.protocol import ChatProtocol
-from swink_gateway.protocols.failures import Refused, passed_on, status_of
+from swink_gateway.protocols.failures import Refused, header_text, passed_on, status_of
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.protocols.gemini.protocol import GeminiProtocol
@@ -43,6 +43,9 @@ SECONDS = 120.0
 MOST_BYTES = 256 * 1024 * 1024
 """The size limit of a vendor's response: 2,048 texts of 3,072 numbers take about 150 MB."""
 
+MOST_ERROR_BYTES = 64 * 1024
+"""The size limit of a vendor's error response."""
+
 _AUTH = (401, 403, 407)
 
 _FIELDS = frozenset(
@@ -59,10 +62,10 @@ Keys with limited models may set no others.
 
 @define(frozen=True)
 class _Form:
-    """The embeddings of a protocol.
+    """How clients request embeddings in a protocol, and how the request is passed on.
 
-    It has the wire formats of vendors that support them, and the change of the URL for answers to
-    the URL for embeddings.
+    Vendors support these requests if their wire format begins with `wire_format`. The part of a
+    vendor's URL that matches `answers` is replaced with `embeddings`.
     """
 
     path: str
@@ -99,7 +102,7 @@ PATHS = tuple(form.path for form in _FORMS)
 
 
 class Embeddings:
-    """Serves the paths of embeddings of all protocols that have them."""
+    """Serves the paths of embeddings of all protocols that define such a path."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -130,7 +133,7 @@ class Embeddings:
         try:
             async with asyncio.timeout(SECONDS):
                 response = await self._calls.client.http.send(sent, target.options.timeouts.connect)
-                return await _passed_on(response)
+                return await _passed_on(response, self._redact(target, sent))
         except ProviderFailure as failed:
             log.warning("%s: embeddings failed: %s", target.model, failed)
             raise _failure(StreamErrorKind.NETWORK, "the model's provider failed") from failed
@@ -141,7 +144,8 @@ class Embeddings:
     async def _target(self, form: _Form, name: str, body: Mapping[str, Any], owner: str) -> Target:
         """Return the target for the first model of a name.
 
-        Raises Refused for a model of another protocol, and for a request that the key may not make.
+        Raises Refused if the model's provider uses another protocol, or if the key may not make
+        the request.
         """
         routing, client = self._calls.routing, self._calls.client
         key = routing.config.keys.get(owner)
@@ -163,6 +167,13 @@ class Embeddings:
         if info is None or not info.wire_format.startswith(form.wire_format):
             raise _unserved(name, model.provider)
         return target
+
+    def _redact(self, target: Target, sent: HTTPRequest) -> Callable[[str], str]:
+        """Return the function that removes the credentials of a request from a text."""
+        call = Call(Attempt(target), Context([]), clock=self._calls.limits.clock)
+        call.turn_to(call.attempt)
+        call.hide(sent.headers, sent.url)
+        return call.redact
 
     def _request(
         self, form: _Form, target: Target, body: Mapping[str, Any], found: Mapping[str, str]
@@ -211,23 +222,35 @@ def _named(body: Mapping[str, Any], id: str) -> dict[str, Any]:
     return named
 
 
-async def _passed_on(response: HTTPResponse) -> web.Response:
-    """Return a vendor's whole response. Raises Refused if it refuses the gateway's credentials."""
+async def _passed_on(response: HTTPResponse, redact: Callable[[str], str]) -> web.Response:
+    """Return a vendor's whole response, and an error without the credentials that it repeats.
+
+    Raises Refused where the vendor refuses the gateway's key.
+    """
     if response.status in _AUTH:
         response.close()
         why = "the model's provider does not accept the gateway's own credentials"
         raise _failure(StreamErrorKind.AUTH, why)
+    is_error = response.status >= 400
+    most = MOST_ERROR_BYTES if is_error else MOST_BYTES
     body = bytearray()
     async for piece in response:
         body += piece
-        if len(body) > MOST_BYTES:
+        if len(body) > most:
             response.close()
             raise _failure(StreamErrorKind.OUTPUT_TOO_LARGE, "the answer is too large")
     headers = passed_on(response)
     if (wait := response.headers.get("Retry-After")) is not None:
         headers["Retry-After"] = wait
+    said = bytes(body)
+    if is_error:
+        text = said.decode("utf-8", "surrogateescape")
+        said = redact(text).encode("utf-8", "surrogateescape")
     return web.Response(
-        body=bytes(body), status=response.status, headers=headers, content_type=JSON
+        body=said,
+        status=response.status,
+        headers={name: header_text(redact(value)) for name, value in headers.items()},
+        content_type=JSON,
     )
 
 

@@ -1,8 +1,8 @@
-"""A live feed of calls that all workers share: each of them delivers the records of all.
+"""A live feed of calls that all workers share: each worker delivers the records of all workers.
 
-Each worker has a socket in a shared folder, and sends its records to the sockets of the others,
-which add them to their own buffers. If a socket is full, the record is dropped there. A dead
-worker's socket is removed at the next send.
+Each worker has a socket in a shared folder, and sends its records to the sockets of the other
+workers, which add the records to their own buffers. If a worker's socket is full, the record is
+dropped for that worker. A dead worker's socket is removed at the next send.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SharedFeed(Feed):
             self._path.unlink(missing_ok=True)
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
-        """Add a record to this worker's feed and send it to the others."""
+        """Add a record to this worker's feed and send the record to the other workers."""
         super().publish(name, data)
         if self._socket is None:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from attrs import Factory, define, evolve, field
@@ -103,11 +103,19 @@ def timeouts_within(patience: float, is_whole: bool) -> Timeouts:
 
 
 @asynccontextmanager
-async def time_limit(clock: Clock, seconds: float) -> AsyncIterator[None]:
-    """Limit a block to a number of seconds of `clock`; raises TimeoutError."""
+async def time_limit(clock: Clock, seconds: float) -> AsyncIterator[Callable[[], None]]:
+    """Limit a block to a number of seconds of `clock`; raises TimeoutError.
+
+    Yields a function that ends the block at once.
+    """
     async with asyncio.timeout(None) as limit:
-        cancel_timer = clock.call_at(clock.time() + seconds, lambda: limit.reschedule(0))
+
+        def end() -> None:
+            with suppress(RuntimeError):  # the block has ended already
+                limit.reschedule(0)
+
+        cancel_timer = clock.call_at(clock.time() + seconds, end)
         try:
-            yield
+            yield end
         finally:
             cancel_timer()

@@ -55,7 +55,7 @@ _ABOUT = {
     "ccr_stream_backpressure_total": "Pauses of an upstream because its client reads slowly.",
     "ccr_stream_aborted_total": "Answers aborted because the client stopped reading.",
 }
-"""Counters that are exported from the start; others appear with their first count."""
+"""Counters that are exported from the start; other counters appear when they are first counted."""
 
 _PERIODS = {"dollars_today": "day", "dollars_this_month": "month"}
 _LIMITS = {"dollars_a_day": "day", "dollars_a_month": "month"}
@@ -88,7 +88,7 @@ class Monitor:
         self._spent.add(entry)
 
     def belong_to(self, app: web.Application) -> None:
-        """Start and stop with an application."""
+        """Start and stop the shared feed together with an application."""
         app.on_shutdown.append(self.feed.hang_up)
         if isinstance(self._feed, SharedFeed):
             app.on_startup.append(self._feed.join)
@@ -111,7 +111,7 @@ class Monitor:
 class _Counted(Counter[str]):
     """Counters by name, also exported as metrics.
 
-    Names that end in `_total` become counters, others gauges.
+    Names that end in `_total` become counters; all other names become gauges.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -167,7 +167,7 @@ class _Spent:
 
 
 class _Now:
-    """Metrics computed at the time of the request."""
+    """Metrics that are computed when Prometheus requests them."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""The routes that list models, describe them and create embeddings, in all protocols' formats."""
+"""The routes that list and describe models and create embeddings, in the protocols' formats."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ModelRoutes:
         self._calls = calls
 
     def add_to(self, app: web.Application) -> None:
-        """Add the routes, with those of embeddings."""
+        """Add the routes, including the routes of embeddings."""
         app.router.add_get("/{version:v1|v1beta}/models", self._models)
         app.router.add_get(MODEL_PATH, self._model)
         for row in PROTOCOLS.values():

@@ -22,7 +22,7 @@ __all__ = ["OperatorRoutes"]
 
 
 class OperatorRoutes:
-    """Serves the operators' routes; without a `monitor`, only those about spending."""
+    """Serves the operators' routes; without a `monitor`, only the routes about spending."""
 
     def __init__(self, calls: Calls, monitor: Monitor | None) -> None:
         self._calls = calls
@@ -39,7 +39,7 @@ class OperatorRoutes:
             self._monitor.belong_to(app)
 
     async def _spending(self, request: web.Request) -> web.Response:
-        """Respond with the spending of the owner of a key; for an operator, with that of all."""
+        """Respond with the spending of the key's owner, or of all owners for an operator."""
         owner, keys = request[OWNER], self._calls.routing.config.keys
         asked = [*keys] if self._is_operator(owner) else [owner]
         rows: list[dict[str, Any]] = []
@@ -51,9 +51,9 @@ class OperatorRoutes:
         return web.json_response({"object": "list", "data": rows})
 
     async def _report(self, request: web.Request) -> web.Response:
-        """Respond with sums or rows of the ledger: the owner's own, or all for an operator.
+        """Respond with sums or rows of the ledger: for an operator's key, those of all owners.
 
-        The query has `by`, `since`, `until`, the filters, `rows` (to list rows) and `format`.
+        The parameters are `by`, `since`, `until`, the filters, `rows` (to list rows) and `format`.
         """
         asked, owner = request.query, request[OWNER]
         try:
@@ -71,7 +71,7 @@ class OperatorRoutes:
         return web.json_response({"object": "list", "data": rows})
 
     async def _audit(self, request: web.Request) -> web.Response:
-        """Respond with the differences between ledger and budgets, and the unsettled attempts."""
+        """Respond with the differences between ledger and budgets, and with unsettled attempts."""
         self._check_operator(request)
         keys = [*self._calls.routing.config.keys]
         found = await audited(self._calls.ledger, keys, time.time())

@@ -41,7 +41,7 @@ def refusal(status: int, why: str) -> web.Response:
 def refused_key(path: str, why: str) -> web.Response:
     """Return the error for a wrong key, with the status of the path's API.
 
-    Google uses the status 400. A header keeps Claude Code from retrying ten times.
+    On Google's paths, the status is 400. A header keeps Claude Code from retrying ten times.
     """
     headers = {NOT_AGAIN: "false"}
     error: Any
@@ -69,8 +69,9 @@ def refused_key(path: str, why: str) -> web.Response:
 def is_unserved(request: web.Request, error: web.HTTPException) -> bool:
     """Return True if the path does not exist.
 
-    Gemini's paths have a method after a colon, and `/v1/responses/compact` looks like the id of a
-    response, which only takes other methods than POST.
+    The router reports the status 405 for some unknown paths: for Gemini's, which have a method
+    after a colon, and for a POST to `/v1/responses/compact`, which looks like the path of a stored
+    response and exists only for GET and DELETE.
     """
     method = _OF_GEMINI.match(request.path) is not None and ":" in request.path
     is_call = method or request.method == "POST"

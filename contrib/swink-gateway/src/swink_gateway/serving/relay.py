@@ -1,9 +1,9 @@
 """Send a stream to a client with backpressure and keep-alives.
 
 A batch of events, which is one network read of the upstream, becomes one write. By default, nothing
-is read ahead: a client that reads slowly pauses its upstream, and one that stops reading for too
-long is disconnected, and its upstream is closed. The response begins with the first bytes of the
-answer, so that its headers can have all facts known by then.
+is read ahead: a client that reads slowly pauses its upstream. A client that stops reading for too
+long is disconnected, and its upstream is closed. The headers of the response are sent together with
+the first bytes of the answer, so that they can contain all facts that are known by then.
 """
 
 from __future__ import annotations
@@ -55,13 +55,16 @@ EXPECT_BROKEN = (
 )  # fmt: skip
 """The `User-Agent` prefixes of clients that handle a broken connection better than an error.
 
-These clients have an exception for a connection that breaks in the middle of an answer, or retry
-after it less often than after an error event in the stream. `make clients` tests both with each of
-them.
+These clients have a special exception for a connection that breaks in the middle of an answer, or
+they retry less often after a broken connection than after an error event in the stream. `make
+clients` tests both failures with each client.
 """
 
 NOTHING_YET = (TextStart(0), TextDelta(0, ""))
-"""An answer that began without text. Some SDKs retry a request whose answer did not begin."""
+"""Events that begin an answer without text, if the upstream breaks before its first output.
+
+Some SDKs retry a request whose answer did not begin.
+"""
 
 
 class Line:
@@ -79,14 +82,18 @@ class Line:
         raise NotImplementedError
 
     async def refuse(self, error: Error) -> bool:
-        """Answer with a status instead of a stream; return whether that was possible."""
+        """Respond with an HTTP status instead of a stream, if nothing has been sent yet.
+
+        Return whether that was possible.
+        """
         raise NotImplementedError
 
     @property
     def can_break_off(self) -> bool:
-        """Whether the client recognizes a broken connection, and expects one if a vendor's breaks.
+        """Whether to break the client's connection if the connection to the vendor breaks.
 
-        The connection must also distinguish a break from the end of the answer.
+        The client must be one that handles this better than an error event, and the protocol of the
+        connection must distinguish a break from the end of the answer.
         """
         return False
 
@@ -132,7 +139,7 @@ class _Streamed(web.StreamResponse):
 class StreamRelay(Line):
     """A streamed response. `response` is `None` until something is written.
 
-    `refusal` creates the complete response for a call that failed before that.
+    `refusal` creates the complete response for a call that failed before anything was written.
     """
 
     def __init__(
@@ -160,7 +167,7 @@ class StreamRelay(Line):
     @property
     def can_break_off(self) -> bool:
         agent = self._request.headers.get("User-Agent", "")
-        # before HTTP/1.1, closing the connection ends an answer
+        # before HTTP/1.1, every answer ends with a closed connection
         return agent.startswith(EXPECT_BROKEN) and self._request.version >= HttpVersion11
 
     async def break_off(self, data: bytes) -> None:
@@ -200,8 +207,8 @@ def _written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protoc
 def _is_refusal(event: Any, stream: EventStream) -> bool:
     """Return True if a call failed before its provider began to answer.
 
-    SDKs read a later failure from the stream, and do not retry. An unsupported call counts as
-    refused even if the provider answered an earlier request about the model.
+    If it failed later, SDKs read the failure from the stream and do not retry. An unsupported call
+    counts as refused even if the provider answered an earlier request, for data about the model.
     """
     head = stream.call.attempt.response
     if type(event) is not Error or event.code == EMPTY or stream.message.content:
@@ -213,8 +220,9 @@ def _is_refusal(event: Any, stream: EventStream) -> bool:
 def _is_broken_off(event: Any, stream: EventStream) -> bool:
     """Return True if the connection to the provider broke during the answer.
 
-    SDKs have a separate exception for this. A body that is complete and lacks only the end of the
-    answer has the code `cut`: SDKs would take it for a whole answer.
+    SDKs have a separate exception for a broken connection. The result is False for the code `cut`:
+    the HTTP body was complete, but the answer in it had no end. If the gateway passed such a body
+    on, SDKs would treat it as a complete answer.
     """
     head = stream.call.attempt.response
     if type(event) is not Error or event.error_kind is not StreamErrorKind.NETWORK:

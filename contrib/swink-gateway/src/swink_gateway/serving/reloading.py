@@ -2,7 +2,7 @@
 
 Active requests continue with the old configuration. An invalid file is reported and changes
 nothing. A file that differs between two checks is not loaded yet: a program may still be writing
-it, and without its last lines it could lack limits.
+the file, and limits in its last lines could be missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from swink_core import Client, SwinkError
 from swink_core.providers import Clock, LoopClock
-from swink_gateway.policy.config import Config, Source
+from swink_gateway.policy.config import Config, ConfigError, Source
 from swink_gateway.policy.routing import usable
 
 __all__ = ["LOOK_SECONDS", "Reloader"]
@@ -31,9 +31,9 @@ class Reloader:
     """Watches a file: `use` is called with each new configuration, and may raise SwinkError.
 
     `source` is the text in use and the name of the file; another text is loaded at the next check.
-    `keep` is called with each text that is put to use, `tell` with messages for people. `failures`
-    counts invalid files. `is_current` is true if the configuration in use is that of the file, and
-    `at` is the last time this was so, a Unix time in seconds.
+    `keep` is called with the text of each new configuration in use, `tell` with messages for
+    people. `failures` counts invalid files. `is_current` is true if the file has the configuration
+    in use, and `at` is the last time at which this was true, a Unix time in seconds.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Reloader:
         """Load the file and put its configuration to use."""
         self._read = self._seen = self._stat()
         try:
-            source = Source.of(self._file)
+            source = self._source()
             self._use(usable(self._client, source, self._environ))
         except SwinkError as error:
             self.failures += 1
@@ -107,9 +107,18 @@ class Reloader:
     def _says(self, text: str) -> bool:
         """Return True if the file has this text."""
         try:
-            return Source.of(self._file).text == text
+            return self._source().text == text
         except SwinkError:
             return False
+
+    def _source(self) -> Source:
+        """Read the file, but no named pipe, which would block. Raises ConfigError."""
+        if self._file.is_fifo():
+            raise ConfigError(
+                f"{self._file}: a named pipe cannot be reloaded",
+                resolution="Pass a readable TOML file.",
+            )
+        return Source.of(self._file)
 
     def _stat(self) -> tuple[int, ...]:
         try:

@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
 from functools import partial
 from typing import Any
 
 import msgspec
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 from attrs import define
 
 from swink_core import AssistantMessage, Error, Message, StreamErrorKind, ToolResultMessage, replace
@@ -42,7 +42,9 @@ from swink_gateway.serving.bodies import memory_needed, size_of, within
 from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.conversation_store import ConversationStore, Kept
 from swink_gateway.serving.limits import time_limit
+from swink_gateway.serving.refusals import refusal as refused_request
 from swink_gateway.serving.relay import Line, hold_little, relayed
+from swink_gateway.serving.socket_meter import SocketMeter
 from swink_gateway.serving.stored_responses import StoredResponses, items_of
 
 __all__ = ["ResponsesRoutes"]
@@ -76,10 +78,16 @@ MOST_OF_SOCKETS = 10_000
 
 
 class ResponsesRoutes:
-    """Serves `/v1/responses`; `most_bytes` is the size limit of a frame."""
+    """Serves `/v1/responses`; `most_bytes` is the size limit of a frame.
 
-    def __init__(self, calls: Calls, most_bytes: int) -> None:
+    `owner_of` returns the owner of the key of a request; `None` if the key is invalid now.
+    """
+
+    def __init__(
+        self, calls: Calls, most_bytes: int, owner_of: Callable[[web.Request], str | None]
+    ) -> None:
         self._calls = calls
+        self._owner_of = owner_of
         self._most_bytes = most_bytes
         self._protocol = ResponsesProtocol()
         self._kept = ConversationStore()
@@ -110,7 +118,10 @@ class ResponsesRoutes:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Open a WebSocket; refuse other requests."""
         socket = web.WebSocketResponse(
-            compress=False, max_msg_size=self._most_bytes, heartbeat=HEARTBEAT_SECONDS
+            compress=False,
+            max_msg_size=self._most_bytes,
+            heartbeat=HEARTBEAT_SECONDS,
+            decode_text=False,
         )
         if not socket.can_prepare(request).ok:
             return web.json_response(
@@ -123,17 +134,31 @@ class ResponsesRoutes:
                 status=UPGRADE,
                 headers={"Upgrade": "websocket", "Connection": "Upgrade"},
             )
+        if request.protocol._message_tail:  # not metered
+            early = refused_request(400, "frames were sent before the WebSocket was open")
+            early.force_close()
+            return early
+        meter = self._metered(request)
         await socket.prepare(request)
         line = _SocketLine(socket, request, self._calls)
         connection = _Connection(line, self._of_sockets, self._most_bytes, request)
+        connection.is_allowed = lambda: self._owner_of(request) == request[OWNER]
         answering = asyncio.ensure_future(connection.answer())
         try:
-            async with time_limit(self._calls.limits.clock, SOCKET_SECONDS):
+            async with time_limit(self._calls.limits.clock, SOCKET_SECONDS) as end:
+                meter.watch(end)
                 async for frame in socket:
                     if frame.type is WSMsgType.TEXT:
-                        await connection.take(frame.data)
+                        await connection.take(frame.data, meter.take())
+                    elif frame.type is WSMsgType.BINARY:
+                        self._calls.hold(meter.take(), 0)
         except TimeoutError:
-            await connection.end()
+            if meter.refusal is None:
+                await connection.end()
+            else:
+                with suppress(ConnectionResetError):
+                    await connection.refuse(meter.refusal, None)
+                    await socket.close(code=WSCloseCode.TRY_AGAIN_LATER)
         except ConnectionResetError:
             pass  # closed during a write
         finally:
@@ -141,9 +166,18 @@ class ResponsesRoutes:
             with suppress(asyncio.CancelledError):
                 await answering
             self._of_sockets.forget(connection)
+            meter.close()
             if request.transport is None:
                 await socket.close()  # its heartbeat timer would keep a reference to it
         return socket
+
+    def _metered(self, request: web.Request) -> SocketMeter:
+        """Reserve memory for the messages of a connection before they are received."""
+        calls, transport, inner = self._calls, request.transport, request.protocol
+        meter = SocketMeter(inner, calls.limits, self._most_bytes, calls.hold)
+        if transport is not None:
+            transport.set_protocol(meter)
+        return meter
 
 
 class _SocketLine(Line):
@@ -221,16 +255,20 @@ class _Connection:
         self._kept = kept
         self._most_bytes = most_bytes
         self._waiting: asyncio.Queue[_Turn] = asyncio.Queue(MOST_WAITING)
+        self.is_allowed: Callable[[], bool] = lambda: True
 
-    async def take(self, frame: str) -> None:
-        """Queue a request; reading continues, so that a close is noticed."""
-        turn = _Turn(len(frame))
+    async def take(self, data: bytes, memory: int) -> None:
+        """Queue a request that holds `memory` bytes; reading continues, so a close is noticed."""
+        turn = _Turn(len(data), memory)
         try:
-            data = frame.encode()
-            turn.memory = self._calls.hold(0, await memory_needed(data))
+            turn.memory = self._calls.hold(memory, await memory_needed(data))
             turn.body = await within(lambda: json_of(data), turn.size)
-        except Refused as refusal:
-            turn.body = refusal
+        except Refused as refused:
+            self._release(turn)
+            turn.body = refused
+        except BaseException:
+            self._release(turn)
+            raise
         lane = _lane(turn.body)
         if isinstance(turn.body, dict) and turn.body.get("type") == STEER:
             self._release(turn)
@@ -239,7 +277,7 @@ class _Connection:
             self._release(turn)
             busy = Error(error_message="too many queued requests on this connection")
             busy.error_kind = StreamErrorKind.THROTTLED
-            await self._refuse(Refused(busy, status_of(busy)), lane)
+            await self.refuse(Refused(busy, status_of(busy)), lane)
         else:
             self._waiting.put_nowait(turn)
 
@@ -266,7 +304,7 @@ class _Connection:
         """Wait for the queued requests, then send the event that ends the connection."""
         await self._waiting.join()
         why = f"the connection has been open for {SOCKET_SECONDS:g} s: open another"
-        await self._refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
+        await self.refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
 
     async def _answer(self, turn: _Turn, lane: str | None) -> None:
         access_log = self._calls.access_log
@@ -277,6 +315,8 @@ class _Connection:
 
     async def _answer_logged(self, turn: _Turn, lane: str | None, log_line: LogLine) -> None:
         try:
+            if not self.is_allowed():
+                raise Refused(_revoked(), 401)
             with self._calls.place(0):
                 asked = await within(partial(self._read, turn.body), turn.size)
                 asked.memory = turn.memory
@@ -288,7 +328,7 @@ class _Connection:
             log_line.status = refusal.status
             if (kind := refusal.error.error_kind) is not None:
                 log_line.refused = str(kind)
-            await self._refuse(refusal, lane)
+            await self.refuse(refusal, lane)
         except ConnectionResetError:
             raise
         except Exception:
@@ -296,7 +336,7 @@ class _Connection:
             failed = Error(error_message="the gateway failed to answer")
             failed.error_kind = StreamErrorKind.INTERNAL
             log_line.status = status_of(failed)
-            await self._refuse(Refused(failed, status_of(failed)), lane)
+            await self.refuse(Refused(failed, status_of(failed)), lane)
 
     def _read(self, body: Any) -> Asked:
         if isinstance(body, Refused):
@@ -326,7 +366,8 @@ class _Connection:
         kept = Kept([*asked.context.messages], size, asked.memory)
         self._kept.keep(PREFIX + facts.id, kept, self)
 
-    async def _refuse(self, refusal: Refused, lane: str | None) -> None:
+    async def refuse(self, refusal: Refused, lane: str | None) -> None:
+        """Send the event `error` in a lane."""
         said = _error_of(refusal)
         await self._say({"type": "error", "status": refusal.status, "error": said}, lane)
 
@@ -339,6 +380,13 @@ def _error_of(refusal: Refused) -> dict[str, Any]:
     said = error_data(refusal.error)
     said["code"] = refusal.code or said["code"]
     return said
+
+
+def _revoked() -> Error:
+    return Error(
+        error_message="the API key of the connection is no longer valid",
+        error_kind=StreamErrorKind.AUTH,
+    )
 
 
 def _lane(body: Any) -> str | None:

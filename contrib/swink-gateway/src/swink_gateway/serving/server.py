@@ -69,7 +69,7 @@ _PUBLIC = frozenset({"/health", "/ready"})
 class Gateway:
     """Serves `client` to clients of other APIs.
 
-    `keys` are those that clients must send; without keys, only this machine can be served. `hosts`
+    Clients must send one of `keys`; without keys, only this machine can be served. `hosts`
     are host names of the gateway besides loopback names. `routes` are further model names, each
     with a chain of models. `settings` are names of settings that native clients may set. `retry` is
     the retry policy (`None`: no retries, because clients retry themselves; the other models of a
@@ -214,7 +214,7 @@ class Gateway:
     def _add(self, endpoint: Endpoint, app: web.Application) -> None:
         protocol = endpoint.make(self._settings)
         if endpoint.continues:
-            responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES)
+            responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES, self._owner)
             app.router.add_post(endpoint.path, responses.post)
             app.router.add_get(endpoint.path, responses.get, allow_head=False)
             responses.stored.add_to(app, endpoint.path)
@@ -270,10 +270,14 @@ class Gateway:
                     if line.status is None:
                         line.status = request.get(SENT)
 
+    def _owner(self, request: web.Request) -> str | None:
+        """Return the owner of the key of a request; `None` if the key is invalid now."""
+        return self.guard.owner(request.headers, request.query)
+
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):
             return refusal(403, NOT_FROM_HERE)
-        owner = self.guard.owner(request.headers, request.query)
+        owner = self._owner(request)
         if owner is None and request.path not in _PUBLIC:
             return refused_key(request.path, NO_KEY)
         request[OWNER] = owner or ""
@@ -292,7 +296,7 @@ class Gateway:
             refused.headers.update({n: v for n, v in error.headers.items() if n == "Allow"})
             return refused
         except ConnectionError:
-            return refusal(503, "the client has left")  # aiohttp notices it, and sends nothing
+            return refusal(503, "the client has left")  # aiohttp does not send this response
         except Exception:
             log.exception("internal error in %r", request.path)
             return refusal(500, "the gateway failed to answer")

@@ -1,6 +1,7 @@
 """Graceful shutdown: serve until SIGTERM or Ctrl-C, then let active answers finish.
 
-The first signal starts the shutdown, a second one ends it at once, and later ones are ignored.
+The first signal starts the shutdown, a second signal stops the gateway at once, and later signals
+are ignored.
 Signals that arrive together, from a parent and from the terminal's process group, count as one.
 """
 
@@ -32,8 +33,8 @@ SIGNALLED = 128
 class Shutdown:
     """The shutdown of a gateway.
 
-    `drain` is how many seconds active answers may take, `notice` how many seconds new ones are
-    accepted before that, so that load balancers can react.
+    `drain` is how many seconds active answers may take. Before that, new requests are accepted for
+    `notice` seconds, so that load balancers can react.
     """
 
     drain: float = DRAIN_SECONDS

@@ -85,7 +85,7 @@ def items_of(given: Any) -> list[dict[str, Any]]:
 
 
 def _page(items: Sequence[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
-    """Return a page of a list. Raises ValueError for a wrong query."""
+    """Return one page of a list of items. Raises ValueError for invalid query parameters."""
     order, after, limit = (query.get(name, "") for name in ("order", "after", "limit"))
     if order not in ("", "asc", "desc"):
         raise ValueError("order: asc or desc was expected")

@@ -1,7 +1,7 @@
 """A call for a client, and the log lines about its failures.
 
-Clients are not told which of the gateway's accounts failed, or how, because that is for the
-operator. A failure is logged as a warning, unless the client's request caused it.
+Responses to clients do not contain which of the gateway's accounts failed, or why, because only the
+operator needs this. A failure is logged as a warning, unless the client's request caused it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 OF_REQUESTS = frozenset(kind for kind, row in KINDS.items() if row.scope in ("request", "caller"))
 """Kinds of failures that a request causes.
 
-An unknown model is among them if it is not in the configuration file.
+An unknown model is caused by the request unless the configuration file names the model.
 """
 
 MOST_SAID = 500

@@ -1,9 +1,9 @@
-"""Worker processes: a parent that listens on the port, and forked workers that serve it.
+"""Worker processes: a parent that opens the listening socket, and forked workers that serve it.
 
     worker = fork_workers(4, sock)      # returns in each worker; the parent exits in it
 
-All workers accept from one listening socket: if a worker dies, the others take over connections
-that it had not accepted. The parent serves nothing. It replaces a worker that dies, forwards
+All workers accept from one listening socket: if a worker dies, the other workers accept the waiting
+connections. The parent serves nothing. It replaces a worker that dies, forwards
 SIGTERM and SIGHUP, and exits after all workers. Workers exit if the parent dies.
 """
 
@@ -86,9 +86,10 @@ def fork_workers(
 ) -> Worker:
     """Fork `count` workers and return in each of them; the parent exits after all of them.
 
-    In the parent, `ended` is called with the process id of each worker that has ended. The parent's
-    exit code is 0 if the workers' are. If the first worker ends before it is ready, all others are
-    stopped, and its exit code is used. Raises SwinkError if processes cannot be forked.
+    In the parent, `ended` is called with the process id of each worker that has ended. The parent
+    exits with 0 if all workers do. If the first worker ends before it is ready, all other workers
+    are stopped, and the parent exits with the first worker's exit code. Raises SwinkError if
+    processes cannot be forked.
     """
     if not hasattr(os, "fork"):
         raise SwinkError(
@@ -135,7 +136,7 @@ class _Parent:
         heard, ready = os.pipe()
         taken = {room.slot for room in self.rooms.values()}
         room = Room(self.flags, next(at for at in range(self.count) if at not in taken))
-        room.tell(True)  # it soon will: until then, full workers wait a second for it
+        room.tell(True)  # the new worker soon has room; full workers wait a second for it
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
@@ -157,7 +158,7 @@ class _Parent:
         code = os.waitstatus_to_exitcode(status)
         self.rooms.pop(pid).tell(False)
         if self.stops:
-            told = -code in _ENDING  # it stopped before it handled signals
+            told = -code in _ENDING  # the signal ended a worker that did not handle signals yet
             self.code = self.code or (0 if told else code if code >= 0 else 1)
         else:
             log.warning("worker %d exited with status %d; starting another one", pid, code)
@@ -168,7 +169,7 @@ class _Parent:
         self.ended(pid)
 
     def _is_ready(self, pid: int) -> bool:
-        """Wait until a worker is ready, and return False if it ended before."""
+        """Wait until a worker is ready; return False if the worker ended before it was ready."""
         if pid not in self.ready and os.read(self.workers[pid], 1):
             self.ready.add(pid)
         return pid in self.ready

@@ -55,7 +55,7 @@ def main() -> int:
 
 async def _run(given: RunOptions, run: Run) -> None:
     async for _ in examined(Judge(), given, run):
-        pass  # the run counts what is found
+        pass  # `run` counts the findings
 
 
 def _sum(run: Run, kind: Kind) -> int:

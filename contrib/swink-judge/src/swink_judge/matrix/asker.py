@@ -1,4 +1,4 @@
-"""Make a call as an application would, and capture the request instead of sending it."""
+"""Make a call as an application would, and capture the request without sending it."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ _DATE = datetime(2026, 11, 1, tzinfo=UTC)
 class Outcome:
     """The result of a call: its request, or the reason why it was not sent.
 
-    `asked` is `None` if nothing was sent, or if the API has no rules. `refusal` is the provider's
-    own error before sending (`unsupported`), `usage_error` the client's error, and `fault` any
-    other error.
+    `asked` is the request; it is `None` if nothing was sent, or if the API has no rules.
+    `refusal` is an error that the provider plugin raised before sending (`unsupported`).
+    `usage_error` is an error that the client raised, and `fault` is any other error.
     """
 
     case: Case
@@ -130,10 +130,10 @@ class _BadRequest:
 
 
 class _Wall:
-    """An HTTP client that captures a request and refuses it.
+    """An HTTP client that captures a request and fails with status 400.
 
-    No answer is needed, because the request is all that is examined. Only an optional request
-    before it gets an answer.
+    The matrix examines only the request, so no answer is needed. A request to an API without rules,
+    which a provider may send before the actual call, gets an empty response with status 400.
     """
 
     def __init__(self) -> None:
@@ -160,11 +160,10 @@ class _Wall:
 class Asker:
     """Runs cases with a separate client, in an environment without the user's API keys.
 
-    `async with Asker() as asker: await asker.outcome(case)`. `host` finds the providers, `options`
-    apply to every call, and `providers` maps each provider to options of the client for it. `known`
-    contains earlier outcomes: calls with a known outcome are not made again, and new outcomes are
-    added. `through` wraps the HTTP client that captures the request, for providers that send a
-    request before it.
+    `async with Asker() as asker: await asker.outcome(case)`. `host` finds the providers. `options`
+    apply to every call. `providers` maps names of providers to their client options. `known` caches
+    outcomes: a call with a known outcome is not made again, and new outcomes are added. `through`
+    wraps the HTTP client that captures requests, for providers that send another request first.
     """
 
     def __init__(
@@ -217,7 +216,10 @@ class Asker:
         self._said[provider, said.name] = said
 
     async def outcome(self, case: Case, **more: Any) -> Outcome:
-        """Return the outcome of a call, perhaps from the cache; `more` are additional options."""
+        """Return the outcome of a call, from the cache if it is known.
+
+        `more` are options in addition to those of the case.
+        """
         if self._known is None or more:
             return await self._asked(case, **more)
         if (key := repr(case)) not in self._known:
@@ -260,7 +262,7 @@ class Asker:
 
     @staticmethod
     def _elsewhere(case: Case, request: HTTPRequest) -> Asked | None:
-        """Describe a request to an API without a reader, or a request without a body."""
+        """Describe a request that `asked_of` cannot read, for example one without a body."""
         try:
             body = msgspec.json.decode(request.body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError):

@@ -36,7 +36,7 @@ class Case:
 
 
 def combination(conversation: str, given: dict[str, Any]) -> str:
-    """Describe a conversation by its name, and the options with it."""
+    """Describe a conversation, by its name, and options."""
     options = ", ".join(f"{name}={_short(value)}" for name, value in given.items())
     return f"[{conversation}] {options}".rstrip()
 
@@ -47,9 +47,9 @@ def _short(value: Any) -> str:
 
 
 def cases_of(provider: str, models: list[AskedModel], share: int = 1) -> Iterator[Case]:
-    """Yield the cases of a provider's models: for each model, one in `share` combinations.
+    """Yield the cases of a provider's models.
 
-    The selection is the same every time.
+    For each model, only one of every `share` combinations is selected, always the same ones.
     """
     for model in models:
         begun = zlib.crc32(f"{provider}/{model.id}".encode())

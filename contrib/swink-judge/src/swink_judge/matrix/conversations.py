@@ -1,4 +1,4 @@
-"""The conversations of the matrix, with unique values that are searched for in requests."""
+"""The conversations of the matrix. They contain unique values, which requests must contain too."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _asked(*blocks: Block) -> Context:
 def _used(
     *between: Any, ids: tuple[str, ...] = ("call_nonceA",), tools: tuple[Tool, ...] = (LOOK_UP,)
 ) -> Context:
-    """Return a conversation in which the tool was called and answered, followed by `between`."""
+    """Return a conversation with a tool call, its result, and then the messages `between`."""
     results = [ToolResultMessage(id, LOOK_UP.name, f"nonce_result{n}") for n, id in enumerate(ids)]
     calls = [_call(id, word=f"nonce_argument{n}") for n, id in enumerate(ids)]
     messages: list[Message] = [UserMessage("nonce_question"), _calls(*calls), *results, *between]
@@ -78,7 +78,7 @@ def _used(
 
 
 def _named(name: str) -> Context:
-    """Return a conversation with a tool of this name, which is called once."""
+    """Return a conversation that calls a tool of this name once."""
     call, result = _call("call_nonceA", name), ToolResultMessage("call_nonceA", name, "nonce_found")
     messages: list[Message] = [UserMessage("nonce_question"), _calls(call), result]
     return Context(messages, tools=[replace(LOOK_UP, name=name)])
@@ -124,7 +124,7 @@ _MARKS = {
 """A block's cache marks, for different APIs."""
 
 _BLANKS = [" " * (5 + n) + "\n" + "\t" * (3 + n) for n in range(5)]
-"""Blank texts, all different."""
+"""Texts of white space only, all different."""
 
 _MADE: dict[str, Callable[[], Context]] = {
     "plain": lambda: Context([UserMessage("nonce_question")]),
@@ -328,11 +328,11 @@ _MADE: dict[str, Callable[[], Context]] = {
 _PARTS: dict[str, dict[str, Any]] = {
     name: {"text": "nonce_extension"} for name in ("bedrock", "gemini")
 }
-"""A provider's own form of a message part, if it differs from Chat Completions."""
+"""The form of a text part at providers where it differs from Chat Completions."""
 
 
 _OF_TWO_APIS = ("openai", "azure", "xai", "vertex")
-"""Providers whose message parts have one of two forms, depending on the model."""
+"""Providers whose models use one of two APIs, with different forms of message parts."""
 
 
 def _thought(provider: str) -> Context:
@@ -359,7 +359,7 @@ _OWN: dict[str, Callable[[str], Context]] = {
     "own thinking": _thought,
     "own part": _extended,
 }
-"""Conversations with content that only the provider understands."""
+"""Conversations with content that only one provider understands, such as ids of uploaded files."""
 
 _TOOLS = frozenset(name for name, make in _MADE.items() if make().tools) | {"own thinking"}
 

@@ -1,4 +1,4 @@
-"""Findings that are accepted: no rule covers them, but a source confirms that they are correct."""
+"""Accepted findings: for each of them, a source confirms that swink's behaviour is correct."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Excuse", "excuses"]
 
 
 class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An accepted deviation: findings to ignore, with the reason and the source.
+    """Findings that are accepted, with the reason and the source.
 
-    `provider` contains names, separated by `|`; `what` is searched in the finding's text, and
-    `model` in the model's id.
+    `provider` contains names, separated by `|`. `what` is a regular expression that is searched for
+    in the text of a finding, and `model` is one that is searched for in the model's id.
     """
 
     kind: str
@@ -26,7 +26,7 @@ class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str = ""
 
     def covers(self, kind: str, provider: str, what: str, model: str) -> bool:
-        """Return True if this exception applies to such a finding."""
+        """Return True if a finding with these properties is accepted."""
         return (
             kind == self.kind
             and provider in self.provider.split("|")

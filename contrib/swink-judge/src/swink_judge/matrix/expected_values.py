@@ -28,21 +28,21 @@ from swink_core import (
 __all__ = ["Said", "Value", "encoded"]
 
 _MARK = "nonce"
-"""A word in each value that is used in a single conversation only."""
+"""A word in each value that must be in the request; all such values are unique."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def encoded(data: bytes) -> str:
-    """Return bytes in the encoding of media blocks."""
+    """Return bytes as base64 text, as media blocks contain them."""
     return base64.b64encode(data).decode()
 
 
 @define(frozen=True)
 class Value:
-    """A value of a conversation, with its path as `Notice.paths` writes it.
+    """A value of a conversation. `path` has the form of the paths in `Notice.paths`.
 
-    The request contains the value if it contains one of `forms`.
+    `forms` are the texts in which a request may contain the value; one of them is enough.
     """
 
     path: str
@@ -51,7 +51,7 @@ class Value:
 
 @define(slots=False)
 class Said:
-    """A conversation with its name; `also` must be in the request besides its values."""
+    """A conversation with its name. The request must contain its values and the texts in `also`."""
 
     name: str
     context: Context = field(repr=False)
@@ -65,7 +65,7 @@ class Said:
 
 
 def _values(context: Context) -> Iterator[Value]:
-    """Yield the values of a conversation that must be sent: all that are used only in it."""
+    """Yield the unique values of a conversation, which the request must contain."""
     if isinstance(context.system_prompt, list):
         for place, block in enumerate(context.system_prompt):
             yield from _of_block(f"system_prompt[{place}]", block)
@@ -117,7 +117,7 @@ def _stem(name: str) -> str:
 
 
 def _name(name: str) -> tuple[str, ...]:
-    """Return a tool's name, and the beginning of the replacement if an API refuses the name."""
+    """Return a tool's name, and the beginning of the name that replaces an invalid one."""
     return name, _NOT_IN_NAMES.sub("_", name).lstrip("0123456789")[:40]
 
 

@@ -1,4 +1,4 @@
-"""Examine cases, and print tables of the findings."""
+"""Check the requests of cases, and print tables of the findings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class Finding:
 
 @define
 class RunOptions:
-    """The selection of cases: providers (empty: all), one in `share`, and models."""
+    """The selection of cases, by providers (empty: all) and models.
+
+    Only one of every `share` cases is selected.
+    """
 
     providers: Sequence[str] = ()
     share: int = 1
@@ -56,10 +59,10 @@ class RunOptions:
 
 @define(frozen=True)
 class Examined:
-    """A case, its result, and the rules that reject the call without swink's changes.
+    """A case, its outcome, and the rules that reject the call if swink does not change it.
 
-    These rules are evaluated only for calls with a notice or an error, and for providers with
-    rules.
+    Without swink's changes, the call is made only if it had a notice or an error and the provider
+    has rules.
     """
 
     outcome: Outcome
@@ -68,7 +71,7 @@ class Examined:
 
 @define
 class Run:
-    """The number of cases, and the findings; the first cases of each finding are kept.
+    """Counts cases and findings, and keeps the first cases of each finding as examples.
 
     `unjudged` counts the requests to APIs without rules, by provider and API.
     """
@@ -106,7 +109,7 @@ class Run:
             self.add(Finding(Kind.LOST, value, outcome))
 
     def rows(self, kinds: Iterable[Kind]) -> Iterator[tuple[Kind, str, str, int, Finding]]:
-        """Yield kind, what, provider, count and an example, the most frequent findings first."""
+        """Yield kind, text, provider, count and an example of findings, the most frequent first."""
         wanted = set(kinds)
         for key, count in sorted(self.counts.items(), key=lambda item: -item[1]):
             if key[0] in wanted:
@@ -156,14 +159,14 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
         yield Finding(Kind.NOTICE, f"{notice.code}: {of_any(outcome, notice.detail)}", outcome)
     if (asked := outcome.asked) is not None:
         for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
-            if rule.is_retirement:  # calls use an address of the matrix
+            if rule.is_retirement:  # calls of the matrix use another base URL
                 continue
             kind = Kind.REFUSED if rule.refuses else Kind.WITHOUT_EFFECT
             yield Finding(kind, rule.id, outcome, rule)
 
 
 def of_any(outcome: Outcome, words: str | None) -> str:
-    """Replace the model's name in a message, so that messages of different models are equal."""
+    """Replace the model's name in a message, so that messages about different models are equal."""
     case = outcome.case
     return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
 
@@ -171,7 +174,8 @@ def of_any(outcome: Outcome, words: str | None) -> str:
 def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
     """Return a finding if a value was left out or changed although no rule refuses it.
 
-    A change is not needless if `rules=False` fails too, because the API has no field for the value.
+    `lifted` is the outcome of the same call with `rules=False`. If this call reports the change
+    too, the API has no field for the value, and the change is not needless.
     """
     asked = lifted.asked
     if asked is None or (outcome.asked is not None and outcome.asked.body == asked.body):

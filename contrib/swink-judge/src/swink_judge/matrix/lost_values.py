@@ -20,13 +20,13 @@ __all__ = ["invented_values", "is_told", "lost_values"]
 _SENT_AS_GIVEN = frozenset(name for name in TUNING if OPTIONS[name].types <= {int, float, str}) | {
     "stop"
 }
-"""Options whose exact value is in the request."""
+"""Options whose value must be in the request unchanged."""
 
 _NAME_LENGTH = 64
-"""The length of a session's or a user's name above which it may be replaced."""
+"""The maximum length of a session's or a user's name that must be in the request unchanged."""
 
 _OF_TOOLS = ("tool_choice", "parallel_tool_calls")
-"""Options that have no meaning if the call has no tools."""
+"""Options that have no effect in a call without tools."""
 
 _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
     "thinking": (ThinkingLevel.OFF, 0),
@@ -37,15 +37,15 @@ _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
     "user": ("",),
     "stop": ([""],),
 }
-"""Values that may leave the request as it would be without them."""
+"""Values of options that need not change the request."""
 
 
 def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
-    """Return the missing values; `plain` is the call of the same conversation without options.
+    """Return the values that are missing in the request and in the paths of notices.
 
-    A value must be in the request, or a notice must name its path: other notices do not count. A
-    tool call's id may be replaced, in the call and in its result alike, and so may names that the
-    model does not read.
+    `plain` is the outcome of the same conversation without options. A notice counts only if it
+    contains the path of the value. The id of a tool call may be replaced if the call and its result
+    get the same id. Names that the model does not read may be replaced as well.
     """
     if outcome.asked is None:
         return []
@@ -77,16 +77,16 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
 
 
 def is_told(outcome: Outcome, path: str) -> bool:
-    """Return True if a notice names a value, or something that contains it."""
+    """Return True if a notice contains the path of a value, or of an object that contains it."""
     paths = [told for notice in outcome.notices for told in notice.paths]
     return any(f"{path}.".startswith((f"{told}.", f"{told}[")) for told in paths)
 
 
 def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Iterator[str]:
-    """Yield the names of options in a request that the call did not set.
+    """Yield the names of options whose field is in the request although the call did not set them.
 
-    `plain` is the request without options. `most` is the model's maximum output, which does not
-    count as an invented limit.
+    `plain` is the outcome without options. `most` is the model's maximum number of output tokens; a
+    request may contain it as the limit.
     """
     if outcome.asked is None or plain.asked is None:
         return
@@ -104,13 +104,13 @@ def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Itera
 
 
 _MOST_OBJECTS = 100
-"""The most places of a text at which JSON is looked for."""
+"""The maximum number of positions in a text at which a JSON object is searched for."""
 
 _IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
 
 
 def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
-    """Return the media types of images that are sent with another type."""
+    """Return the media types of images that the request contains with another media type."""
     if not (sent := set(_IMAGE_TYPE.findall(texts))):
         return []
     own = set(_IMAGE_TYPE.findall("\n".join(strings_of(dump(outcome.said.context)))))
@@ -118,7 +118,7 @@ def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
 
 
 def _spoilt_arguments(outcome: Outcome) -> Iterator[str]:
-    """Yield the arguments of calls that are in the request, but not as JSON."""
+    """Yield the arguments of tool calls that the request contains, but not as valid JSON."""
     assert outcome.asked is not None
     answers = (m for m in outcome.said.context.messages if isinstance(m, AssistantMessage))
     given = [call.arguments for answer in answers for call in answer.tool_calls if call.arguments]
@@ -127,7 +127,7 @@ def _spoilt_arguments(outcome: Outcome) -> Iterator[str]:
 
 
 def _written(data: Any) -> Iterator[dict[str, Any]]:
-    """Yield each object in JSON data, and those in strings that contain JSON."""
+    """Yield each object in JSON data, also from strings that contain JSON."""
     if isinstance(data, dict):
         yield data
         for value in data.values():
@@ -171,7 +171,7 @@ def _unpaired(outcome: Outcome) -> str | None:
 
 
 def _between_results(steps: Sequence[tuple[str, str]]) -> str | None:
-    """Return a result that does not directly follow the other results of the same answer."""
+    """Return a tool result that is separated from the other results of the same answer."""
     waiting: set[str] = set()
     begun = broken = False
     for step, id in steps:
@@ -189,7 +189,7 @@ def _between_results(steps: Sequence[tuple[str, str]]) -> str | None:
 
 
 def _alone(outcome: Outcome) -> str | None:
-    """Return the ids of calls without a result, and of results without a call, as one text."""
+    """Return a text with the ids of calls without a result and of results without a call."""
     messages = outcome.said.context.messages
     given = {m.tool_call_id for m in messages if isinstance(m, ToolResultMessage)}
     answers = [m for m in messages if isinstance(m, AssistantMessage)]

@@ -1,4 +1,4 @@
-"""The models of the matrix: those of the catalogue, and invented ids."""
+"""The models of the matrix: models of the catalogue, and invented ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DATES = {
     "bedrock-converse": "-20261015-v1:0",
     "gemini-generate-content": "-preview-10-2026",
 }
-"""The endings of dated ids, by wire format."""
+"""The date that is appended to an id for a dated one, by wire format."""
 
 _FINE_TUNED = "ft:{}:acme::b7x9"
 """The form of OpenAI's ids of fine-tuned models.
@@ -39,9 +39,9 @@ _OPENAI = "openai"
 
 @define(frozen=True)
 class AskedModel:
-    """A model's id and where it comes from: `listed`, `dated`, `fine-tuned`, `alias`, `successor`.
+    """A model's id and its origin: `listed`, `dated`, `fine-tuned`, `alias` or `successor`.
 
-    `base` is the listed id from which it was derived.
+    `base` is the listed id from which the id was derived.
     """
 
     id: str
@@ -52,8 +52,8 @@ class AskedModel:
 def models_of(catalog: Catalog, provider: str, judge: Judge) -> list[AskedModel]:
     """Return the models to test with a provider, each id once.
 
-    For a provider without listed models, they are those of a provider with the same rules, or
-    `any`.
+    For a provider without listed models, the models of a provider with the same rules are used, or
+    else the single id `any`.
     """
     listed = [info.id for info in catalog.models(provider)] or _borrowed(catalog, provider, judge)
     info = catalog.provider(provider)
@@ -97,7 +97,7 @@ def _borrowed(catalog: Catalog, provider: str, judge: Judge) -> list[str]:
 
 
 def _newest(listed: Iterable[str]) -> list[str]:
-    """Return the newest model of each family, and each undated model that has no version."""
+    """Return the newest model of each family, and each model without a date and a version."""
     families: dict[str, tuple[tuple[int, int], str]] = {}
     for id in listed:
         match = _VERSION.search(id)

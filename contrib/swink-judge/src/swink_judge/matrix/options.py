@@ -1,4 +1,4 @@
-"""Option values to test: ordinary, falsy and extreme ones, alone and in conflicting pairs."""
+"""Option values to test: ordinary, falsy and extreme values, alone and in conflicting pairs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ _TRIED: dict[str, tuple[Any, ...]] = {
     "tool_choice": ("auto", "none", "required"),
     "parallel_tool_calls": (True, False),
 }  # fmt: skip
-"""Values that APIs may treat differently, by option; for other options see `values`."""
+"""Values to test, by option, because APIs may treat them differently.
+
+For options that are not in this table, see `values`.
+"""
 
 _THINKING = ("off", "low", "high", "extra_high", 2000)
 
@@ -116,7 +119,7 @@ _BESIDE_TOOLS: tuple[dict[str, Any], ...] = (
 def values(name: str) -> tuple[Any, ...]:
     """Return the values of an option to test, an ordinary one first.
 
-    For most options they are the example in the table of options, the falsy value and the bounds.
+    For most options, these are the example in the table of options, the falsy value and the bounds.
     """
     if (tried := _TRIED.get(name)) is not None:
         return tried

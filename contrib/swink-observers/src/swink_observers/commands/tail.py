@@ -58,14 +58,14 @@ async def _tail(place: Place, last: int, as_json: bool) -> int:
 
 
 def _fitted(line: str) -> str:
-    """Break a line between words, before the terminal breaks it inside a word."""
+    """Break a line between words, so that the terminal does not break it inside a word."""
     if not is_terminal(sys.stdout):
         return line
     return fill(line, shutil.get_terminal_size().columns, subsequent_indent="  ")
 
 
 def _line(name: str, data: dict[str, Any]) -> str | None:
-    """Return a line for people; `None` for a record that is not printed."""
+    """Format a record as a line of text; return `None` for a record that is not printed."""
     match name:
         case "begin":
             what = "begins"

@@ -25,10 +25,10 @@ from swink_observers.rows import Calls
 __all__ = ["command"]
 
 LAST = 100
-"""How many earlier records to request, for calls that have ended."""
+"""How many earlier records to request, so that the table shows calls that have already ended."""
 
 SPENDING_SECONDS = 2.0
-"""How many seconds pass between two requests for the spending."""
+"""The number of seconds between two requests for the spending."""
 
 
 @click.command("top")
@@ -63,7 +63,7 @@ async def _top(place: Place, once: bool) -> int:
     width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
     calls, show = Calls(), nullcontext() if once else None
     async with aclosing(following(place, LAST, lambda: None)) as records:
-        name, data = await anext(records)  # a missing feed is reported on the normal screen
+        name, data = await anext(records)  # if this fails, the error appears on the normal screen
         try:
             with show or live(calls, Console()):
                 keeping = asyncio.ensure_future(_keep_spending(place, calls))

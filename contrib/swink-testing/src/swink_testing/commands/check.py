@@ -134,7 +134,9 @@ def command(
 def _show_mutants(
     provider: str, subject: Subject, find: Callable[[], Subject], as_json: bool
 ) -> int:
-    """Name each mutant of a package that no check finds. Exit with 0: some change nothing."""
+    """Print each mutant of a package that no check detects. The result is always 0: some mutants
+    change nothing.
+    """
     if (broken := killed_by(subject)) is not None:
         raise InvalidOption(
             f"{provider} fails {broken} without a mutant",
@@ -204,7 +206,7 @@ def _show(
     as_json: bool,
     subject: Subject | None = None,
 ) -> list[Result]:
-    """Print each check's row as it ends, the figures, and return the results."""
+    """Print a row for each check as it ends, then the summary, and return the results."""
     if as_json:
         found = list(each)
         print_json([_data(provider, found, None if subject is None else evidence_of(subject))])

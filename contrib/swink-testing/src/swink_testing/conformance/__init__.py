@@ -3,8 +3,8 @@
     class TestAcme(ProviderConformance):
         provider = "acme"
 
-runs them under pytest; `swink check acme` and `run_checks(PROVIDER_CHECKS, Subject.find("acme"))`
-run the same ones without it.
+runs the checks under pytest. `swink check acme` and `run_checks(PROVIDER_CHECKS,
+Subject.find("acme"))` run the same checks without pytest.
 """
 
 from swink_testing.conformance.check import (

@@ -1,8 +1,8 @@
 """Checks, their results, and the summary.
 
-A check is a plain function of a subject; it raises AssertionError with a sentence that says what
-is wrong, or DoesNotApply with the reason. Nothing here knows pytest: the test classes and
-`swink check` run the same checks.
+A check is a plain function. Its argument, the subject, is the provider or plugin under test. It
+raises AssertionError with a sentence that describes the fault, or DoesNotApply with the reason.
+This module does not import pytest: the test classes and `swink check` run the same checks.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = [
 ]
 
 Waivers = Mapping[str, Mapping[str, str]]
-"""Faults that a package lives with: of each check, words of the fault and the reason for it."""
+"""Accepted faults of a package: for each check, words of a fault and the reason to accept it."""
 
 CHECK_SECONDS = 60.0
-"""How long a check may take. All of a provider's take a second or two, where nothing hangs."""
+"""Seconds that a check may take. All checks of a provider take a second or two if nothing hangs."""
 
 REST_SECONDS = 30.0
-"""How long all further checks may take where one found that the subject blocks."""
+"""Seconds that all further checks may take after a check found that the subject blocks."""
 
 
 class DoesNotApply(Exception):
@@ -64,10 +64,10 @@ class Broken(AssertionError):
 
 
 MOST_FAULTS = 20
-"""Faults that one check reports."""
+"""The most faults that one check reports."""
 
 _found: ContextVar[list[Broken] | None] = ContextVar("found", default=None)
-"""The faults of the check that runs now, which goes on after a fault."""
+"""The faults of the running check, which continues after a fault."""
 
 
 class Blocks(Broken):
@@ -77,8 +77,9 @@ class Blocks(Broken):
 def require(condition: object, sentence: str, sent: Any = None, expected: Any = None) -> None:
     """Report a fault with the sentence unless the condition holds.
 
-    A check that runs goes on then, and reports its other faults too. Called alone, it raises
-    Broken. Unlike an assert statement it is there under `python -O` too.
+    In a check that `run_check` runs, the fault is stored and the check continues, so that it
+    reports its other faults too. Otherwise Broken is raised. Unlike an assert statement, this also
+    works under `python -O`.
     """
     if condition:
         return
@@ -107,10 +108,10 @@ S = TypeVar("S", bound=Examined)
 
 @define(frozen=True)
 class Check(Generic[S]):
-    """A named check; `about` is one line for people.
+    """A named check; `about` describes it in one line.
 
-    `looks_at` names the functions of a provider that it is about, where a fault is looked for.
-    Nothing is consistent where a check that is `needed` does not apply.
+    `looks_at` names the functions of a provider in which to look for a fault. A subject to which a
+    `needed` check does not apply is not consistent.
     """
 
     function: Callable[[S], None]
@@ -129,7 +130,7 @@ class Check(Generic[S]):
 
     @property
     def module(self) -> str:
-        """The module that it is in, named after the promise."""
+        """The name of the module that contains the check."""
         return self.function.__module__.partition(".conformance.")[2] or self.function.__module__
 
 
@@ -144,9 +145,9 @@ class Outcome(StrEnum):
 
 @define(frozen=True)
 class Result:
-    """One check's outcome; `detail` is why, where it did not simply pass.
+    """The outcome of one check; `detail` is the reason, unless the check passed.
 
-    `faults` are all that were found and not waived; `waived` are the reasons for the others.
+    `faults` are all faults that are not waived; `waived` has the reasons for the waived faults.
     """
 
     name: str
@@ -158,12 +159,12 @@ class Result:
 
     @property
     def applied(self) -> bool:
-        """Whether the check had anything to say."""
+        """Whether the check applied to the subject."""
         return self.outcome is not Outcome.DOES_NOT_APPLY
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is in the way: a needed check has to apply."""
+        """Whether the check found no fault and, if it is needed, applied."""
         return self.outcome is Outcome.PASSED or not (self.applied or self.needed)
 
     @property
@@ -178,10 +179,10 @@ def run_check(
     waivers: Waivers | None = None,
     seconds: float = CHECK_SECONDS,
 ) -> Result:
-    """Run one check, for so long at most, and report all its faults.
+    """Run one check for at most `seconds`, and report all its faults.
 
-    A waiver takes out the faults that have its words. One that no fault has is a fault, so that no
-    waiver outlives its reason.
+    A waiver removes the faults whose sentence contains its words. A waiver that matches no fault is
+    reported as a fault, so that no waiver outlives its reason.
     """
     own = dict((waivers or {}).get(check.name, {}))
     found: list[BaseException] = []
@@ -196,7 +197,7 @@ def run_check(
     except (Exception, TookTooLong) as raised:
         is_new = _sentence(raised) not in map(_sentence, found)
         if isinstance(raised, Broken | TookTooLong) or not found:
-            found += [raised] if is_new else []  # else it is what the first fault led to
+            found += [raised] if is_new else []  # else it follows from the first fault
     finally:
         _found.reset(token)
     faults = [error for error in found if not any(words in _sentence(error) for words in own)]
@@ -227,8 +228,8 @@ def each_result(
 ) -> Iterator[Result]:
     """Run checks in order and yield each one's result as it ends.
 
-    A provider that blocks would block in most checks: after the first check that finds it, the
-    others share `REST_SECONDS`, and each may take a third of the remaining time.
+    A provider that blocks would block in most checks: after the first check that finds this, the
+    other checks share `REST_SECONDS`, and each may take a third of the remaining time.
     """
     blocks, left = False, REST_SECONDS
     for check in checks:
@@ -242,7 +243,7 @@ def each_result(
 
 
 def consistency_line(results: Sequence[Result]) -> str:
-    """Say in one line whether all checks hold that apply, and which do not."""
+    """Return one line that says whether all checks that apply passed, and lists the others."""
     applied = sum(result.applied for result in results)
     idle = len(results) - applied
     missed = [result for result in results if not result.holds]
@@ -259,7 +260,7 @@ def consistency_line(results: Sequence[Result]) -> str:
 
 
 def idle_lines(results: Iterable[Result]) -> list[str]:
-    """Say which checks did not apply, a line for each reason."""
+    """Return lines with the checks that did not apply, one line for each reason."""
     reasons: dict[str, list[str]] = {}
     for result in results:
         if not result.applied:
@@ -268,7 +269,7 @@ def idle_lines(results: Iterable[Result]) -> list[str]:
 
 
 def unknown_names(checks: Sequence[Check[Any]], names: Iterable[str]) -> list[str]:
-    """Return the names that no check has, sorted."""
+    """Return the unknown names among `names`, sorted."""
     return sorted(set(names) - {check.name for check in checks})
 
 

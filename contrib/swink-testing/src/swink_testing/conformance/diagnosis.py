@@ -64,7 +64,7 @@ def _places(subject: Subject, check: Check[Subject], fault: BaseException) -> It
         for name in check.looks_at:
             try:
                 code = inspect.unwrap(_PLACES[name](subject)).__code__
-            except Exception:  # what it has not, or does not make, is no place
+            except Exception:  # the provider has no such function
                 continue
             yield f"{code.co_filename}:{code.co_firstlineno} ({code.co_qualname})"
 

@@ -1,7 +1,7 @@
 """Evidence for a provider's promises: recordings of a real server, and rows of known answers.
 
-Checks that hold show that a provider agrees with its own recordings. Evidence says which requests,
-options, reasons to stop, failures and kinds of content a real server has shown.
+If all checks pass, a provider agrees with its own recordings. Evidence lists the requests, options,
+finish reasons, failures and kinds of content that a real server has shown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["Evidence", "Item", "evidence_of", "is_of_a_server"]
 
 _MADE_UP = ("by hand", "made up")
-"""Words in the note of a recording that no server has sent."""
+"""Words in the note of a recording whose answer no real server has sent."""
 
 _FAILURES = (
     StreamErrorKind.AUTH,
@@ -39,12 +39,12 @@ _REFUSED_TOKEN = "refused token"
 """A token that the API does not accept although it was just issued."""
 
 _OPTIONS = ("stop", "tool_choice", "response_format", "thinking")
-"""Options beside the tuning ones that a feature stands for."""
+"""Options, besides the tuning options, that correspond to a feature."""
 
 
 @define(frozen=True)
 class Item:
-    """Something that a server may show: its kind, its name, and how it can be recorded."""
+    """A behaviour of a server that a recording can show: its kind, name, and how to record it."""
 
     kind: str
     name: str
@@ -56,8 +56,8 @@ class Evidence:
     """The items with and without evidence.
 
     `recordings` counts the recordings of a real server. `confirmed` counts those whose message a
-    person confirmed. `uncalled` counts those without the call: only the address, the headers and
-    the model's name of their requests can be compared.
+    person confirmed. `uncalled` counts the recordings without the arguments of the call: of their
+    requests, only the address, the headers and the model's name can be compared.
     """
 
     backed: list[Item]
@@ -67,7 +67,7 @@ class Evidence:
     uncalled: int = 0
 
     def line(self) -> str:
-        """Say the figure."""
+        """Return a line that counts the evidence."""
         total = len(self.backed) + len(self.missing)
         if not total:
             return "evidence: none is needed, it has no wire format"
@@ -76,7 +76,7 @@ class Evidence:
         return f"evidence: {len(self.backed)} of {total}, from {from_server}{confirmed} and rows"
 
     def lines(self) -> list[str]:
-        """Say the figure, and what to record next."""
+        """Return lines that count the evidence and name what to record next."""
         missing: dict[str, list[str]] = {}
         for item in self.missing:
             missing.setdefault(item.kind, []).append(item.name)
@@ -90,7 +90,7 @@ class Evidence:
         return [self.line(), *without, *(f"record next: {how}" for how in following)]
 
     def data(self) -> dict[str, Any]:
-        """Return it as JSON data."""
+        """Return the evidence as JSON data."""
         return {
             "backed": [f"{item.kind}: {item.name}" for item in self.backed],
             "missing": [f"{item.kind}: {item.name}" for item in self.missing],
@@ -117,8 +117,11 @@ def evidence_of(subject: Subject) -> Evidence:
 
 
 def is_of_a_server(recording: Recording) -> bool:
-    """Tell whether a real server sent a recording: its note does not say that it is made by hand,
-    and its address is not that of a stand-in on this machine."""
+    """Return whether a real server sent the answer of a recording.
+
+    It did not if the note says that the recording was made by hand, or if the address is that of a
+    stand-in on this machine.
+    """
     if any(words in recording.note.lower() for words in _MADE_UP):
         return False
     homes = [urlsplit(origin).hostname or "" for origin in recording.origins[:1]]
@@ -126,7 +129,7 @@ def is_of_a_server(recording: Recording) -> bool:
 
 
 def _items(subject: Subject, recordings: Iterable[Recording]) -> Iterator[Item]:
-    """Yield all that this provider could show."""
+    """Yield all behaviours that this provider could show."""
     name = subject.model
     record = f'swink record -m {name} "Why is the sky blue?" --output recordings'
     yield Item("request", "stream", f"{record}/text")

@@ -1,6 +1,6 @@
-"""A short session with the real API, to see that it still speaks as the recordings say.
+"""A short test with the real API, which shows whether it still behaves as recorded.
 
-Three calls are made, with the user's own key and address; each asks for a few words.
+Three calls are made, with the user's own key and address. Each requests a few words.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ from swink_testing.driver import fold
 __all__ = ["LIVE_CHECKS", "LiveSubject"]
 
 ENOUGH_TOKENS = 2048
-"""Room for a few words after a model that reasons has reasoned."""
+"""Limit of output tokens: enough for a few words after the reasoning of a model."""
 
 
 @define
 class LiveSubject:
-    """A provider and the options that reach its real API; without any, the environment's."""
+    """A provider, and the options for its real API (by default, from the environment)."""
 
     subject: Subject
     options: Mapping[str, Any] = field(factory=dict, repr=False)
 
     def environment(self) -> AbstractContextManager[object]:
-        """Let the user's own variables count."""
+        """Keep the user's environment variables."""
         return nullcontext()
 
     @cached_property
     def answer(self) -> list[Event]:
-        """The events of a plain answer, asked for once."""
+        """The events of a plain answer. The call is made only once."""
         return asyncio.run(self.ask(Context([UserMessage("Say hello in three words.")])))
 
     async def ask(self, context: Context, leave: bool = False, **options: Any) -> list[Event]:
-        """Return the events of a call; `leave` closes it at its first content."""
+        """Return the events of a call. With `leave`, the stream is closed at its first content."""
         events = []
         if "max_tokens" in getattr(self.subject.provider, "knobs", ()):
             options["max_tokens"] = ENOUGH_TOKENS
@@ -112,7 +112,7 @@ def check_leaving_ends(live: LiveSubject) -> None:
 
 
 def check_as_recorded(live: LiveSubject) -> None:
-    """Live events have the order of the recorded ones."""
+    """Live events come in the same order as recorded events."""
     recordings = live.subject.answers()
     _ = _done(live)
 
@@ -129,7 +129,7 @@ def check_as_recorded(live: LiveSubject) -> None:
 
 
 def _steps(events: Iterable[Event]) -> set[tuple[str, str]]:
-    """Return which types of event follow which, notices left out."""
+    """Return the pairs of event types that follow each other, without notices."""
     return set(pairwise(event.type for event in events if not isinstance(event, Notice)))
 
 
@@ -149,7 +149,7 @@ def _done(live: LiveSubject) -> Done:
 
 
 def _tool_options(subject: Subject) -> dict[str, Any]:
-    """Return options that ask for a tool as firmly as the provider allows."""
+    """Return options that require a tool call; no options if the provider cannot require one."""
     features: frozenset[str] = getattr(subject.provider, "features", frozenset())
     wanted = required_features(Context([], tools=[LOOK_UP]), StreamOptions(tool_choice="required"))
     if "tools" not in features or subject.model.lacks("tools"):

@@ -1,7 +1,7 @@
-"""Keeps checks on this machine: a connection to any other address fails, and is reported by name.
+"""Refuses connections to other machines while checks run, and reports their addresses.
 
 An audit hook sees every socket that Python opens, whichever library opens it. A plugin may catch
-the error, so what was refused is also kept for the check's result.
+the error, so each refused address is also stored for the check's result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def loopback_only() -> Iterator[list[str]]:
     """Refuse connections to other machines, and yield a list of the addresses that were refused."""
     global _installed
     if not _installed:
-        sys.addaudithook(_audit)  # no hook can be removed again
+        sys.addaudithook(_audit)  # an audit hook cannot be removed
         _installed = True
     refused: list[str] = []
     _watches.append(refused)
@@ -57,7 +57,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def is_here(host: object) -> bool:
-    """Tell whether a host is this machine."""
+    """Return whether a host is this machine."""
     name = host.decode("latin-1") if isinstance(host, bytes) else str(host)
     if name in _HOSTS or name.endswith(".localhost"):
         return True

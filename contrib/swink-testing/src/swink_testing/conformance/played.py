@@ -1,7 +1,8 @@
 """Plays the services behind a provider: answers every request of a call from recordings.
 
-A check gives the answer that it is about; every other request of the call, for a token, a job or a
-count, is answered as recorded. Each fetched token is unique, so that it can be seen whose it is.
+A check supplies the answer that it tests. Every other request of the call (for a token, a job or a
+count) gets its recorded response. Each fetched token is unique, so that a check can tell which call
+it belongs to. In names, a `leg` is one recorded request with its response.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ __all__ = [
 ]
 
 _SOURCE = re.compile(r"\[(\d+)\.([\w.-]+)\]")
-"""The mark in a recording for a credential that an earlier answer gave."""
+"""The placeholder in a recording for a credential from an earlier response."""
 
 _MARK = re.compile(r"\[key\]|\[hidden\]|\[\d+\.[\w.-]+\]|\*{8,}")
 
 
 def text_pattern(recorded: str, texts: Mapping[str, str]) -> re.Pattern[str]:
-    """Return a pattern that matches a recorded text today.
+    """Return a pattern that matches a recorded text with new values for its placeholders.
 
-    `texts` maps the marks of credentials to patterns of what they stand for; other marks stand for
-    any text.
+    `texts` maps the placeholders of credentials to patterns of the credentials. Any other
+    placeholder matches any text.
     """
     parts: list[str] = []
     end = 0
@@ -53,7 +54,7 @@ def text_pattern(recorded: str, texts: Mapping[str, str]) -> re.Pattern[str]:
 
 @define
 class Through:
-    """An answer that another client gives: at `url`, or where the request goes (`None`)."""
+    """Gets the answer with another HTTP client, from `url` (`None`: the URL of the request)."""
 
     http: HTTPClient
     url: str | None = None
@@ -67,18 +68,18 @@ class Through:
 
 @define
 class Played:
-    """A request and its answer; `leg` counts in the recording's legs, `None` for another one."""
+    """A request and its response; `leg` is the number of the recorded request, if there is one."""
 
     leg: int | None
     request: HTTPRequest
     response: Any
     token: str = ""
-    """The token that the answer gives, if it gives one."""
+    """The token that the response contains, if any."""
 
 
 @define
 class _Token:
-    """A leg that fetches a token, and the origin that it goes to."""
+    """A recorded request that fetches a token, and the origin that it is sent to."""
 
     leg: RecordedLeg
     origin: str
@@ -86,7 +87,7 @@ class _Token:
 
 
 def token_legs(recordings: Iterable[Recording]) -> list[_Token]:
-    """Return one leg for each address of tokens in recordings."""
+    """Return the recorded requests that fetch tokens, one request for each address."""
     found: dict[tuple[str, str], _Token] = {}
     for recording in recordings:
         for number, leg in enumerate(recording.legs):
@@ -98,8 +99,10 @@ def token_legs(recordings: Iterable[Recording]) -> list[_Token]:
 
 
 def exchange_of(recordings: Sequence[Recording]) -> Recording | None:
-    """Return the recording whose call made the most requests, tokens aside; `None` without any of
-    several."""
+    """Return the recording whose call made the most requests, not counting those for tokens.
+
+    Return `None` if every call made only one.
+    """
 
     def size(recording: Recording) -> int:
         return sum(leg.kind in ("stream", "whole") for leg in recording.legs)
@@ -110,19 +113,20 @@ def exchange_of(recordings: Sequence[Recording]) -> Recording | None:
 
 @define
 class _Call:
-    """How far a call is: which legs have been requested."""
+    """The progress of a call: the recorded requests that it has already repeated."""
 
     home: str
     asked: list[int] = field(factory=list)
 
 
 class PlayedClient(MemoryHTTPClient):
-    """An HTTP client that plays a recording's legs and replaces the answer with `answers`.
+    """An HTTP client that gives recorded responses, except for the answer: it gives `answers`.
 
-    An answer that is an exception or a refusal takes the place of the first leg, because no leg
-    follows it. `requests` has those that `answers` were given to, `played` all of them.
-    `faults` maps a leg's number to its answer, or to a function that returns one, or `None` for the
-    recorded answer. `expires` replaces the life of tokens, in seconds.
+    An exception or error response in `answers` is given to the first request of a call, because no
+    request would follow it. `requests` lists the requests that got one of `answers`; `played` lists
+    all requests. `faults` maps the number of a recorded request to its response, or to a function
+    that returns the response (`None`: the recorded one). `expires` replaces the lifetime of tokens,
+    in seconds.
     """
 
     def __init__(
@@ -137,7 +141,7 @@ class PlayedClient(MemoryHTTPClient):
         self.expires: float | None = None
         self.refused_tokens: set[str] = set()
         self.is_open = False
-        """Whether an answer that was given once is given again."""
+        """Whether the first of `answers` is given to every request for an answer."""
         self._tokens = token_legs(recordings)
         self._recording = recording or exchange_of(recordings)
         self.faults = faults or {}
@@ -172,7 +176,7 @@ class PlayedClient(MemoryHTTPClient):
 
     @property
     def has_life(self) -> bool:
-        """Whether the answers with tokens say how long they are good."""
+        """Whether the responses with tokens state the lifetime of a token."""
         bodies = [_json(token.leg.body) for token in self._tokens]
         return any(_issued(body, "", -1.0) != _issued(body, "", None) for body in bodies)
 
@@ -214,7 +218,7 @@ class PlayedClient(MemoryHTTPClient):
         return response
 
     def _is_answered_here(self, number: int) -> bool:
-        """Tell whether a request is given the check's answer."""
+        """Return whether a request gets the check's answer and not a recorded response."""
         assert self._recording is not None
         if number == len(self._recording.before):
             return True
@@ -227,7 +231,7 @@ class PlayedClient(MemoryHTTPClient):
         return is_refusal and number <= len(self._recording.before)
 
     def _number(self, request: HTTPRequest) -> int | None:
-        """Return which leg a request is; `None` where nothing but an answer is recorded."""
+        """Return the number of the matching recorded request; `None` without a match."""
         recording = self._recording
         if recording is None:
             return None
@@ -265,7 +269,7 @@ class PlayedClient(MemoryHTTPClient):
         )
 
     def _leg(self, number: int) -> Any:
-        """Return the recorded answer of a leg, with this call's address in it."""
+        """Return the recorded response, with this call's origin in place of the recorded one."""
         assert self._recording is not None
         leg = self._recording.legs[number]
         if not leg.status and not leg.body:
@@ -287,9 +291,9 @@ _ISSUED = re.compile(r"swink-token-\d+")
 
 
 def sent_by(request: HTTPRequest | None) -> str:
-    """Return the address and the headers of a request, and those that its token was fetched by.
+    """Return the URL and headers of a request, and of the request that fetched its token.
 
-    The body counts too of a request that fetched a token. Without a request, the text is empty.
+    For the request that fetched the token, the text includes the body. For `None`, it is empty.
     """
     if request is None:
         return ""
@@ -312,13 +316,13 @@ def _is_to(token: _Token, request: HTTPRequest) -> bool:
 
 
 _LIFE = re.compile(r"expires?_?in|valid|ttl|life|max_?age", re.IGNORECASE)
-"""Names of how long a token is good: in seconds, or in milliseconds."""
+"""Names of fields with the lifetime of a token: in seconds, or in milliseconds."""
 
 _MILLISECONDS = re.compile(r"ms$|milli", re.IGNORECASE)
 
 
 def _issued(data: Any, name: str, expires: float | None) -> Any:
-    """Return an answer's data with a new token and another life."""
+    """Return the data of a response with a new token and another lifetime."""
     if isinstance(data, str):
         return _SOURCE.sub(lambda found: f"{name}-{found[2]}", data)
     if isinstance(data, list):

@@ -1,4 +1,4 @@
-"""The checks of a provider, in order, and the class by which its own tests run them."""
+"""The checks of a provider, in order, and the class with which the provider's tests run them."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ class ProviderConformance(ConformanceSuite):
     `model` is `provider/id` (`None`: the first of the catalogue). `recordings` is a folder of
     recordings, or several (`None`: those in the package's `recordings/`). `options` go with every
     call; `offline` says that calls reach nothing outside this machine although the provider does
-    not speak HTTP; `heavy` names modules that importing the plugin must not import.
-    `waivers` has, for a check's name, words of each fault that is waived and the reason; those
-    that users of `swink check` should see too stand in the package's `waivers.toml`.
+    not speak HTTP; `heavy` names modules that importing the plugin must not import. `waivers` maps
+    the name of a check to waived faults: words of the fault, and the reason. Waivers that also
+    apply to `swink check` belong in the package's `waivers.toml`.
     """
 
     provider: ClassVar[str]
@@ -138,7 +138,7 @@ class ProviderConformance(ConformanceSuite):
 
     @classmethod
     def evidence_lines(cls) -> list[str]:
-        """Say which promises a real server's recording or a row backs, and what to record next."""
+        """Return lines that list the evidence for the promises, and the next recordings to make."""
         return evidence_of(subject_of(cls)).lines()
 
     @classmethod

@@ -51,7 +51,7 @@ from swink_testing.driver import MemoryResponse, drive_bytes
 __all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "Subject"]
 
 CANARY_KEY = "sk-swink-canary-7f3a91c2d4e8"
-"""The key of every call that the checks make; it must turn up nowhere but in the request."""
+"""The key of every call that the checks make; it must appear only in the request."""
 
 NOWHERE = "http://conformance.invalid/v1"
 """The address of calls that are answered from memory (RFC 2606: it cannot exist)."""
@@ -98,7 +98,7 @@ class Subject:
         recordings: str | Path | Iterable[str | Path] | None = None,
         **more: Any,
     ) -> Self:
-        """Find an installed provider, alone: no other plugin has a say.
+        """Find an installed provider. No other plugin is loaded.
 
         `model` is `provider/id` (`None`: the first of the catalogue); `recordings` are folders,
         by default those that the package ships. Raises UnknownProvider, or PluginError where
@@ -161,12 +161,12 @@ class Subject:
         return Model(self.name, "any")
 
     def model_of(self, recording: Recording) -> Model:
-        """Return the model that a recording is of."""
+        """Return the model with which a recording was made."""
         return self.catalog.resolve(Model(self.name, recording.model))
 
     @property
     def speaks_http(self) -> bool:
-        """Whether it makes HTTP requests; one whose bytes come from elsewhere makes none."""
+        """Whether it makes HTTP requests; `False` if its bytes come from another source."""
         return isinstance(self.provider, HTTPProvider) and self.provider.speaks_http
 
     def require_http(self) -> None:
@@ -202,7 +202,7 @@ class Subject:
     def waivers(self) -> Waivers:
         """The package's waivers of faults, with the reasons.
 
-        They stand in its `waivers.toml`: `[provider.check]`, and in it words of the fault and the
+        They are in its `waivers.toml`: a table `[provider.check]` maps words of a fault to the
         reason. Raises PluginError for a file that cannot be read.
         """
         decode = partial(msgspec.toml.decode, type=dict[str, dict[str, dict[str, str]]])
@@ -225,10 +225,11 @@ class Subject:
         return None
 
     def rows(self, name: str, row: type[T]) -> list[tuple[str, T]]:
-        """Return the rows of a file that are about this provider, each with its place.
+        """Return the rows of a file that apply to this provider, each with its position in the
+        file.
 
-        A row's `provider` is `None` if it is about all providers of the package. The list is empty
-        where there is no such file. Raises PluginError for one that cannot be read.
+        A row's `provider` is `None` if it applies to all providers of the package. The list is
+        empty if the file does not exist. Raises PluginError if it cannot be read.
         """
         listed = self.shipped(name, msgspec.json.Decoder(row).decode_lines) or []
         return [
@@ -238,8 +239,11 @@ class Subject:
         ]
 
     def listed_model(self, id: str | None) -> Model:
-        """Return a row's model: without an id the first of the catalogue, or else the one that is
-        checked."""
+        """Return the model of a row.
+
+        Without an id, it is the first model of the catalogue or, if the catalogue is empty, the
+        model under test.
+        """
         known = self.catalog.models(self.name)
         first = known[0].id if known else self.model.id
         return self.catalog.resolve(Model(self.name, id or first))
@@ -248,7 +252,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The provider's recordings: its own, or else those of the wire format.
+        """The recordings of the provider; without any, those of the wire format.
 
         Raises RecordingError for one that cannot be read.
         """
@@ -312,10 +316,10 @@ class Subject:
         return await drive_bytes(self.provider, self.model_of(recording), pieces)
 
     def http(self, *answers: Any, **more: Any) -> PlayedClient:
-        """Make an HTTP client that gives `answers`, and plays the requests before and after them.
+        """Make an HTTP client that gives `answers`, and recorded responses to all other requests.
 
-        `more` are other arguments of `PlayedClient`. Without an answer every request but those is
-        a fault.
+        `more` are other arguments of `PlayedClient`. Without `answers`, any request that is not
+        recorded is a fault.
         """
         return PlayedClient(self.recordings, *answers, **more)
 
@@ -337,7 +341,7 @@ class Subject:
         options: dict[str, Any] | None = None,
         id: str | None = None,
     ) -> Outcome:
-        """Make a call with a context, which `name` names in faults, and return its outcome.
+        """Make a call with a context, and return its outcome. Faults call the context `name`.
 
         `None` for `options` is a call without any; `None` for `id` is the subject's own model.
         """
@@ -365,7 +369,7 @@ class Subject:
         clock: Clock | None = None,
         retry: RetryPolicy | None = None,
     ) -> Client:
-        """Make a client of this provider. `None` for `retry` makes every call once.
+        """Make a client of this provider. With `None` for `retry`, calls are not retried.
 
         `http` answers its requests; `None`: every request is a fault. `host` is another host that
         has loaded the provider anew. `None` for `clock` is the time of the event loop, on a day
@@ -395,9 +399,9 @@ class Subject:
             return [event async for event in stream]
 
     async def recorded_events(self, recording: Recording) -> AsyncIterator[Event]:
-        """Yield what the provider's `stream` hook itself yields where it reads a recording.
+        """Yield the events that the provider's `stream` hook itself makes of a recording.
 
-        Where the bytes do not come over HTTP, they take the place of what `exchange` yields.
+        For a provider without HTTP, the recorded bytes replace those that `exchange` yields.
         """
         http = self.http(MemoryResponse.of_recording(recording), recording=recording)
         model = self.model_of(recording)
@@ -424,7 +428,7 @@ class Subject:
 
     @contextmanager
     def environment(self) -> Iterator[None]:
-        """Keep the user's keys, addresses and proxies out of the checks, and the checks here.
+        """Hide the user's keys, addresses and proxies from checks, and refuse other machines.
 
         Required variables are set. Raises Broken if the provider tried
         to reach another machine.

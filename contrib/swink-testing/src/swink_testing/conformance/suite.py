@@ -23,10 +23,10 @@ RESULT_PROPERTY = "swink_conformance"
 
 
 class ConformanceSuite:
-    """One test for each check of a subject; what subclasses of it have in common.
+    """The base of conformance test classes: one test for each check of a subject.
 
-    `waivers` has, for a check's name, words of each fault that is waived and the reason. A waiver
-    that no fault needs fails the test, and so does a name that no check has.
+    `waivers` maps the name of a check to waived faults: words of the fault, and the reason. A
+    waiver that matches no fault fails the test, and so does an unknown name of a check.
     """
 
     waivers: ClassVar[Waivers] = {}
@@ -43,7 +43,7 @@ class ConformanceSuite:
 
     @classmethod
     def subject_name(cls) -> str:
-        """Name it in the summary."""
+        """Return the name of the subject in the summary."""
         raise NotImplementedError
 
     @classmethod
@@ -53,11 +53,11 @@ class ConformanceSuite:
 
     @classmethod
     def evidence_lines(cls) -> list[str]:
-        """Summarize the evidence of a real server; empty for subjects that need none."""
+        """Summarize the evidence from real servers; an empty list for subjects that need none."""
         return []
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """Make a test of each check; pytest calls it on collection."""
+        """Make a test for each check; pytest calls this hook on collection."""
         if "check" in metafunc.fixturenames:
             checks = type(self).checks()
             metafunc.parametrize("check", checks, ids=[check.name for check in checks])
@@ -104,8 +104,11 @@ class ConformanceSuite:
 
 
 def summary(told: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return lines for each subject among reported results: its two figures, and what did not
-    apply."""
+    """Return the lines of the summary of reported results.
+
+    For each subject, they say whether it is consistent, which evidence it has, and which checks did
+    not apply.
+    """
     by_subject: dict[str, list[Result]] = {}
     evidence: dict[str, list[str]] = {}
     for row in told:
@@ -131,7 +134,9 @@ _subjects: dict[type[ConformanceSuite], Any] = {}
 
 
 def subject_of(suite: type[ConformanceSuite]) -> Any:
-    """Find a class's subject, once: loading it takes longer than most checks."""
+    """Return the subject of a test class. It is cached, because loading it takes longer than most
+    checks.
+    """
     if suite not in _subjects:
         _subjects[suite] = suite.subject()
     return _subjects[suite]

@@ -1,9 +1,10 @@
-"""Perplexity's Agent API: the Responses API, but it refuses fields that it does not know.
+"""Perplexity's Agent API: a variant of the Responses API that refuses unknown fields.
 
-Requests therefore contain only the fields that it supports. `response_format` requests a schema, as
-in Chat Completions. Results of server-side tools are part of the answer but are not sent back,
-because the input has no such items. The type of an output item is final when the item is done: a
-search starts as a call of an undeclared function and ends as its results.
+Requests therefore contain only the fields that it supports. `response_format` contains the answer
+schema, as in Chat Completions. Results of server-side tools are part of the answer but are not sent
+back, because the API has no such input items. The type of an output item can change until the item
+is done: the item of a search starts as a call of an undeclared function, and finally contains the
+results.
 
 Source: docs.perplexity.ai, "Agent API" and "Migrate from Sonar"; the vendor's SDK (perplexityai),
 types of `responses.create`; github.com/perplexityai/api-platform-developers.
@@ -28,13 +29,13 @@ ITEMS: dict[str, tuple[str, ...]] = {
     "function_call": ("call_id", "name", "arguments"),
     "function_call_output": ("call_id", "output"),
 }
-"""The types of input items, with the fields of each."""
+"""The types of input items, with the fields of each type."""
 
 NO_FIELDS = frozenset({"annotations", "detail", "logprobs"})
 """Fields of OpenAI's message parts that this API does not have."""
 
 FOUND = ("_results", "mcp_list_tools", "mcp_call", "reasoning", "tool_search_output")
-"""Endings of the types of items that cannot be sent back: tool results and reasoning."""
+"""Items whose type ends with one of these cannot be sent back: tool results and reasoning."""
 
 
 class AgentAPI(ResponsesAPI):
@@ -71,7 +72,7 @@ class AgentAPI(ResponsesAPI):
         self, model: Model, options: StreamOptions, fields: Mapping[str, Any]
     ) -> dict[str, Any]:
         defaults = super()._defaults(model, options, fields)
-        return {"store": defaults["store"]}  # reasoning arrives only as text in the stream
+        return {"store": defaults["store"]}  # there is no encrypted reasoning to request
 
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
         found = super()._parameters(model, options)
@@ -98,7 +99,8 @@ class _AgentParser(ResponsesParser):
 def _known(item: dict[str, Any]) -> dict[str, Any] | None:
     """Return an item with only the supported fields.
 
-    Items created by the caller are unchanged; for results of server-side tools, return `None`.
+    Return items of other types, which come from the caller, unchanged. Return `None` for results of
+    server-side tools and for reasoning.
     """
     kind = item.get("type") or ("message" if "role" in item else "")
     if kind not in ITEMS:
@@ -120,7 +122,7 @@ def _words(part: dict[str, Any]) -> str:
 
 
 def _said_and_shown(output: str | list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """Return the text in a tool's result, and its other parts."""
+    """Return the text of a tool result, and those parts of the result that are not text."""
     if isinstance(output, str):
         return output, []
     shown = [_part(part) for part in output if part.keys() != {"type", "text"}]

@@ -3,7 +3,8 @@
 Rules remove or reject options that only Chat Completions supports (`stop`, `seed`, audio).
 
 Source: OpenAI's API reference, "Create a model response". The service stores nothing unless the
-caller sets `store`; therefore encrypted reasoning is requested, which the next request sends back.
+caller sets `store`. Therefore requests enable encrypted reasoning, which the next request sends
+back.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class ResponsesAPI:
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body of the request; options take precedence over fields of `extra`.
 
-        Tools of the call and of `extra` are both sent, because server-side tools have no other
-        field, and the request enables reasoning summaries.
+        The tools in `extra` are sent in addition to those of the call, because server-side tools
+        can only be given in `extra`. The request enables reasoning summaries.
         """
         native = self._conversation(context, options)
         fields = {**native, **self._parameters(model, options)}
@@ -96,7 +97,7 @@ class ResponsesAPI:
         self, model: Model, options: StreamOptions, fields: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return default values for fields that the call does not set."""
-        # background responses are stored, to be polled
+        # the service must store a background response, to allow polling
         defaults: dict[str, Any] = {"store": is_background(options)}
         if not model.lacks("thinking") and rule_of(model).takes.get("thinking", True):
             defaults["include"] = [ENCRYPTED]

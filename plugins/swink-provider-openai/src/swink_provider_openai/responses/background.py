@@ -1,9 +1,9 @@
-"""Background responses: streamed or polled, resumed after an interruption, cancelled.
+"""Background responses: stream or poll them, resume them after an interruption, cancel them.
 
-Source: OpenAI's guide "Background mode". The service stores such a response and continues it even
-without a connection. Its events are numbered, and a stream can begin after any event, so an
-interruption loses nothing. Only whole events are passed on, because an incomplete one is sent
-again.
+Source: OpenAI's guide "Background mode". The service stores such a response, and continues it even
+without a connection. Events are numbered, and a new stream can begin after any event, so no event
+is lost by an interruption. Only complete events are passed on, because the service sends an
+incomplete event again.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ __all__ = ["followed", "is_background", "polled", "resumed"]
 UNFINISHED = ("queued", "in_progress")
 
 FAILURES = 5
-"""After this many requests in a row without a new event, the response counts as failed."""
+"""After this many consecutive requests without a new event, the response counts as failed."""
 
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 10.0
-"""The most seconds between two requests."""
+"""The maximum number of seconds between two requests."""
 
 Cancel = Callable[[str], HTTPRequest]
-"""A function that returns the request to cancel the response with an id."""
+"""A function from the id of a response to the request that cancels this response."""
 
 Resume = Callable[[str, int | None], HTTPRequest]
-"""A function that returns the request for the response with an id, after a numbered event."""
+"""A function from the id of a response, and the number of the last event received, to a request.
+
+The request returns the events after this one, or all events if the number is `None`.
+"""
 
 
 class _Named(msgspec.Struct):
@@ -52,9 +55,10 @@ def is_background(options: StreamOptions) -> bool:
 
 
 def resumed(url: str, id: str, settings: Mapping[str, Any], streamed: bool) -> str:
-    """Return the URL of a response that the service has begun, from the URL of all responses.
+    """Return the URL for resuming a response. `url` is the URL for creating responses.
 
-    Source: "Get a model response". `starting_after` is the number of the last event received.
+    Source: "Get a model response". The setting `starting_after` is the number of the last event
+    received.
     """
     after = settings.get("starting_after")
     asked = {"stream": "true"} if streamed else {}
@@ -63,7 +67,10 @@ def resumed(url: str, id: str, settings: Mapping[str, Any], streamed: bool) -> s
 
 
 def cancelled(url: str, id: str) -> str:
-    """Return the URL for cancelling a response. Source: "Cancel a response"."""
+    """Return the URL for cancelling a response. `url` is the URL for creating responses.
+
+    Source: "Cancel a response".
+    """
     return _below(url, [id, "cancel"])
 
 
@@ -78,9 +85,10 @@ async def followed(
 ) -> AsyncIterator[bytes]:
     """Yield the events of a response, and resume it when its stream is interrupted.
 
-    `id` is the id of a response that has begun, and `after` the number of the last event received.
-    `cancel` returns the request to end an abandoned response; with `None`, the response continues.
-    Raises ProviderFailure.
+    `id` is the id of a response that the service has already begun (`None`: begin a new one), and
+    `after` is the number of the last event received. If the caller abandons the stream, the request
+    from `cancel` ends the response; if `cancel` is `None`, the service continues it. Raises
+    ProviderFailure.
     """
     request: HTTPRequest | None = None
     failures = 0
@@ -121,7 +129,7 @@ async def followed(
 
 
 async def polled(x: Exchange, resume: Resume, cancel: Cancel | None) -> AsyncIterator[bytes]:
-    """Yield a finished response, and empty bytes for each poll before that.
+    """Poll a response: yield empty bytes for each poll, and the response when it is finished.
 
     Raises ProviderFailure.
     """
@@ -151,7 +159,7 @@ def _wait(number: int) -> float:
 
 
 def _passes(failure: Failure) -> bool:
-    """Return True if a failure concerns the connection or is temporary."""
+    """Return True for a failure of the connection or a temporary failure."""
     status = failure.status
     return status is None or status == 429 or status >= 500
 
@@ -166,7 +174,10 @@ def _frames(decoder: SSEDecoder, data: bytes) -> list[bytes]:
 
 
 def _event(frame: bytes) -> _Event:
-    """Return the number and the id in an event. The parser reports damaged events."""
+    """Return the number of an event and the response id in it.
+
+    For a damaged event, both are missing; the parser will report the damage.
+    """
     try:
         return msgspec.json.decode(frame, type=_Event)
     except (msgspec.DecodeError, UnicodeDecodeError):

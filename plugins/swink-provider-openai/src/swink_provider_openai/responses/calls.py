@@ -1,8 +1,8 @@
-"""Write tool call items as they arrive.
+"""Write the events of tool call items.
 
-Arguments arrive in deltas and then complete, like all text: see `parser`. A tool call with free
-text (`custom_tool_call`) becomes a tool call whose only argument, `input`, is that text. The other
-fields of an item become metadata, which the next request sends back.
+Like all text, arguments first arrive in deltas and then as a whole: see `parser`. A call of a tool
+with free text (`custom_tool_call`) becomes a tool call whose only argument, `input`, is that text.
+The other fields of an item become metadata, which the next request sends back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KNOWN = frozenset({"call_id", "name", "arguments", "input", "status"})
 
 
 def begin(item: Item, out: EventWriter) -> None:
-    """Begin a call, or write its id and name if they are only known now."""
+    """Begin a call. If it has already begun, write its id and name if they were missing."""
     out.tool_call(item.number, word(item.data.get("call_id")), word(item.data.get("name")))
 
 
@@ -42,7 +42,7 @@ def add_arguments(item: Item, piece: Any, out: EventWriter) -> None:
 
 
 def add_rest_of_arguments(item: Item, whole: Any, out: EventWriter) -> None:
-    """Write the rest of the complete arguments after the deltas."""
+    """Write that part of the complete arguments that the deltas did not contain."""
     if isinstance(whole, dict):
         whole = msgspec.json.encode(whole).decode()
     if rest := item.rest_of("arguments", text_field(whole, "arguments"), out):
@@ -57,13 +57,13 @@ def add_input(item: Item, piece: Any, out: EventWriter) -> None:
 
 
 def add_rest_of_input(item: Item, whole: Any, out: EventWriter) -> None:
-    """Write the rest of the complete free text after the deltas."""
+    """Write that part of the complete free text that the deltas did not contain."""
     if rest := item.rest_of("input", text_field(whole, "input"), out):
         _write_input(item, rest, out)
 
 
 def finish(item: Item, out: EventWriter) -> None:
-    """Write the parts of the complete item that its events did not contain, and end the call."""
+    """Write everything in the complete item that its events did not contain; end the call."""
     data = item.data
     begin(item, out)
     rest = {name: value for name, value in data.items() if name not in KNOWN}

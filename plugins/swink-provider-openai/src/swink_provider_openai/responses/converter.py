@@ -8,10 +8,11 @@ part or an input item. Callers answer client-side tools such as `computer_call` 
 `hosted`).
 
 Output of the service is sent back unchanged: reasoning and hosted tools as whole items, messages
-and calls with their ids and other fields. The API has no field for a failed tool call (its text
-starts with `Error: `), for reasoning that the service neither stored nor encrypted, and for
-reasoning without a following item, which OpenAI rejects. If reasoning is omitted, the other items
-are sent without their ids, because the service would look up the missing reasoning by id.
+and calls with their ids and other fields. The API has no field that marks a tool result as failed,
+so the text of a failure starts with `Error: `. Reasoning is omitted if the service neither stored
+nor encrypted it. It is also omitted if no other item follows, because OpenAI rejects such
+reasoning. If reasoning is omitted, the other items are sent without their ids, because the service
+would look for the missing reasoning by these ids.
 """
 
 from __future__ import annotations
@@ -73,8 +74,9 @@ _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 class ResponsesConverter(OpenAIConverter):
     """Converts one conversation to items of the Responses API.
 
-    `stored` means that the service stores its answers; `previous` is the id of the answer from
-    which it continues, and `continued` says whether it continues from any.
+    `stored` means that the service stores the answer. `previous` is the id of a stored answer from
+    which the conversation continues. `continued` means that it continues from any stored answer or
+    conversation.
     """
 
     def __init__(
@@ -119,13 +121,13 @@ class ResponsesConverter(OpenAIConverter):
         return native
 
     def _note_asked(self, block: ExtensionBlock) -> None:
-        """Record the ids by which tool results may answer an item of the service."""
+        """Record the ids of a service's item; a tool result with one of these ids may answer it."""
         if block.provider == self.provider and isinstance(block.data, Mapping):
             ids = (block.data.get("call_id"), block.data.get("id"))
             self._asked.update(id for id in ids if isinstance(id, str))
 
     def tool(self, tool: Tool) -> dict[str, Any]:
-        """Convert a tool definition. If `strict` is missing, the API sets it to true."""
+        """Convert a tool definition. `strict` is always set, because the API's default is true."""
         native: dict[str, Any] = {"type": "function", "name": tool.name}
         if tool.description:
             native["description"] = tool.description
@@ -133,18 +135,21 @@ class ResponsesConverter(OpenAIConverter):
         return with_metadata(native, tool, self.provider)
 
     def has_place(self, message: ToolResultMessage) -> bool:
-        """Return True for a result that answers an extension, or a call that the service stores."""
+        """Return True for a tool result that is sent although no tool call block precedes it.
+
+        Its call is an extension, or is in a conversation that the service has stored.
+        """
         return self._continued or message.tool_call_id in self._asked
 
     def system(self, message: SystemMessage) -> list[Any]:
-        """Convert a system message inside the conversation, and input items in it."""
+        """Convert a system message inside the conversation, including extensions as input items."""
         content = self.system_text(message)
         if isinstance(content, str):
             return [{"role": "developer", "content": content}]
         return _with_items("developer", content)
 
     def user(self, message: UserMessage) -> list[Any]:
-        """Convert a user message, and input items in it."""
+        """Convert a user message, including extensions as input items."""
         if isinstance(message.content, str):
             return [{"role": "user", "content": message.content}]
         return _with_items("user", self.blocks(message, self.part))
@@ -279,7 +284,7 @@ class ResponsesConverter(OpenAIConverter):
 
 
 def _with_items(role: str, parts: list[dict[str, Any]]) -> list[Any]:
-    """Return messages of a role with these parts, and the input items among them as items."""
+    """Return messages with these parts; an input item among the parts becomes a separate item."""
     native: list[Any] = []
     for part in parts:
         if part.get("type") not in PARTS:
@@ -297,10 +302,10 @@ def _item(block: Block) -> dict[str, Any]:
 
 
 def _add_text(native: list[dict[str, Any]], block: TextBlock, keep_id: bool) -> None:
-    """Add text as a message, or to the preceding message with the same id."""
+    """Add text as a new message, or to the preceding message if both have the same id."""
     metadata = block.metadata or {}
     item = dict(_item(block))
-    if not (keep_id and item.get("id")):  # only the service's own messages consist of parts
+    if not (keep_id and item.get("id")):  # only a message with an id may consist of parts
         phase = {"phase": item["phase"]} if "phase" in item else {}
         native.append({"role": "assistant", "content": block.text, **phase})
         return
@@ -310,7 +315,7 @@ def _add_text(native: list[dict[str, Any]], block: TextBlock, keep_id: bool) -> 
     elif isinstance(metadata.get("annotations"), list):
         part["annotations"] = metadata["annotations"]
     last = native[-1] if native else {}
-    if last.get("id") == item["id"]:
+    if last.get("id") == item["id"] and last.get("type") == "message":
         last["content"].append(part)
         return
     said = {"type": "message", "role": "assistant", **item, "status": "completed"}

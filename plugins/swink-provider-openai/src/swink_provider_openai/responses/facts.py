@@ -16,7 +16,7 @@ FACTS = (
     "service_tier", "system_fingerprint", "moderation", "provider", "content_filters",
     "conversation", "metadata",
 )  # fmt: skip
-"""Fields that the message stores unchanged."""
+"""Fields of a response that become metadata of the message, unchanged."""
 
 INCOMPLETE: dict[str, StopReason] = {
     "max_output_tokens": StopReason.LENGTH,
@@ -32,9 +32,9 @@ def note_facts(response: Response, out: EventWriter) -> None:
 
 
 def kept_long(response: Response) -> dict[str, int]:
-    """Return the prompt tokens that were written to the cache for twelve hours.
+    """Return the number of prompt tokens that were written to the cache for twelve hours.
 
-    Only if the answer states the duration (the guide "Prompt caching").
+    The result is empty if the answer does not state the duration (the guide "Prompt caching").
     """
     said, details = response.prompt_cache_options, (response.usage or {}).get(DETAILS)
     if not isinstance(said, dict) or not isinstance(details, dict) or "ttl" not in said:

@@ -1,9 +1,9 @@
-"""Tools that the service defines and the caller runs: the calls, and their answers.
+"""Tools that the service defines and the caller runs, such as the computer and the shell.
 
-A call of such a tool is an extension, and the answer that contains it stops for tool use. The
-caller answers with an input item of the API, as an extension in a user message, or in a tool result
-whose `tool_call_id` is that of the call. Source: OpenAI's guides "Computer use", "Shell", "Apply
-patch", "Tool search" and "MCP and connectors".
+A call of such a tool is an extension, and an answer with such a call has the stop reason tool use.
+The caller sends the result as an input item of the API. The item is an extension in a user message,
+or in a tool result whose `tool_call_id` is that of the call. Source: OpenAI's guides "Computer
+use", "Shell", "Apply patch", "Tool search" and "MCP and connectors".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "tool_search_call": ("tool_search_output", "call_id"),
     "mcp_approval_request": ("mcp_approval_response", "approval_request_id"),
 }
-"""Types of calls, with the type of the answering item and the field that contains the call id."""
+"""Types of calls, with the type of the result item and its field for the id of the call."""
 
 _FIELDS = dict(ANSWERS.values())
 
@@ -36,10 +36,10 @@ _FEES = {"web_search_call": "searches", "file_search_call": "file_searches"}
 
 
 class Asked:
-    """The tool calls of an output that the caller must answer.
+    """Collects the tool calls in a response to which the caller must return results.
 
-    The service can run some of these tools itself; then the result follows in the output. `billed`
-    counts the calls with a fee.
+    True while there are any. The service can run some of these tools itself; then the result
+    follows in the response. `billed` counts the calls that cost a fee.
     """
 
     def __init__(self) -> None:
@@ -60,9 +60,9 @@ class Asked:
 
 
 def _opens_page(action: Any) -> bool:
-    """Return True if a web search only reads a page, which is free.
+    """Return True if the action of a web search call only opens a page, which is free.
 
-    Other items have a field `action` too: for a generated image, it is a string.
+    Items of other types may have another `action`: for a generated image, it is a string.
     """
     return isinstance(action, Mapping) and action.get("type", "search") != "search"
 
@@ -73,7 +73,7 @@ def is_item(block: Block) -> TypeGuard[ExtensionBlock]:
 
 
 def answer_to(tool_call_id: str, block: ExtensionBlock) -> dict[str, Any]:
-    """Return the field with the id of the call that an item answers."""
+    """Return the field that assigns a result item to the call with this id."""
     return {_FIELDS.get(str(block.data.get("type")), "call_id"): tool_call_id}
 
 
@@ -107,7 +107,10 @@ def _asking(item: Mapping[str, Any]) -> str | None:
 
 
 def _answered(item: Mapping[str, Any]) -> set[Any]:
-    """Return the id that an item answers; for local shells, the documentation names two fields."""
+    """Return the id of the call to which a result item belongs; an empty set for other items.
+
+    Several fields are read: for local shells, the documentation names two.
+    """
     if item.get("type") not in _FIELDS:
         return set()
     return {item.get("call_id"), item.get("id"), item.get("approval_request_id")}

@@ -1,4 +1,4 @@
-"""Output items in progress, and the part of them that has been written."""
+"""Output items that are being received, with the text that has already been written."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class PartialText:
         self._length += len(piece)
 
     def rest_of(self, whole: str) -> str | None:
-        """Return the rest of a complete text after its deltas, and mark it as received.
+        """Return that part of the complete text `whole` that the deltas did not contain.
 
-        `None` means that the complete text differs from the pieces. An empty text is ignored.
+        The whole text then counts as received. Return `None` if it differs from the deltas, and an
+        empty text if `whole` is empty.
         """
-        if len(whole) < self._length:  # cheap, even if the whole text is repeated often
+        if len(whole) < self._length:  # a cheap check first, because `whole` may arrive often
             return None if whole else ""
         said = "".join(self._pieces)
         if not whole.startswith(said):
@@ -40,7 +41,7 @@ class PartialText:
 
 
 class Item:
-    """An output item in progress. `number` is unique, even if indexes are repeated."""
+    """An output item that is being received. `number` is unique, even if an index is repeated."""
 
     __slots__ = ("contradicted", "data", "done", "number", "opened", "parts")
 
@@ -55,7 +56,10 @@ class Item:
         return str(self.data.get("type") or "")
 
     def rest_of(self, key: Any, whole: str, out: EventWriter) -> str:
-        """Return the rest of a complete part; report the first one that contradicts its deltas."""
+        """Return that part of the complete text `whole` that the deltas of a part did not contain.
+
+        Add a notice, once per item, if the text contradicts the deltas.
+        """
         rest = self.part(key).rest_of(whole)
         if rest is None and not self.contradicted:
             self.contradicted = True

@@ -3,18 +3,22 @@
 All content belongs to an output item, identified by `output_index` because some servers give one
 item several ids. `content_index` identifies the parts of a message.
 
-* Text, arguments and reasoning arrive in deltas, then complete in one or more `.done` events, in
-  the item of `output_item.done`, and in the response of the last event. Deltas become events
-  immediately; from complete texts, only the part missing from the deltas does. If both contradict
-  each other, the deltas are kept, because they were already delivered, and a notice reports it.
-* Fields that the next request must send back become metadata under `item`: the whole item of
-  reasoning, and the other fields of messages and calls. They are written when the item is done, and
-  never reopen a block that has ended.
-* Items of other types (hosted tools, compaction) become an extension when they are done. A
+* Text, arguments and reasoning first arrive in deltas. The complete text then arrives in one or
+more
+  `.done` events, in the item of `output_item.done`, and in the response of the last event. Deltas
+  become events immediately. Of a complete text, only the end that is missing from the deltas
+  becomes an event. If the complete text contradicts the deltas, the deltas are kept, because they
+  were already delivered, and a notice reports the contradiction.
+* Fields that the next request must send back become metadata with the key `item`: for reasoning,
+the
+  whole item; for messages and calls, the fields that the block does not contain. They are written
+  when the item is done, and never reopen a block that has ended.
+* An item of another type (hosted tools, compaction) becomes an extension when it is done. A
   client-side tool call ends the answer with the stop reason tool use (`hosted`).
 * `calls` writes function calls.
 
-The answer is complete with `response.completed` or `response.incomplete`, whatever follows.
+The answer is complete after `response.completed` or `response.incomplete`. It does not matter what
+follows.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ DONE = b"[DONE]"
 MESSAGE_REST, ANSWERED = ("id", "phase"), ("completed", "incomplete")
 
 PARAGRAPH = "\n\n"
-"""The separator between the parts of one item's reasoning."""
+"""The separator between parts of the reasoning in one item."""
 
 
 class ResponsesParser:
@@ -202,7 +206,10 @@ class ResponsesParser:
         out.thinking(text, key)
 
     def _reasoning_over(self, item: Item, out: EventWriter) -> None:
-        """Store the whole item as metadata, with its position if other items came in between."""
+        """Store a complete reasoning item as metadata of the reasoning block.
+
+        If other blocks have begun since the reasoning, also store the item's position.
+        """
         key = (item.number, "reasoning")
         metadata: dict[str, Any] = {"item": item.data}
         if self._current != key and any(item.parts.values()):
@@ -227,7 +234,7 @@ class ResponsesParser:
     # -- items -------------------------------------------------------------------------------
 
     def _item(self, event: Event) -> Item:
-        """Return the item of an event; the latest one if the event does not name it."""
+        """Return the item to which an event belongs; the latest item if the event names none."""
         index = event.output_index
         place = self._latest if index is None else int(index)
         return self._items.get(place) or self._begin_item(place, {})
@@ -259,7 +266,7 @@ class ResponsesParser:
             self._finish(item, out)
 
     def _take_whole(self, place: int, data: dict[str, Any], out: EventWriter) -> None:
-        """Finish an item that is in the last event, unless its own events have."""
+        """Finish an item with its data from the last event, unless it is already done."""
         item = self._named.get(word(data.get("id"))) or self._items.get(place)
         item = item or self._begin_item(place, data)
         if not item.done and item.kind in ("", data.get("type")):
@@ -326,7 +333,7 @@ class ResponsesParser:
         self._fail({"error": error}, out, event.status)
 
     def _fail(self, data: dict[str, Any], out: EventWriter, status: Any = None) -> None:
-        """End with the service's own error, which has a status if it came over a WebSocket."""
+        """End with the service's error. Over a WebSocket, the error also has an HTTP status."""
         failure = Failure("streaming")
         if isinstance(status, int) and 400 <= status < 600:
             failure.status = status
@@ -335,7 +342,7 @@ class ResponsesParser:
 
 
 def _parts(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the parts in a field of an item. Raises `msgspec.ValidationError`."""
+    """Return the list of parts in a field of an item. Raises `msgspec.ValidationError`."""
     return msgspec.convert(data.get(name), list[dict[str, Any]] | None) or []
 
 

@@ -1,12 +1,12 @@
-"""WebSockets for Responses, and when to stop using them.
+"""WebSockets for the Responses API, with HTTP as the fallback.
 
 A WebSocket carries the same JSON events as the stream over HTTP. Its messages are converted to
-server-sent events, so that all code that reads a call's bytes (decoder, recordings) handles only
-one format, and an attempt whose upgrade was refused can continue over HTTP with the same decoder.
+server-sent events. Therefore the decoder and recordings handle only one format, and if the server
+refuses the WebSocket, the attempt can continue over HTTP with the same decoder.
 
-One socket is used for one answer. After a service has rejected a socket, or dropped two answers in
-a row, the provider uses HTTP until the client is closed. Source: OpenAI's guide "WebSocket mode";
-xAI's "WebSocket Mode".
+Each answer uses a new WebSocket. After a service has refused a WebSocket, or has closed two in a
+row before the answer was complete, the provider uses HTTP until the client is closed. Source:
+OpenAI's guide "WebSocket mode"; xAI's "WebSocket Mode".
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def first_message(url: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any
 
 
 class Sockets:
-    """The state of a service's WebSockets."""
+    """Opens WebSockets of a service, and counts how many were closed too early."""
 
     def __init__(self) -> None:
         self.drops = 0
@@ -56,7 +56,7 @@ class Sockets:
     ) -> HTTPResponse | None:
         """Return an answer over a WebSocket; `None` if HTTP must be used.
 
-        Raises ProviderFailure if HTTP would fail as well.
+        Raises ProviderFailure for a failure that HTTP requests would have as well.
         """
         if self.given_up is None:
             try:
@@ -109,7 +109,7 @@ class _SocketResponse:
             self._sockets.drops = 0
         line = message.replace(b"\r", b" ").replace(
             b"\n", b" "
-        )  # white space between tokens, where it has no meaning
+        )  # in JSON, line breaks are only white space between tokens
         return b"data: " + line + b"\n\n"
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A WebSocket in the form of a response (RFC 6455): the request's body is its first message."""
+"""Use a WebSocket (RFC 6455) like an HTTP response: its first message is the request's body."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ async def open_websocket(
 
 
 def _trace(answers: list[aiohttp.ClientResponse]) -> aiohttp.TraceConfig:
-    """Return a trace that stores the response to the upgrade; a redirect counts as a refusal."""
+    """Return a trace that appends the server's response to `answers`.
+
+    It treats a redirect as a refusal of the WebSocket.
+    """
     import aiohttp
 
     async def keep(_: aiohttp.ClientSession, __: object, params: Any) -> None:
@@ -86,7 +89,7 @@ def _trace(answers: list[aiohttp.ClientResponse]) -> aiohttp.TraceConfig:
 
 @define
 class _Refusal:
-    """A refused upgrade, whose body aiohttp discards."""
+    """The response of a server that refused the WebSocket. aiohttp has discarded the body."""
 
     status: int
     headers: Mapping[str, str]
@@ -102,7 +105,7 @@ class _Refusal:
 
 
 _ORDINARY = (None, 0, 1000, 1005)
-"""Close codes without any further meaning (RFC 6455 section 7.4.1)."""
+"""Close codes that are not errors (RFC 6455 section 7.4.1)."""
 
 _SAYING = (1003, 1007, 1008, 1009, 1013)
 """Close codes for errors of the request or the service, which the provider classifies.
@@ -111,7 +114,7 @@ All other codes are errors of the connection.
 """
 
 MOST_AT_ONCE = 256
-"""The most empty messages that are read before the event loop can run other tasks."""
+"""How many empty messages in a row are read before other tasks get a turn in the event loop."""
 
 
 class _WebSocket:

@@ -19,7 +19,7 @@ TERMINAL = frozenset({"response.completed", "response.incomplete", "response.fai
 
 
 class Event(Struct, gc=False):
-    """One event. `delta` is a piece of text, except in types of events that swink does not read."""
+    """One event. In every type of event that swink reads, `delta` is a piece of text."""
 
     type: str | None = None
     delta: Any = None
@@ -40,7 +40,7 @@ class Event(Struct, gc=False):
 
 
 class Response(Struct, gc=False):
-    """The response so far, in the first and last events of a stream, or a whole response."""
+    """A response: an incomplete one in the first events of a stream, otherwise a complete one."""
 
     id: str | int | None = None
     model: str | None = None

@@ -86,7 +86,7 @@ class _Quiet(Display):
 
 @define
 class _Asked:
-    """One of the models asked, with its answer and notices."""
+    """One of the requested models, with its answer and notices."""
 
     models: list[str]
     stream: swink.EventStream
@@ -111,7 +111,7 @@ class _Asked:
 
 
 class _All:
-    """All streams, so that they can be stopped together."""
+    """The streams of all models, as one object that Ctrl-C can stop."""
 
     def __init__(self, asked: list[_Asked]) -> None:
         self._asked = asked
@@ -124,7 +124,7 @@ class _All:
 def ask_several(
     call: CallOptions, context: swink.Context, memory: Memory, made: Callable[[str], str]
 ) -> int:
-    """Ask every model, print the answers converted by `made`, and return an exit code.
+    """Ask every model, convert each answer's text with `made`, print it, and return an exit code.
 
     Provider-specific options apply only to the provider of the first model.
     """

@@ -11,7 +11,7 @@ __all__ = ["Conversation", "read_conversation"]
 
 
 class Conversation:
-    """The messages so far, and the attachments of the next one."""
+    """The messages so far, and the attachments of the next message."""
 
     def __init__(self, context: swink.Context) -> None:
         self.context = context
@@ -57,7 +57,7 @@ class Conversation:
     def save(self, path: Path, *, force: bool = False) -> None:
         """Write the conversation as JSON, atomically.
 
-        Raises MediaError if it cannot be written, or if another file would be overwritten.
+        Raises MediaError if the file cannot be written, or if it exists and `force` is false.
         """
         path = user_path(path)
         if path.exists() and not force and self.file != path.resolve():

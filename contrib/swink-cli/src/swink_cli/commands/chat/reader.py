@@ -22,10 +22,12 @@ Completer = Callable[[str], Iterable[str]]
 
 
 def read_turn(line: Callable[[bool], str]) -> str:
-    """Join the lines of a turn: continued by a backslash, or between triple quotes.
+    """Read the lines of a user's turn and return them as one text.
 
-    `line(first)` returns the next line without its line break. It raises EOFError at the end of
-    input, which also ends a turn that has begun.
+    A turn has several lines if a line ends with a backslash, or between triple quotes.
+
+    `line(is_first)` returns the next line without its line break, or raises EOFError at the end of
+    input. If the end of input comes within a turn, the turn is complete.
     """
     text = line(True)
     if text.lstrip().startswith(QUOTES):
@@ -71,7 +73,7 @@ class Reader:
 
     def __enter__(self) -> Reader:
         if self._editing:
-            with suppress(OSError):  # it does not exist before the first chat
+            with suppress(OSError):  # the history file does not exist before the first chat
                 self._editing.read_history_file(self._history)
             self._editing.set_history_length(HISTORY_LINES)
         return self
@@ -126,6 +128,6 @@ def _line_editing(complete: Completer) -> Any:
     readline.set_completer_delims(" ")
     bind = "bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete"
     readline.parse_and_bind(bind)
-    # Python turns this off; with it, pasted lines are a single turn.
+    # Python turns bracketed paste off. With bracketed paste, pasted lines are a single turn.
     readline.parse_and_bind("set enable-bracketed-paste on")
     return readline

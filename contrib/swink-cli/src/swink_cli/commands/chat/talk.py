@@ -1,7 +1,8 @@
 """Send the messages of a chat, show the answers, and store them.
 
-Credentials and addresses apply only to the provider they were given for, so another model of the
-same chat uses its own. Tools stay open between turns.
+The API key and base URL on the command line apply only to the provider of the first model; models
+of other providers in the same chat use the keys and base URLs of their provider. Tools, such as MCP
+servers, stay open between turns.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Talk:
         self._earlier = _taken(history)
 
     def begin(self) -> None:
-        """Start the tools. Raises UsageError."""
+        """Start the tools. Raises UsageError if a tool cannot be loaded or started."""
         if self._tools is not None:
             self._runner.run(self._tools.open())
 
@@ -76,14 +77,17 @@ class Talk:
             await self.client.aclose()
 
     def open(self, models: list[str], conversation: swink.Context | str) -> swink.EventStream:
-        """Create a call, which sends nothing before it is read. Raises for invalid arguments."""
+        """Create a call, whose request is sent when the stream is first read.
+
+        Raises UsageError for invalid arguments.
+        """
         chain, options = self._asked(models)
         return self.client.stream(chain, conversation, limits=self._call.limits, **options)
 
     def answer(self) -> int:
         """Request an answer to the conversation, and return its exit code.
 
-        The output so far is kept, even if the call fails.
+        If the call fails, the partial answer is kept.
         """
         if self._tools is not None:
             return self._answer_with(self._tools)
@@ -145,7 +149,7 @@ class Talk:
 
 
 def _taken(messages: list[swink.Message]) -> tuple[swink.Usage | None, swink.Cost | None]:
-    """Return the usage of the answers among the messages."""
+    """Return the total usage and cost of all answers among the messages (`None`: unknown)."""
     answers = [message for message in messages if isinstance(message, swink.AssistantMessage)]
     return (
         reduce(added, [answer.total_usage or answer.usage for answer in answers], None),

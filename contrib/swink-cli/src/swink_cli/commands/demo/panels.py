@@ -26,7 +26,7 @@ WIDTHS = (38, 26)
 """The preferred and the absolute minimum width of a panel."""
 LEAST_HEIGHT, MOST_HEIGHT = 4, 12
 WIRE_FORMAT, NUMERIC = 1, (2, 3, 4, 6)
-"""Columns of the table: the one of the wire format, and those with numbers."""
+"""Indexes of the table column with the wire format, and of the columns with numbers."""
 LEAST_WIRE_FORMAT = 9
 """The minimum width of the wire format's name in a narrow table."""
 ROOMY = 100
@@ -36,7 +36,7 @@ _STYLES = {"text": "", "thinking": "dim italic", "tool": "cyan"}
 
 
 class Layout(NamedTuple):
-    """The number of panels side by side, and their height; a height of 1 is one line each."""
+    """The number of panels side by side, and their height; a panel of height 1 is a single line."""
 
     columns: int
     height: int

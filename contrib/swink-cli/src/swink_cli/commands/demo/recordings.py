@@ -1,9 +1,9 @@
 """Play recordings through the adapters of all installed providers for `swink demo`.
 
 A loopback server replays the bytes that real services sent, with their timing; a real client with a
-dummy key calls it. A provider that reads from elsewhere (a child process) gets the bytes directly,
-and one without a service is called directly. The table reports failures, which do not stop the
-other providers.
+dummy key calls it. A provider that does not use HTTP (but, for example, a child process) gets the
+bytes directly, and a provider without a service, such as `echo`, is called without a recording. The
+table reports failures, which do not stop the other providers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["HEADINGS", "DemoClock", "Performance", "perform", "plan", "remarks",
 PROMPT = "Why do all providers stream the same events here?"
 LIMITS = swink.Timeouts(first_event=60, idle=60)
 NO_WIRE = "none"
-"""Shown as the wire format of a provider without a service, which has nothing to record."""
+"""The wire format of a provider without a service; such a provider has no recordings."""
 AGREEABLE = 12.0
 """The maximum length of a recording in seconds, if a shorter one exists."""
 
@@ -53,7 +53,8 @@ class DemoClock(LoopClock):
 class Performance:
     """One stream of the demo and its progress. `pieces` are (style, text).
 
-    `problem` describes the failure; `broken` is true if it happened here, not in the recording.
+    `problem` describes the failure. `broken` is true if the failure is new, and not part of the
+    recording.
     """
 
     provider: str
@@ -77,7 +78,7 @@ class Performance:
         return self.problem is not None and not expected
 
     def feed(self, batch: Sequence[swink.AssistantMessageEvent], seconds: float) -> None:
-        """Process the events of one read, received so many seconds after the start."""
+        """Process the events of one read; `seconds` is the time from the start to this read."""
         self.events += len(batch)
         for event in batch:
             style = _STYLES.get(type(event))
@@ -97,7 +98,7 @@ class Performance:
 def plan(client: swink.Client, names: Sequence[str] = ()) -> list[Performance]:
     """Choose the streams: one for each provider, or all of the named providers.
 
-    A provider that needs a network and has no recordings is left out. Raises UnknownProvider for a
+    Providers that need a network and have no recordings are omitted. Raises UnknownProvider for a
     name that is not installed.
     """
     chosen: list[Performance] = []
@@ -162,7 +163,7 @@ def _answered(recording: Recording) -> bool:
 async def perform(client: swink.Client, shown: Sequence[Performance], speed: float) -> None:
     """Play all streams at the same time, at `speed` times the recorded speed.
 
-    All streams have ended when this returns, whatever happened.
+    All streams have ended when this function returns, even if some of them failed.
     """
     # Otherwise, the first token of every stream would wait for this import.
     import_module("aiohttp")

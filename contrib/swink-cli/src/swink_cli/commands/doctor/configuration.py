@@ -73,7 +73,7 @@ def models_file(host: Host) -> list[Finding]:
     except SwinkError as error:
         return [Finding.of(USER_FILE_ENV, error)]
     where = f"{USER_FILE_ENV}, {os.environ.get(USER_FILE_ENV)}"
-    known = Host(environ={}).provider_names()  # includes those that cannot be loaded at the moment
+    known = Host(environ={}).provider_names()  # includes providers that cannot be loaded
     rows = {f'the provider "{name}"': name for name in users.providers}
     rows |= {f'the model "{model_id}"': name for name, model_id in users.models}
     found = [
@@ -98,7 +98,7 @@ def models_file(host: Host) -> list[Finding]:
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
-    """Suggest a provider for a row."""
+    """Return advice on which provider a row with an unknown provider name may mean."""
     near = difflib.get_close_matches(name, known, 1, LIKENESS) or ("NAME",)
     return f'Write provider = "{near[0]}" (see `swink providers`), or install the provider.'
 
@@ -114,7 +114,10 @@ def _usable(host: Host, provider: str, options: dict[str, Any]) -> None:
 def unread(
     environ: Mapping[str, str], installed: Iterable[Distribution] | None = None
 ) -> list[Finding]:
-    """Find variables that neither swink nor a distribution (`None`: any installed one) mentions."""
+    """Find variables named `SWINK_…` that no installed package of swink reads.
+
+    `installed` are the distributions to search (`None`: all).
+    """
     names = sorted(
         name for name in environ if NAME.fullmatch(name) and not OF_A_SERVICE.fullmatch(name)
     )

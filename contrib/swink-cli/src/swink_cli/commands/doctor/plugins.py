@@ -81,7 +81,7 @@ class Finding(NamedTuple):
 
 
 def failing(checks: Mapping[str, Callable[[], object]]) -> list[Finding]:
-    """Run each check, and return the failures with their places."""
+    """Run each check, and return a finding for each failure; the keys name what is checked."""
     found = []
     for where, check in checks.items():
         try:
@@ -132,7 +132,7 @@ def added() -> list[Finding]:
 
 
 def _damaged(host: Host) -> Iterator[Finding]:
-    """Report metadata files that cannot be read, and whose plugins and commands are not found."""
+    """Report unreadable metadata files, whose plugins and commands are therefore not found."""
     for damage in host.damaged():
         yield Finding(
             f"{damage.file} ({damage.distribution})",
@@ -219,7 +219,7 @@ def _named(where: str, name: str) -> Iterator[Finding]:
 
 
 def _module(where: str, value: str) -> Iterator[Finding]:
-    """Find entry points whose module is missing: a moved checkout, a renamed module."""
+    """Find entry points whose module is missing, for example because a checkout was moved."""
     module = value.partition(":")[0]
     try:
         there = find_spec(module) is not None
@@ -236,8 +236,9 @@ def _module(where: str, value: str) -> Iterator[Finding]:
 def _catalogue(entry: Any, names: Sequence[str], pointed: set[str]) -> Iterator[Finding]:
     """Find rows of a package's catalogue without an entry point, and entry points without a row.
 
-    `entry` is the entry of one of the package's providers (see `Host.entries`); `names` are all of
-    them, without those that SWINK_PLUGINS excludes from `pointed`.
+    `entry` is the entry of one of the package's providers (see `Host.entries`). `names` are the
+    package's providers that SWINK_PLUGINS does not exclude; `pointed` are the names of all entry
+    points of providers.
     """
     package = entry.package
     try:
@@ -281,7 +282,7 @@ def _provider(where: str, host: Host, name: str) -> Iterator[Finding]:
 def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
     try:
         loaded = load()
-        # The result of calling it is used; None: not configured.
+        # A class or function is called, and its result is the plugin; None: it is not configured.
         if isinstance(loaded, type | FunctionType):
             loaded = loaded()
     except SwinkError as error:  # its configuration is invalid

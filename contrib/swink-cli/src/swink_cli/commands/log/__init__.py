@@ -319,7 +319,10 @@ def _check_one(**views: bool) -> None:
 
 
 def _entry(store: FolderStore | SQLiteStore, id: str | None) -> Entry:
-    """Return the entry whose id begins so, or the newest entry. Raises UsageError."""
+    """Return the entry whose id begins with `id`, or the newest entry if `id` is `None`.
+
+    Raises UsageError if no entry, or more than one, matches.
+    """
     found = [entry for entry in store.entries() if entry.id.startswith(id or "")]
     if id is None:
         found = found[:1]
@@ -392,7 +395,7 @@ def _attempt(take: Take) -> tuple[str, str]:
 def _print_answer(entry: Entry, *, raw: bool, code: bool) -> None:
     """Print the answer of a call: code blocks, text, or Markdown on a terminal.
 
-    Raises SwinkError if the call has no answer, or its answer no code.
+    Raises SwinkError if the call has no answer, or if code is requested and the answer has none.
     """
     if not entry.answer:
         raise SwinkError(

@@ -16,9 +16,9 @@ __all__ = ["Sum", "costs_cells", "summed", "sums"]
 class Sum(msgspec.Struct):
     """The usage of some calls.
 
-    `cost` is in US dollars, over the calls with a known cost; `estimated` is the part for which the
-    provider reported no usage; `unpriced` counts the calls without a known cost. `day` is in local
-    time; `day` or `model` is empty if the sum covers all of them.
+    `cost` is in US dollars, over the calls with a known cost; `estimated` is the part of the cost
+    for which the provider reported no usage; `unpriced` counts the calls without a known cost.
+    `day` is in local time; `day` or `model` is empty if the sum covers all of them.
     """
 
     day: str = ""
@@ -41,9 +41,10 @@ class Sum(msgspec.Struct):
 
 
 def sums(entries: Iterable[Entry], by: str | None, days: int | None) -> list[Sum]:
-    """Sum up calls by day and model, or `by` one of them; newest day and highest cost first.
+    """Sum up calls by day and model; newest day and highest cost first.
 
-    `days` omits calls that are older.
+    With `by`, calls are summed up by `day` or `model` alone. Calls older than `days` are omitted
+    (`None`: all calls are included).
     """
     today = datetime.now().astimezone().date()
     found: dict[tuple[str, str], Sum] = {}

@@ -1,8 +1,8 @@
 """Find the line numbers of values in a TOML file.
 
-Python's parser does not report line numbers. They are found by parsing prefixes of the file: a
-value begins on the last line of the shortest prefix that contains it, after open brackets are
-closed.
+Python's parser does not report line numbers, so this module parses prefixes of the file: its first
+line, its first two lines, and so on. Open brackets at the end of a prefix are closed first. A value
+begins on the last line of the shortest prefix that contains the value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def line_of(text: str, path: Path) -> int:
 
 
 def _first(most: int, holds: Callable[[int], bool]) -> int:
-    """Return the smallest number of lines from which on a condition holds."""
+    """Return the smallest number below `most` for which `holds` is true, or else `most`.
+
+    `holds` must be true for all greater numbers as well, because this is a binary search.
+    """
     least = 0
     while least < most:
         middle = (least + most) // 2

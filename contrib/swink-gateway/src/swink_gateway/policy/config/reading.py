@@ -192,7 +192,7 @@ def _faults(error: BaseException, path: Path) -> Iterator[Fault]:
 def _leave_out(data: Any, path: Path) -> None:
     """Remove the value at a path from its table.
 
-    Raises TypeError for an item of a list: the indices of later items would change.
+    Raises TypeError for an item of a list, because its removal would change later items' indices.
     """
     for step in path[:-1]:
         data = data[step]

@@ -50,7 +50,7 @@ OPTION_NAMES = frozenset(ClientOptions.__annotations__) - {"timeout", "timeouts"
 
 @define(frozen=True, kw_only=True)
 class Upstream:
-    """A model of a tier.
+    """A model in a tier of a route.
 
     `model` is `provider/model`, or a bare name that exactly one provider lists. `weight` is the
     share of requests for which this model is tried first. `options` override those of the route,
@@ -67,8 +67,9 @@ class Transforms:
     """Changes to a request before it is forwarded.
 
     `system_prompt` is inserted before the client's own instructions. `defaults` are options for
-    requests that do not set them. `leave_out` lists options of the client to drop; `tools` drops
-    all its tools. `max_tokens` is the limit for answers, and the value for requests that set none.
+    requests that do not set them. `leave_out` lists options of the client to drop; `tools` in this
+    list drops all tools of the client. `max_tokens` is the limit for answers, and the value for
+    requests that do not set `max_tokens`.
     """
 
     system_prompt: str | None = None
@@ -128,17 +129,18 @@ class Key:
     """A client's key and its limits. A limit that is left out does not apply.
 
     `key` is `"sha256:…"`, the SHA-256 digest of the key in hexadecimal, or `"${NAME}"`, the
-    environment variable that holds it; a list contains several keys with the same limits. `models`
-    are patterns of the names that the key may request. An `operator` may read the metrics, the feed
-    of calls and the spending of all keys. Token limits count prompts and answers. Days and months
-    are in UTC. A key with a budget cannot use models without a price: see `prices`. The ledger
-    records the key's `team` and `tags`, and the tags in the `x-swink-tags` header of a request.
+    environment variable that contains the key; a list contains several keys with the same limits.
+    `models` are patterns of the names that the key may request. A key with `operator` may read the
+    metrics, the feed of calls and the spending of all keys. Token limits count prompts and answers.
+    Days and months are in UTC. A key with a budget cannot use models without a price: see `prices`.
+    The ledger records the key's `team` and `tags`, and the tags in the `x-swink-tags` header of a
+    request.
 
     All keys share the operator's accounts at the vendors. `vendor_ids` are patterns of ids (of
     files, vector stores, containers and conversations) that the key may use, in addition to the ids
-    in its own answers. A key with limited models or a budget may set request fields that the
-    gateway does not know only if they are listed in `allowed_fields`. `guards` are the names of the
-    guards of the key.
+    in its own answers. If a key has limited models or a budget, the gateway refuses request fields
+    that it does not know, except those in `allowed_fields`. `guards` are the names of the guards
+    that check the requests of the key.
     """
 
     key: tuple[Digest, ...] = field(repr=False)

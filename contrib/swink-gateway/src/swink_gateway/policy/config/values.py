@@ -62,7 +62,7 @@ def converter() -> Converter:
     """Return the converter of configurations."""
     made = Converter(forbid_extra_keys=True)
 
-    def lists(kind: Any) -> Any:  # a single value becomes a list of one
+    def lists(kind: Any) -> Any:  # a single value becomes a list with one item
         of: Any = get_args(kind)[0]
         listed: Any = list[of]
         one, many = made.get_structure_hook(of), made.get_structure_hook(listed)
@@ -99,7 +99,7 @@ def converter() -> Converter:
     }
     for kind, hook in hooks.items():
         made.register_structure_hook(kind, hook)
-    upstream: Any = tables(Upstream)  # needs the hooks of the types of its fields
+    upstream: Any = tables(Upstream)  # after the hooks for the types of its fields
 
     def model(data: Any, _: Any) -> Any:
         return upstream({"model": data} if isinstance(data, str) else data, Upstream)

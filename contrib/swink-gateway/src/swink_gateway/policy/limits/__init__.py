@@ -1,8 +1,8 @@
 """Limits, budgets, circuit breakers and the ledger, shared by all processes of a gateway.
 
-They are kept in memory for one process, in a SQLite file for the processes of one machine, and in
-Postgres or Redis for several machines (`swink-gateway[postgres]`, `swink-gateway[redis]`). The
-ledger has a row for each attempt: see `rows`.
+The store is memory for one process, a SQLite file for the processes of one machine, and Postgres or
+Redis for several machines (`swink-gateway[postgres]`, `swink-gateway[redis]`). The ledger has a row
+for each attempt: see `rows`.
 """
 
 from swink_gateway.policy.limits.audit import Difference, Findings, audited

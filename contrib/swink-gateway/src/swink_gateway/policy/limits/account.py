@@ -87,11 +87,11 @@ class Account(Struct):
 
 
 class Breaker(Struct):
-    """The failed calls in a row of a model, and the end of the cooldown (0.0: none).
+    """The number of consecutive failed calls of a model, and the end of the cooldown (0.0: none).
 
-    After the cooldown, single attempts are admitted at intervals of `probe` seconds (0.0: all are).
-    `longest` is the longer of both waits; the remaining wait never exceeds it, even if the clock is
-    set back.
+    After the cooldown, one attempt is admitted every `probe` seconds (0.0: all attempts). `longest`
+    is the longer of the cooldown and `probe`. The remaining wait never exceeds `longest`, even if
+    the clock is set back.
     """
 
     failures: int = 0

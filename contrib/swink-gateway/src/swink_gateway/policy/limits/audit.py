@@ -18,15 +18,18 @@ from swink_gateway.policy.limits.rows import LEAST, RESERVED, Entry, Query
 __all__ = ["Difference", "Findings", "audited"]
 
 LOOKS = 3
-"""How often a difference must be found to be reported.
+"""How many comparisons in a row must find a difference before it is reported.
 
-Attempts that begin or end during a comparison cause differences.
+Attempts that begin or end during a comparison cause differences that are not errors.
 """
 
 LOOK_SECONDS = 1.0
 
 LONGEST_ATTEMPT_SECONDS = 86400
-"""After this time an attempt has ended, even if a process with the same id is running."""
+"""The longest time that an attempt can take.
+
+If an older attempt seems to be running, a new process has the process id of its dead process.
+"""
 
 
 @define(frozen=True)

@@ -1,10 +1,10 @@
-"""Selects the keys whose state a process reads from Redis, to avoid reading all of them.
+"""Select the keys whose state a process reads from Redis, to avoid reading all of them.
 
 Each admission and each charge adds the key and the time to a list in Redis. Every second, a process
-reads the new part of that list and then the state of these keys. First come keys that another
-process refused because of leases (see `leases`), then those whose state it read longest ago. It
-also reads a few other keys in turn: their leases depend on the number of processes and on the end
-of a minute or a day.
+reads the new part of that list and then the state of these keys. It first reads the keys that
+another process refused because of leases (see `leases`), then the changed keys that have waited
+longest. It also reads a few other keys in turn, because leases also depend on the number of
+processes and on the end of a minute or a day.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ class Changes:
         self._others: list[str] = []
 
     def add(self, now: float, changed: Iterable[str], wanted: Iterable[str]) -> None:
-        """Add the keys that were listed until `now`, a time of the server's clock."""
+        """Add the keys that changed until `now`, a time of the server's clock.
+
+        `wanted` are the keys for whose leases other processes wait.
+        """
         self.since = now
         self._changed.update(dict.fromkeys(changed))
         self._wanted.update(dict.fromkeys(wanted))
 
     def due(self, known: Collection[str]) -> list[str]:
-        """Return the keys to read now, out of those that the process knows, and remove them."""
+        """Return the keys among `known` to read now, and remove them from the changed keys."""
         found = {key: None for key in self._wanted if key in known}
         self._wanted.clear()
         for key in [*self._changed]:

@@ -28,7 +28,7 @@ _ADDRESS = re.compile(r"unix://.+|rediss?://[^/?\s]*(/[0-9]*)?(\?\S*)?")
 
 
 class Connection:
-    """A pool of connections to the Redis server at `url`, which runs scripts there.
+    """A pool of connections to the Redis server at `url`, with methods that run Lua scripts.
 
     `clock` replaces the server's clock in tests. The counter `LOST` in `counters` counts how often
     the server was lost, and `on_loss` is called each time with the error. `redis` is the client,
@@ -109,7 +109,7 @@ class Connection:
         try:
             found = await self.redis.config_get("maxmemory*")
         except self.failures:
-            return  # it is lost (logged elsewhere), or hides its settings
+            return  # the server cannot be reached (`lose` logs it), or does not show its settings
         policy, most = found.get("maxmemory-policy", "noeviction"), found.get("maxmemory", "0")
         if policy != "noeviction" and int(most):
             log.warning(

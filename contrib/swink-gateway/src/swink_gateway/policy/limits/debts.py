@@ -1,8 +1,8 @@
-"""Charges that a process could not send to the shared store yet ("debts"), kept in a file.
+"""Debts: charges that a process could not send to the shared store yet, stored in a file.
 
-The file keeps them safe if the process ends suddenly. Processes of one machine share a folder: any
-of them sends the debts of one that died. Each debt has an id, so that it is counted once even if
-several processes send it.
+The file preserves the debts if the process ends suddenly. The processes of one machine share a
+folder, and each process also sends the debts of processes that have died. Each debt has an id, so
+that it is counted once even if several processes send it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ process, and the error code `ERROR_ACCESS_DENIED`.
 class Debts:
     """The debts of this process, and of dead processes with the same `folder`.
 
-    With `folder` `None`, they are kept in memory.
+    With `folder` `None`, debts are kept in memory.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -50,7 +50,7 @@ class Debts:
                 file.write(json.encode(debt) + b"\n")
 
     async def pay(self, pays: Callable[[Debt], Awaitable[object]]) -> None:
-        """Call `pays` with each debt, and keep the debts for which it raises."""
+        """Call `pays` with each debt, and keep the debts for which it raises an exception."""
         for file in self._of_the_dead():
             with suppress(FileNotFoundError):  # another process was faster
                 for line in file.read_bytes().splitlines(keepends=True):
@@ -71,7 +71,7 @@ class Debts:
 
 def is_running(process: str) -> bool:
     """Return True if the process of this machine with this id still runs."""
-    if sys.platform == "win32":  # there, os.kill ends a process or sends it a Ctrl-C
+    if sys.platform == "win32":  # on Windows, os.kill ends a process or sends it a Ctrl-C
         import ctypes
 
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)

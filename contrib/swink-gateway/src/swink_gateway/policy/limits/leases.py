@@ -1,9 +1,10 @@
-"""The part of each limit that is reserved for one process ("lease"), for use while Redis is lost.
+"""Leases: the part of each limit that is reserved for one process while Redis is unreachable.
 
-Half of the remaining amount of each limit is leased to the processes, in equal parts. Redis treats
-a lease as used by all other processes. While Redis is lost, each process admits attempts within its
-lease, and after a minute within its equal part of the limits per minute. Therefore the processes
-together exceed no limit. The charges of that time are debts, which are sent when Redis is back.
+Half of the remaining amount of each limit is leased to the processes, in equal parts. For all other
+processes, Redis counts a lease as used. While Redis is unreachable, each process admits attempts
+within its lease; after a minute, its equal part of the limits per minute replaces that lease.
+Therefore the processes together exceed no limit. The charges of attempts during that time are
+debts, which are sent when Redis can be reached again.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ class Leases:
         return self._held.get(key, NOTHING)
 
     def bound(self, key: str, room: Iterable[float], begins: bool) -> None:
-        """Reduce a lease to the amounts that an admission has left.
+        """Reduce a lease to the amounts that remain after an admission.
 
-        `begins` says whether a call began with the admission.
+        `begins` says whether the admitted attempt is the first one of a call.
         """
         left = [max(0.0, number) for number in room]
         self._held[key] = least(self.of(key), left)
@@ -67,11 +68,11 @@ class Leases:
         self.streams[key] += begins
 
     def forget_rooms(self) -> None:
-        """Forget the amounts left by earlier admissions, before new leases are requested."""
+        """Forget the amounts that remained after admissions; called before leases are requested."""
         self._rooms.clear()
 
     def grant(self, key: str, lease: Iterable[float]) -> None:
-        """Set a lease, limited to the amounts left by admissions since it was requested."""
+        """Set a lease, reduced by the attempts that were admitted since the lease was requested."""
         self._held[key] = least(self._rooms.get(key, _NO_BOUND), lease)
 
     def lose_server(self) -> None:
@@ -90,14 +91,14 @@ class Leases:
         if key not in self.local.accounts:
             self.local.accounts[key] = self._supposed(key, share)
         ticket = await self.local.admit(key, share, tokens, dollars, begins=begins)
-        if isinstance(ticket, Refusal):  # the key may have more than this process holds
+        if isinstance(ticket, Refusal):  # other processes may still have leases of the key
             return Refusal(LEASED, min(ticket.retry_after, AGAIN_SECONDS), spent=False)
         self.streams[key] += begins
         self.debts.add(key, ticket.at, int(begins), tokens, dollars)
         return ticket
 
     async def settle(self, ticket: Ticket, tokens: int, dollars: float | None, ends: bool) -> None:
-        """Settle an attempt while the server is lost, if it was admitted in the same way."""
+        """Settle an attempt while the server is lost, if it was also admitted in that time."""
         if ticket.key in self.local.accounts:
             await self.local.settle(ticket, tokens, dollars, ends=ends)
 
@@ -117,5 +118,5 @@ class Leases:
 
 
 def least(one: Iterable[float], other: Iterable[float]) -> Numbers:
-    """Return the smaller number of each pair."""
+    """Return the smaller number at each position."""
     return tuple(map(min, one, other))

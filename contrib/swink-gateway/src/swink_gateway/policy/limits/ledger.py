@@ -1,8 +1,9 @@
 """The interface of a ledger, and the rule by which it admits attempts.
 
-An attempt is admitted while charges and reservations together are below each limit. An amount is
-reserved before it begins, and replaced by the charge when it has ended ("settled"). Each attempt
-has one row in the ledger, which is written with the reservation and updated with the charge.
+An attempt is admitted while charges and reservations together are below each limit. Before an
+attempt begins, an amount is reserved for it. After the attempt has ended, its charge replaces the
+reservation: the attempt is "settled". Each attempt has one row in the ledger, which is written with
+the reservation and updated with the charge.
 Therefore the spending can exceed a budget by at most
 
     the largest reservation of an attempt
@@ -58,9 +59,9 @@ WINDOW_SECONDS = 60
 """The seconds for which requests and tokens count in the limits per minute."""
 
 MOST_AHEAD_SECONDS = 5
-"""How many seconds a time may be in the future and still count.
+"""How many seconds in the future the time of a charge may be.
 
-The limit matters after a clock was wrong.
+Charges with later times do not count: a clock was wrong when they were stored.
 """
 
 BUSY_SECONDS = 1.0
@@ -72,7 +73,7 @@ SETTLED = "settled"
 
 
 class StoreError(UsageError, title="Limits cannot be kept"):
-    """The configured place for limits is invalid."""
+    """The configured store for limits is invalid."""
 
 
 class StoreUnavailable(SwinkError, title="Limits cannot be read or written"):
@@ -95,7 +96,7 @@ class Allowance:
 
     @property
     def budget(self) -> Allowance:
-        """The limits for the later attempts of an admitted call: only those in dollars."""
+        """The limits for the later attempts of an admitted call: only the budgets in dollars."""
         return evolve(self, requests=None, tokens=None, streams=None)
 
     def share(self, members: int) -> Allowance:
@@ -181,7 +182,7 @@ def settled(ticket: Ticket, tokens: int, dollars: float | None) -> Entry:
 
 @define(frozen=True)
 class Circuit:
-    """A model whose calls failed in a row; `kind` and `message` are those of the last failure.
+    """A model whose calls failed in a row; `kind` and `message` describe the last failure.
 
     `rest` is the remaining cooldown in seconds; with 0.0, attempts are admitted. `is_stated` says
     whether the provider stated the time.
@@ -235,7 +236,7 @@ class Ledger(Protocol):
     async def settle(
         self, ticket: Ticket, tokens: int, dollars: float | None, *, ends: bool = True
     ) -> None:
-        """Replace a reservation by a charge, once for each ticket, and write its row.
+        """Replace the reservation of a ticket by a charge, once, and write the ticket's row.
 
         `ends` says whether the call ends with this attempt.
         """
@@ -265,7 +266,7 @@ class Ledger(Protocol):
         """Forget the failures of a target."""
 
     async def claim(self, owner: str, ids: Collection[str]) -> None:
-        """Record the owner of ids of a vendor's data; an id that has an owner keeps it."""
+        """Record the owner of ids of a vendor's data; an id that has an owner keeps that owner."""
 
     async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
         """Return the subset of ids that an owner has claimed."""

@@ -28,10 +28,7 @@ SELF = "self"
 
 
 class MemoryLedger:
-    """A ledger in memory; only the rows are written elsewhere, by `rows`.
-
-    With `rows` `None`, the ledger has no rows.
-    """
+    """A ledger in memory. `rows` writes the rows of the ledger; `None` means no rows."""
 
     def __init__(self, clock: Clock | None = None, rows: RowWriter | None = None) -> None:
         self.accounts: dict[str, Account] = {}

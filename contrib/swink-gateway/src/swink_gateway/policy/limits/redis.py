@@ -2,7 +2,7 @@
 
 Each request is one script, which Redis runs atomically. Every second, a process reports its leases
 of each limit and gets new ones: see `leases`. If Redis has lost a budget, processes that remember
-it write it again: see `remembered`. `writer` writes the rows of the ledger to another place.
+it write it again: see `remembered`. `writer` writes the rows of the ledger to a SQL database.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ PREFIX = "swink:gateway:"
 MEMBERS = PREFIX + "members"
 
 BUDGETS = PREFIX + "budgets"
-"""The hash with the last day on which each key was charged, and a mark that Redis has its data."""
+"""The hash with the last day on which each key was charged.
+
+It also has a mark: if the mark is missing, Redis has lost its data.
+"""
 
 CHANGED = PREFIX + "changed"
 """The keys whose accounts have changed in the last minute, with the times."""
@@ -71,17 +74,15 @@ AT_A_TIME = 250
 """The number of keys read by one script, which blocks Redis while it runs."""
 
 MOST_LOOKS = 6
-"""How many half seconds a call waits for leases of other processes.
-
-They may give up leases that they do not need.
-"""
+"""How many half seconds a call waits for other processes to give up leases they do not need."""
 
 
 class RedisLedger:
     """A ledger in the Redis server at an address such as `redis://localhost:6379`.
 
-    Its keys begin with `swink:gateway:` and contain no credentials. Charges from the time without
-    the server are kept in `folder`, if given, so that other processes of the machine can send them.
+    Its Redis keys begin with `swink:gateway:` and contain no credentials. Charges that cannot be
+    sent to the server are stored in `folder`, if given, so that other processes of the machine can
+    send them later.
     `counters` counts by name how often the server was lost, and how often it had lost its data.
     `rows` writes the rows of the ledger; `None` disables them. Raises UsageError if the extra is
     not installed, and for an invalid address.
@@ -155,7 +156,7 @@ class RedisLedger:
             )
         if admitted < 1:
             refused = refusal(allowance if begins else allowance.budget, taken)
-            assert refused is not None  # the script compared the same numbers
+            assert refused is not None  # the script has compared the same numbers
             return refused if admitted == 0 else evolve(refused, retry_after=1.0, spent=False)
         self._leases.bound(key, map(float, room), begins)
         return Ticket(key, taken.at, tokens, dollars)
@@ -173,7 +174,7 @@ class RedisLedger:
         known = self._budgets.of(ticket.key)
         if await self._ask(scripts.CHARGE, keys, *charged, *known) is None:
             await self._leases.settle(ticket, tokens, dollars, ends)
-            if not was_lost:  # the script may have run, and would refund twice
+            if not was_lost:  # the script may have run: a debt must not refund a second time
                 more = max(0, more[0]), max(0.0, more[1])
             self._leases.debts.add(ticket.key, ticket.at, 0, *more)
 
@@ -263,12 +264,12 @@ class RedisLedger:
                     await self._come_back()
                     await self._look([*self._seen])
                 else:
-                    await self._mark()  # before reading replaces known budgets
+                    await self._mark()  # first, because reading replaces the remembered budgets
                     await self._leases.debts.pay(self._pay)
             await self._look_at_changes()
 
     async def _look_at_changes(self) -> None:
-        """Read the keys that any process has used, and some of the others."""
+        """Read the state of the keys that any process has used, and of some other keys."""
         since = self._changes.since
         reply = await self._ask(scripts.CHANGES, [CHANGED, WANTED], since)
         if reply is not None:
@@ -285,7 +286,7 @@ class RedisLedger:
         leases = self._leases
         names = [name for key in keys for name in (*_account(key), _leases(key))]
         async with self._looking:
-            for _ in range(2):  # other processes may wait for a lease that has shrunk
+            for _ in range(2):  # report a smaller lease at once: other processes may wait for it
                 before = [leases.of(key) for key in keys]
                 leases.forget_rooms()
                 reported: list[Any] = [self._name]
@@ -304,7 +305,7 @@ class RedisLedger:
                     return
 
     async def _mark(self) -> None:
-        """Set a mark in the hash of budgets; if the mark had vanished, write the budgets again."""
+        """Set the mark in the hash of budgets; if the mark was lost, restore the budgets."""
         had_marked = int(self._has_marked)
         is_new = await self._server.run(scripts.MARK, [BUDGETS], self._name, had_marked)
         if is_new and self._has_marked:
@@ -323,7 +324,7 @@ class RedisLedger:
         )  # fmt: skip
 
     async def _come_back(self) -> None:
-        """Send the debts and write the budgets again; then use the server again."""
+        """Restore the budgets and send the debts; then use the server again."""
         await self._server.redis.ping()
         await self._write_again()
         await self._leases.debts.pay(self._pay)
@@ -332,7 +333,7 @@ class RedisLedger:
         log.warning("Redis at %s is back: this process shares all limits again", self._server.where)
 
     async def _write_again(self) -> None:
-        """Write budgets that the server has lost again, and this process's concurrent answers."""
+        """Restore lost budgets, and the number of this process's concurrent answers."""
         for key in self._budgets.keys:
             now = int(self._leases.local.now())
             await self._pay(("", key, now, 0, 0, 0.0), written_again=True)

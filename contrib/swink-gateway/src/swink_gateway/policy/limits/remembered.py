@@ -19,15 +19,16 @@ DATA_LOST = "swink_gateway_store_data_lost_total"
 """The name of the counter of losses of the server's data."""
 
 Budget = tuple[str, float, float, float]
-"""A budget: its id, when it was read, and the dollars of that day and that month."""
+"""A budget: its id, the time at which it was read, and the dollars of that day and month."""
 
 _UNKNOWN: Budget = ("", 0.0, 0.0, 0.0)
 
 
 class RememberedBudgets:
-    """The last known budgets of keys in the Redis server `where`.
+    """The budgets of keys, as this process last read them from Redis.
 
-    The counter `DATA_LOST` in `counters` counts lost budgets.
+    `where` is the address of the Redis server, for log messages. The counter `DATA_LOST` in
+    `counters` counts lost budgets.
     """
 
     def __init__(self, where: str, counters: Counter[str]) -> None:
@@ -42,7 +43,7 @@ class RememberedBudgets:
         return [*self._budgets]
 
     def of(self, key: str) -> Budget:
-        """Return the budget of a key; an empty id means that it is not remembered."""
+        """Return the budget of a key; its id is empty if no budget is remembered."""
         return self._budgets.get(key, _UNKNOWN)
 
     def update(self, key: str, taken: Spending, id: str, reserved: float = 0.0) -> None:
@@ -66,7 +67,7 @@ class RememberedBudgets:
             "again",
             self._where,
         )  # fmt: skip
-        self._missing.update(self._budgets)  # so that they are not logged one by one
+        self._missing.update(self._budgets)  # so that the lost budgets are not logged one by one
 
     def _log_loss(self, key: str, is_restored: bool) -> None:
         if key in self._missing:

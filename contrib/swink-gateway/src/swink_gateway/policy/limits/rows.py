@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 RESERVED = "reserved"
-"""The outcome of a running attempt, or of one whose process died before it was settled."""
+"""The outcome of a running attempt, or of an attempt whose process died before settling it."""
 
 NOT_SENT = "not sent"
 """The outcome of a reservation for which no attempt began. Its row is deleted."""
@@ -200,7 +200,7 @@ def report_in(execute: Execute, query: Query) -> list[Total]:
 
 
 def entries_in(execute: Execute, query: Query) -> list[Entry]:
-    """Return the rows for a query, the oldest first. Raises UsageError for too many of them."""
+    """Return the rows for a query, the oldest first. Raises UsageError for too many rows."""
     condition, values = _condition(query)
     statement = f"SELECT {', '.join(COLUMNS)} FROM attempts{condition} ORDER BY id"
     found = [Entry(*row) for row in execute(f"{statement} LIMIT {MOST_ENTRIES + 1}", values)]

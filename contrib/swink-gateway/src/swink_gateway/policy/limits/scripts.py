@@ -278,9 +278,9 @@ end
 )  # fmt: skip
 """Add a charge to an account.
 
-Arguments: now, me, the command that changes the number of this process's concurrent answers and its
-operand, the time, requests, tokens, dollars, the key's name, and what the process remembers of the
-budget. If the key of a debt is given, the charge is added only once for it.
+Arguments: now, me, a Redis command for this process's number of concurrent answers, the operand of
+this command, the time, requests, tokens, dollars, the key's name, and what the process remembers of
+the budget. If the Redis key of a debt is given, this debt is charged only once.
 """
 
 CHANGES = (
@@ -327,7 +327,8 @@ return {tonumber(kept[1]), rest, kept[3] or '', kept[4] or '', kept[5] or '0'}
 )  # fmt: skip
 """Return the circuit breaker of a target.
 
-Argument: now. If it is half open, later attempts must wait for the outcome of this one.
+Argument: now. If the circuit is half open, this attempt is admitted, and later attempts wait for
+its outcome.
 """
 
 FAIL = (

@@ -34,7 +34,7 @@ Kept = TypeVar("Kept", Account, Breaker)
 
 
 class SQLLedger:
-    """A ledger in a database, which it closes."""
+    """A ledger in a database; `aclose` closes the database."""
 
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
         self._clock = clock or LoopClock()

@@ -1,4 +1,4 @@
-"""Open the ledger at the place that the configuration names."""
+"""Open the ledger in the store that the configuration names."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Store:
     `engine` is `memory`, `sqlite`, `postgres` or `redis`. SQLite has the `path` of a file, and
     Postgres a `url`; their database contains the ledger, too. Redis has a `url`, and `ledger` is
     where its rows are written: the path of a SQLite file, or the address of a Postgres server.
-    Without `ledger`, and with the engine `memory`, each process keeps its latest 50,000 rows in
-    memory. If Redis cannot be reached, charges are kept in the folder at `path`, if given, which
-    the processes of a machine share.
+    With the engine `memory`, and with Redis without `ledger`, each process keeps its latest 50,000
+    rows in memory. If Redis cannot be reached, charges are kept in the folder at `path`, if given;
+    the processes of a machine share this folder.
     """
 
     engine: str = "memory"
@@ -44,7 +44,7 @@ class Store:
 def open_ledger(store: Store, counters: Counter[str] | None = None) -> Ledger:
     """Open the ledger of a store; `counters` counts by name how often a Redis server was lost.
 
-    Raises StoreError for an invalid place.
+    Raises StoreError for an invalid path or URL.
     """
     match store:
         case Store(engine="memory"):
@@ -74,9 +74,11 @@ def _open_file(path: str) -> Database:
 
 
 def reading_rows(store: Store) -> AbstractContextManager[Execute] | None:
-    """Open the rows of a store for reading, without creating a file; `None`: they are in memory.
+    """Open the rows of a store for reading, without creating a file.
 
-    Raises StoreError for an invalid place. The context raises StoreUnavailable.
+    `None` means that the rows are in the memory of the gateway's processes.
+
+    Raises StoreError for an invalid path or URL. The context raises StoreUnavailable.
     """
     place: str | Path | None = {
         "sqlite": store.path, "postgres": store.url, "redis": store.ledger,

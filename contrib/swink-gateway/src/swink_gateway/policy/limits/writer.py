@@ -1,7 +1,7 @@
-"""Write the ledger's rows in batches, at least every second, if the store is elsewhere.
+"""Write the ledger's rows in batches, at least every second, if the store is not a SQL database.
 
-If a process is killed, the rows of the last second are lost. The store has their charges, so `swink
-spend --audit` reports the difference.
+If a process is killed, its rows of the last second are lost. The store still has the charges of
+these rows, so `swink spend --audit` reports the difference.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ T = TypeVar("T")
 
 
 class RowWriter:
-    """Writes rows to the database that `connect` opens; without `connect`, keeps them in memory.
+    """Writes rows to the database that `connect` opens; without `connect`, keeps rows in memory.
 
-    The database is opened and used in one thread. Raises what `connect` raises.
+    The database is opened and used in one thread. Raises the exceptions of `connect`.
     """
 
     def __init__(self, connect: Callable[[], Database] | None = None) -> None:

@@ -67,7 +67,7 @@ PREFIX = "chatcmpl-"
 """The prefix of generated ids."""
 
 _CONTENT, _REFUSAL = b'{"content":%b}', b'{"refusal":%b}'
-"""The deltas of a text."""
+"""The formats of the deltas of a text and of a refusal."""
 
 _SAYING = frozenset({TextDelta, TextEnd, ThinkingDelta, ToolCallStart, Extension, Done})
 """Events that produce output in this protocol."""
@@ -75,7 +75,7 @@ _SAYING = frozenset({TextDelta, TextEnd, ThinkingDelta, ToolCallStart, Extension
 DONE = b"data: [DONE]\n\n"
 
 IMAGES = "images"
-"""The field of a message with generated images."""
+"""The field of a message that contains generated images."""
 
 ALIVE = b": alive\n\n"
 
@@ -83,7 +83,7 @@ PREDICTED = ("accepted_prediction_tokens", "rejected_prediction_tokens")
 """Token counts that only OpenAI's own services report."""
 
 FACTS = ("service_tier", "system_fingerprint")
-"""Facts about an answer that the API has fields for."""
+"""Metadata of an answer for which the API has fields."""
 
 
 class ChatProtocol:
@@ -138,7 +138,7 @@ class ChatEncoder(EventEncoder):
             case ThinkingDelta(delta=text):
                 self._delta(b'{"reasoning_content":%b}' % encode(text), out)
             case ToolCallDelta(content_index=index, delta=text) if index in self._texts:
-                self._texts[index].append(text)  # the client does not expect this JSON
+                self._texts[index].append(text)  # the client expects the text, not this JSON
             case ToolCallDelta(content_index=index, delta=text):
                 call = {"index": self._calls[index], "function": {"arguments": text}}
                 self._delta(encode({"tool_calls": [call]}), out)
@@ -153,7 +153,7 @@ class ChatEncoder(EventEncoder):
                 if index in self._texts:
                     raw = "".join(self._texts.pop(index))
                     call[FREE_TEXT] = {"input": _free_text(parse_arguments(raw), raw)}
-                elif index in self._silent and not self._cut:  # an empty string is not JSON
+                elif index in self._silent and not self._cut:  # "" would not be valid JSON
                     call["function"] = {"arguments": "{}"}
                 if len(call) > 1:
                     self._delta(encode({"tool_calls": [call]}), out)
@@ -297,7 +297,7 @@ class ChatEncoder(EventEncoder):
 
 
 def _finish(reason: StopReason, has_refusal: bool) -> str:
-    """Return the finish reason; a refusal that has its own field is a normal end."""
+    """Return the finish reason; with a refusal in its own field, the answer ended normally."""
     if has_refusal and reason is StopReason.CONTENT_FILTER:
         return "stop"
     return FINISH[reason]

@@ -42,10 +42,10 @@ __all__ = ["AUDIO", "FREE_TEXT", "WIRE_FORMAT", "called", "read_chat"]
 WIRE_FORMAT = "openai-chat"
 
 FREE_TEXT = "custom"
-"""The type of free-text tools and of their calls, and the name of the field of either."""
+"""The type of free-text tools and of calls to them, and the name of the field with their data."""
 
 AUDIO = "audio"
-"""The field with generated audio, and the kind of the block."""
+"""The field with generated audio, and the kind of the extension block that contains it."""
 
 _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 

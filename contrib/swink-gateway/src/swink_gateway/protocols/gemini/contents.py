@@ -1,8 +1,8 @@
 """Convert contents of Google's API to messages: https://ai.google.dev/api/caching#Content.
 
 A client may send a model's answer in the many pieces in which it was streamed: adjacent texts are
-joined. A `thoughtSignature` that the gateway sealed is decoded (see `sealing`): it contains blocks
-that the client's protocol could not represent, which are put back before the part.
+joined. A `thoughtSignature` that the gateway sealed is decoded (see `sealing`). It contains blocks
+that the client's protocol could not represent; these blocks are inserted before the part.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Contents:
         self._wire_format = wire_format
         self._texts: list[str] = []  # of the current text or thought
         self._open = False
-        # Thoughts of the message that the client was shown, by identity.
+        # The `id()` of each thinking block of the current message that the client could read.
         self._shown: set[int] = set()
         self._sealed = False
         self._calls = 0
@@ -98,7 +98,7 @@ class Contents:
         self._end_text()
         message = self.messages[-1] if self.messages else None
         if isinstance(message, AssistantMessage):
-            if self._sealed:  # all thoughts are sent back, including those shown
+            if self._sealed:  # the sealed data contains all thoughts, including the shown ones
                 message.content = [b for b in message.content if id(b) not in self._shown]
             if not message.content:
                 self.messages.pop()
@@ -200,10 +200,10 @@ class Contents:
     def _text(
         self, text: str, thought: bool, notes: dict[str, Any] | None, message: AssistantMessage
     ) -> None:
-        """Add to the current text, or begin one.
+        """Add text to the current block, or begin a block.
 
-        A part with Google's signature is a separate block, even if it is empty. Other providers'
-        data follows the text that it belongs to.
+        A part with Google's signature is a separate block, even if it is empty. The data of other
+        providers is attached to a text when the text ends.
         """
         kind = ThinkingBlock if thought else TextBlock
         signature = notes.pop("thoughtSignature", None) if thought and notes else None
@@ -269,7 +269,7 @@ def _media_block(kind: str, source: Any, name: str | None, notes: dict[str, Any]
 
 
 def _outcome(response: dict[str, Any]) -> tuple[str, bool]:
-    """Return the output of a tool, and whether it failed; several values stay JSON."""
+    """Return the output of a tool, and whether the tool failed; several values stay JSON."""
     if len(response) == 1:
         ((name, value),) = response.items()
         if name in ("output", "result", "error"):

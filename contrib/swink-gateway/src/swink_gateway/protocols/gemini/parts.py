@@ -32,7 +32,7 @@ OF_CANDIDATE = (
     "citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult",
     "safetyRatings", "avgLogprobs",
 )  # fmt: skip
-"""The names of a candidate's metadata; swink's provider keeps it with a text or an answer."""
+"""The metadata fields of a candidate, which swink attaches to a text or to the answer."""
 
 
 @define
@@ -145,7 +145,7 @@ class PartsWriter:
     ) -> dict[str, Any]:
         """Return the field with the sealed data from `carried`.
 
-        `stands_for` means that the part shows the content of the last block in it.
+        `stands_for` means that the part shows the content of the last block in `carried`.
         """
         before, self._carried = self._carried, []
         shown = True if stands_for else None
@@ -166,7 +166,7 @@ def _generated(block: ExtensionBlock) -> dict[str, Any]:
 
 
 def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, Any]:
-    """Return the token usage of an answer and its cost in US dollars; empty if it is unknown.
+    """Return the token usage of an answer and its cost in US dollars; empty for unknown usage.
 
     `own` means that the provider uses this API, and may report counts that swink does not model.
     """

@@ -173,7 +173,7 @@ class GeminiEncoder:
         self.ended = True
         for call in self._calls.finish(done.stop_reason):
             writer.call(call)
-        if writer.broken:  # clients discard other data next to such an end
+        if writer.broken:  # clients discard the parts in a response with this finish reason
             self._content(head, out)
         self._frame(self._last(writer, done, head), out)
         if self._array:
@@ -223,7 +223,7 @@ class GeminiEncoder:
         why: dict[str, Any] = {"finishReason": FINISH[reason]}
         if writer.broken:
             why["finishMessage"] = "; ".join(writer.broken)
-            if reason in (StopReason.STOP, StopReason.TOOL_USE):  # others say what cut the call
+            if reason in (StopReason.STOP, StopReason.TOOL_USE):  # other reasons explain the cut
                 why["finishReason"] = BROKEN_CALL
         answer = self._candidates(writer, **why)
         if writer.own and end.metadata:

@@ -2,8 +2,8 @@
 
 https://ai.google.dev/api/generate-content, https://ai.google.dev/api/caching#Content: contents of
 the roles user and model, each a list of parts. Field names may be in either spelling of protocol
-buffers' JSON, bytes in either base64 alphabet, and a single value may replace a list of one. A call
-without an id gets one from its place in the conversation, which is the same in every request. A
+buffers' JSON, bytes in either base64 alphabet, and a value may replace a list of one value. A call
+without an id gets one from its position in the conversation, which is the same in every request. A
 result without an id belongs to the first call with the same name that has no result yet.
 """
 
@@ -168,7 +168,10 @@ def _response_format(config: Fields, asked: Asked) -> Any:
 
 
 def _thinking(thinking: Fields, asked: Asked) -> str | int | None:
-    """Return the thinking level or budget; the gateway itself decides whether to show thoughts."""
+    """Return the thinking level or budget.
+
+    `asked.said` gets whether the client wants thoughts, because the encoder shows or hides them.
+    """
     shown = bool(thinking.flag("includeThoughts"))
     asked.said["thoughts"] = shown
     level, budget = thinking.text("thinkingLevel"), thinking.whole_number("thinkingBudget")
@@ -183,5 +186,5 @@ def _thinking(thinking: Fields, asked: Asked) -> str | int | None:
         own["thinkingLevel"] = level
         thinking.drop("thinkingLevel", level)
     elif budget is not None:
-        own["thinkingBudget"] = budget  # all of them: the default of every provider
+        own["thinkingBudget"] = budget  # negative: the model decides, as it does by default
     return None

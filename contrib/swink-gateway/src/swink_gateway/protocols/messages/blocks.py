@@ -48,7 +48,7 @@ def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -
 def opaque_of(
     block: ThinkingBlock | ThinkingEnd, provider: str, is_own: bool, shown: bool, kept: str = ""
 ) -> str | None:
-    """Return the contents of the opaque field of a thinking block; `None` for none.
+    """Return the value of the opaque field of a thinking block; `None` without opaque data.
 
     `shown` means that the block has visible text, even if it is marked as redacted. `kept` is text
     that the client must send back but does not show.
@@ -76,12 +76,12 @@ def sealed_beside(
 
 
 def says_more(metadata: Mapping[str, Any] | None) -> bool:
-    """Return True if the metadata of a call differs from the default."""
+    """Return True if a call has metadata that differs from the default."""
     return bool(metadata) and metadata != _DIRECT
 
 
 def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None:
-    """Return an extension as a block; `None` if it is not a block in this protocol."""
+    """Return an extension as a block; `None` for data that this protocol sends outside blocks."""
     if not is_own:
         data = seal(block.provider, block=dump(block))
         return {"type": "redacted_thinking", "data": data}
@@ -91,7 +91,7 @@ def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None
 def block_data(
     block: Any, provider: str, is_own: bool, numbers: Numbers, thoughts: bool
 ) -> list[dict[str, Any]]:
-    """Return a complete message's block in this format, and the block with its sealed data.
+    """Convert a block of a complete message, and add a block with its sealed data if it has any.
 
     `thoughts` means that the client requested the text of thinking.
     """

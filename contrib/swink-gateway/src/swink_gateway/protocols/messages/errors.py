@@ -31,7 +31,7 @@ ERRORS = {kind: _word(kind, status) for kind, status in STATUSES.items()}
 """The types of errors: https://platform.claude.com/docs/en/api/errors."""
 
 NO_THREADS = "thread_unsupported_request"
-"""The error type after which SDKs that support threads of messages continue without one."""
+"""The error type after which SDKs that support threads of messages continue without a thread."""
 
 UNAVAILABLE = 503
 """The only status for which Claude Code obeys `x-should-retry: false`."""

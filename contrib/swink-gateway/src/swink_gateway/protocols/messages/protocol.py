@@ -4,9 +4,10 @@ An answer is a list of blocks, each started, continued and stopped under its own
 provider data of a block is sent in the only opaque field: unchanged if the provider uses this
 protocol, otherwise sealed (see `sealing`). Thinking that the client did not request is sealed as
 well; the API's newer models also leave it out. Opaque data outside of thinking, such as the
-signature of a call, is sealed into a block of redacted thinking, before the call if it is known in
-time. Data of a text is sealed after it, but only if another block follows: in its non-interactive
-mode, Claude Code prints the last block, which must be the text.
+signature of a call, is sealed into a block of redacted thinking. This block precedes the call if
+the signature is known in time. Opaque data of a text is sealed into a block after the text, but
+only if another block follows: in its non-interactive mode, Claude Code prints the last block, which
+must be the text.
 """
 
 from __future__ import annotations
@@ -65,10 +66,10 @@ STOPS = {
 PING = named_frame({"type": "ping"})
 
 COUNTED_APART = ("cache_creation", "inference_geo", "server_tool_use")
-"""Figures that the API's own services report with their token counts."""
+"""Fields of the usage that only Anthropic's own services report."""
 
 TIERS = frozenset({"batch", "priority", "standard"})
-"""The service tiers of this API; other providers name theirs otherwise."""
+"""The names of service tiers in this API; other providers use other names."""
 
 PREFIX = "msg_"
 
@@ -96,8 +97,8 @@ class MessagesEncoder(EventEncoder):
     """Encodes an answer as named events.
 
     A thinking block is started when its first text arrives, or else at its end, when its type is
-    known. If the client did not request `thoughts`, the text is collected until then and sealed.
-    `_places` maps the indices of swink's open blocks to those sent.
+    known. If the client did not request `thoughts`, the text is collected until the end of the
+    block and sealed. `_places` maps the indices of swink's open blocks to those sent to the client.
     """
 
     content_type = SSE
@@ -231,7 +232,11 @@ class MessagesEncoder(EventEncoder):
             self._sealed.append(sealed_beside(self._provider, key, metadata, is_wordless))
 
     def _begin_texts(self, out: list[bytes]) -> None:
-        """Begin the texts without words: one may only keep opaque data, and its block is sealed."""
+        """Begin the texts that were held back because they have no words yet.
+
+        If a text ends without words and has opaque data, the data is sealed and the text is not
+        sent.
+        """
         waiting, self._waiting = self._waiting, {}
         for index in waiting:
             self._open(index, {"type": "text", "text": ""}, out)
@@ -253,7 +258,7 @@ class MessagesEncoder(EventEncoder):
         self._close(index, out)
 
     def _seal_call(self, end: ToolCallEnd, out: list[bytes]) -> None:
-        """Write the opaque provider data of a call, once."""
+        """Write the opaque provider data of a call, if it has not been written yet."""
         call = self._calls.pop(end.content_index, None)
         if call is not None and end.metadata and says_more(end.metadata):
             self._whole(sealed_beside(self._provider, call, end.metadata), out)

@@ -2,7 +2,7 @@
 
 https://platform.claude.com/docs/en/api/messages/create. A turn is a list of blocks; tool results
 are blocks of the user's turn. Instructions come before the conversation or, as turns of the role
-`system`, inside it. A cache mark anywhere enables caching.
+`system`, inside it. A `cache_control` field anywhere enables caching.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class _Reader:
                 raise BadRequest(f"{said.place('type')} is {other!r}, an unknown source type")
 
     def _mark(self, said: Fields) -> dict[str, Any] | None:
-        """Return a cache mark as metadata, and enable caching."""
+        """Return the field `cache_control` as metadata, and enable caching."""
         mark = said.take(MARK, dict)
         if mark is None:
             return None

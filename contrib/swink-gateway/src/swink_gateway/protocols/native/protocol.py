@@ -46,8 +46,8 @@ GATEWAYS_OWN = frozenset(name for name, each in OPTIONS.items() if each.local)
 SETTINGS = frozenset({"api", "script", "starting_after"})
 """Settings that clients may always set.
 
-None of them affects the gateway's machine, its credentials or the host of requests. Other settings
-are defined by providers, and may name commands or paths.
+None of these settings affects the gateway's machine, its credentials or the host of requests. Other
+settings are defined by providers, and may name commands or paths.
 """
 
 _STEERING = {"settings", "extra", "rules", "retired", "transport"}
@@ -86,7 +86,7 @@ class NativeProtocol:
             raise BadRequest(str(error)) from error
         _check_addresses(asked.context.messages)
         asked.stream = stream is not False
-        asked.is_strict = True  # a swink client reports what the model does not support
+        asked.is_strict = True  # swink clients report unsupported options themselves
         asked.options = self._options(said.take("options", dict) or {})
         _check_extra(asked.options.get("extra"), "options.extra")
         if (call := said.object("call")) is not None:

@@ -37,7 +37,7 @@ NDJSON = "application/x-ndjson"
 DONE_REASONS = {StopReason.TOOL_USE: "stop"}
 """The stop reasons that Ollama names differently.
 
-Others keep swink's name, so that a refusal does not look like a normal end.
+Other stop reasons are sent under swink's names, so that a refusal does not look like a normal end.
 """
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
@@ -76,7 +76,7 @@ class OllamaGenerateProtocol(OllamaProtocol):
 
 
 class OllamaEncoder:
-    """Writes lines. `wrapped` means that text and thinking are fields of a message object."""
+    """Writes lines of JSON. With `wrapped`, text and thinking are fields of a message object."""
 
     content_type = NDJSON
     has_statuses = True
@@ -91,7 +91,7 @@ class OllamaEncoder:
         self._numbered = 0
 
     def alive(self, known: Known) -> bytes:
-        """Return an empty line of the answer: clients expect JSON on every line."""
+        """Return a line with an empty text: clients expect JSON on every line."""
         out: list[bytes] = []
         head = {"model": model_of(known, ()), "created_at": self._created}
         self._line({**head, **self._said({"content": ""}), "done": False}, out)

@@ -2,8 +2,9 @@
 
 https://github.com/ollama/ollama/blob/main/docs/api.md: contents are strings, with images next to
 them as bare base64. Most clients send no ids of calls. A call gets an id from its place in the
-conversation, which is the same in every request. A result belongs to the first call of its tool
-that has no result yet, or to the first such call of any tool if it names none.
+conversation, which is the same in every request. A result that names a tool belongs to the first
+call of this tool without a result. A result without a name belongs to the first call without a
+result.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ LEVELS = {
     "true": "medium", "false": "off", "low": "low", "medium": "medium", "high": "high",
     "max": "extra_high",
 }  # fmt: skip
-"""swink's levels of thinking; `true` means the medium one."""
+"""swink's levels of thinking; `true` means the medium level."""
 
 _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 _ONLY_GENERATE = ("suffix", "template", "context", "raw", "width", "height", "steps")
-"""Fields that a chat has no equivalent for."""
+"""Fields of `/api/generate` for which a chat has no equivalent."""
 
 _AT_ONCE = (0, "0", "0s", "0m", "0h")
 
 _IMAGES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
-"""The first base64 characters of image formats; WebP's name follows later."""
+"""The first bytes of image formats; WebP is missing, because its name follows later."""
 
 
 def read_chat(body: Any) -> Asked:
@@ -73,7 +74,7 @@ def read_generate(body: Any) -> Asked:
 
 
 def _completed(said: Fields, asked: Asked, speaks: bool) -> Asked:
-    """Read the common fields; without messages, the request only loads or unloads the model."""
+    """Read the fields of both paths; without messages, a request only loads or unloads a model."""
     if not speaks:
         asked.idle = "unload" if said.data("keep_alive") in _AT_ONCE else "load"
     asked.stream = said.flag("stream") is not False

@@ -38,7 +38,7 @@ MADE = "swink_"
 """The second part of generated item ids, after the kind."""
 
 FACTS = ("service_tier", "metadata")
-"""Metadata of an answer that the API has fields for."""
+"""Metadata of an answer for which the API has fields."""
 
 
 Notes: TypeAlias = Mapping[str, Any] | None
@@ -49,8 +49,8 @@ class Items:
     """Creates the items of one answer.
 
     `prefix` distinguishes their ids from those of other answers. `is_own`: the provider uses this
-    protocol, so its items are sent unchanged. An item keeps its first id, by which clients know it:
-    the provider's if it is known in time, otherwise a generated one.
+    protocol, so its items are sent unchanged. An item keeps the id with which it begins: the
+    provider's id if it is known by then, otherwise a generated id.
     """
 
     def __init__(
@@ -141,8 +141,8 @@ class Items:
     def extension(self, block: ExtensionBlock) -> list[dict[str, Any]]:
         """Return the items of an extension block.
 
-        They are the content of another provider that clients can read, and the data that this
-        provider needs back.
+        A block of another provider is sealed into an item, because the provider needs the block in
+        the next request. An image or code is also returned in an item that clients can read.
         """
         if self.is_own and isinstance(block.data, dict):
             return [block.data]
@@ -188,9 +188,9 @@ class Items:
         return []
 
     def ending(self, reason: StopReason, metadata: Notes) -> dict[str, Any]:
-        """Return the end of an answer; metadata of the answer has fields of the same names here.
+        """Return the fields that end an answer, including metadata for which the API has fields.
 
-        An answer is complete if its text is a refusal, which has its own type of part.
+        An answer with a refusal counts as complete, because a refusal has its own type of part.
         """
         said = {name: metadata[name] for name in FACTS if metadata and name in metadata}
         is_refused = self._has_refusal and reason is StopReason.CONTENT_FILTER

@@ -1,8 +1,8 @@
 """OpenAI's Responses: https://developers.openai.com/api/reference/resources/responses/streaming.
 
-Every block is an output item with its own id and index, which is added, continued and done (without
-`response.output_item.done`, Codex prints nothing). Events are numbered. The last one has the
-complete response: completed, incomplete or failed.
+Every block is an output item with its own id and index. It has events for its beginning, its
+continuation and its end (without `response.output_item.done`, Codex prints nothing). Events are
+numbered. The last event contains the complete response: completed, incomplete or failed.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ResponsesProtocol:
 class ResponsesEncoder(EventEncoder):
     """Writes numbered events; `_output` maps indexes to complete items or `None`.
 
-    `_texts` has the kinds of texts that have begun and have no words yet.
+    `_texts` contains the kinds of texts that have begun and have no words yet, by index.
     """
 
     content_type = SSE
@@ -167,7 +167,8 @@ class ResponsesEncoder(EventEncoder):
     def alive(self, known: Known) -> bytes:
         """Return a keep-alive event: Codex and SDKs wait for events, and ignore comments.
 
-        If the answer has not begun, its first event is sent with a generated id, which it keeps.
+        If the answer has not begun, its first event is sent first, with a generated id. The answer
+        keeps this id.
         """
         out: list[bytes] = []
         if not self._response:
@@ -254,7 +255,11 @@ class ResponsesEncoder(EventEncoder):
         self._done(self._open.pop(-1), item, out)
 
     def _begin_texts(self, batch: Sequence[Any], out: list[bytes]) -> None:
-        """Begin the texts without words: one may only keep opaque data, which is sealed."""
+        """Begin the texts that were held back because they have no words yet.
+
+        If a text ends without words and has opaque data, the data is sealed and the text is not
+        sent.
+        """
         waiting, self._texts = self._texts, {}
         for index, kind in waiting.items():
             self._add(index, self._items.message(_notes(index, batch)), kind, out)
@@ -267,7 +272,7 @@ class ResponsesEncoder(EventEncoder):
             self._say(part, out, opened, **index, part={"type": begun, "text": ""})
         opened.text.append(text)
         if opened.kind == "input":
-            return  # the client does not expect JSON text
+            return  # the client expects the text in the JSON, when the JSON is complete
         if not opened.head:
             opened.head = head_of_deltas(opened)
         number, self._number = self._number, self._number + 1
@@ -309,7 +314,7 @@ class ResponsesEncoder(EventEncoder):
     def _seal(
         self, end: TextEnd | ToolCallEnd, out: list[bytes], *, is_wordless: bool = False
     ) -> None:
-        """Send the opaque data that another provider attached to a text or a call; only once."""
+        """Send the opaque data of another provider for a text or a call, if not yet sent."""
         key = self._keys.pop(end.content_index, None)
         if key is None:
             return
@@ -339,7 +344,7 @@ class ResponsesEncoder(EventEncoder):
 
 
 def _notes(index: int, batch: Sequence[Any]) -> Mapping[str, Any] | None:
-    """Return the metadata at the end of a block, if it arrived in the batch of the beginning."""
+    """Return the metadata of a block's end, if the batch contains the end of the block."""
     ends = (e for e in batch if isinstance(e, _ENDS) and e.content_index == index)
     return next((end.metadata for end in ends), None)
 

@@ -1,1 +1,1 @@
-"""Checks of answers: whatever an answer says is in its message."""
+"""Checks of answers: the message contains everything that the answer contains."""

@@ -2,8 +2,8 @@
 
 Each text and number of a recorded answer is replaced by a mark. The mark must appear in the
 message, in the field for that kind and in the answer's order, or it must change something else,
-such as the reason to stop. A field that does neither is lost, unless the package says why it is
-ignored.
+such as the finish reason. A field whose mark does neither is lost, unless the package gives a
+reason to ignore it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from swink_testing.driver import MemoryResponse
 __all__ = ["IGNORED_FILE", "check_answers_are_read"]
 
 IGNORED_FILE = "ignored_fields.toml"
-"""The file of a package that names fields of answers which no message has, each with a reason."""
+"""The file of a package that lists fields of answers that messages leave out, with the reasons."""
 
 _NUMBER = 40_000_003
 
@@ -76,7 +76,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("input", re.compile(r"prompt|input", re.IGNORECASE)),
     ("output", re.compile(r"output|completion|candidates|generated|^eval_count$", re.IGNORECASE)),
 )
-"""Which count of `Usage` a number is, by its name."""
+"""For names of numbers, the count of `Usage` that they state."""
 
 _THOUGHT = re.compile(r"reason|think|thought", re.IGNORECASE)
 
@@ -85,13 +85,13 @@ _ARGUMENTS = re.compile(r"argument|partial_json", re.IGNORECASE)
 
 @define(frozen=True)
 class _Leaf:
-    """A text or a number of an answer: in which part, where in it, and what it is."""
+    """A text or number of an answer: its frame's number, its path in the frame, and its value."""
 
     part: int
     path: Path
     value: Any
     name: str = field(eq=False)
-    """The path for people, shared by all leaves of one kind."""
+    """The path as messages show it. All leaves of one kind have the same."""
 
 
 @define
@@ -124,7 +124,7 @@ class _OtherAnswers(RecordedAnswer):
 def check_answers_are_read(subject: Subject) -> None:
     """Each text and number of an answer is in its message, in order, or ignored with a reason.
 
-    No text is lost, whatever it is, wherever it is, and however often it comes.
+    No text is lost, whatever it contains, wherever it is, and however often it occurs.
     """
     subject.require_parser()
     ignored = subject.shipped(IGNORED_FILE, partial(msgspec.toml.decode, type=_Ignored)) or {}
@@ -171,7 +171,7 @@ def _json(body: bytes) -> Any:
 
 
 class _Reader:
-    """Reads answers with marks in them, one of each kind of field alone and then all together."""
+    """Reads answers with marks: first with one mark for each kind of field, then with all marks."""
 
     def __init__(self, subject: Subject, ignored: _Ignored) -> None:
         legs = [leg for recording in subject.recordings for leg in recording.legs]
@@ -182,7 +182,7 @@ class _Reader:
         self._silent: dict[_Kind, str] = {}
 
     async def read(self, answers: Sequence[RecordedAnswer]) -> None:
-        """Read all answers, and report each kind of field that is lost everywhere."""
+        """Read all answers, and report each kind of field that is lost in every answer."""
         for answer in answers:
             counts = [leaf for leaf in _leaves(answer) if _kind_of(leaf)]
             for leaf in _leaves(answer):
@@ -199,7 +199,7 @@ class _Reader:
                 await self._require_pieces(answer, seen)
 
     async def _require_pieces(self, answer: RecordedAnswer, seen: set[_Kind]) -> None:
-        """Texts that are easily lost are kept, at a place of each kind."""
+        """Check that texts that are easily lost are kept, in one field of each kind."""
         places: dict[tuple[int, Path], _Kind] = {}
         for leaf in self._content(answer):
             depth = leaf.path.index(_JSON) if _JSON in leaf.path else len(leaf.path)
@@ -244,7 +244,7 @@ class _Reader:
         if place is None and (known or _is_plain(leaf) or _is_repeated(answer, leaf)):
             place = known or "plain"
         if place is None and len(shown) > 3 and str(leaf.value) in self._addresses:
-            place = "address"  # of a further request, which `recorded_requests` holds
+            place = "address"  # of another request, which check_recorded_requests compares
         if place is None:
             why = f"{answer.where}: {leaf.name} ({shown}) is nowhere in the message"
             self._lost.setdefault(leaf.name, why)
@@ -260,7 +260,7 @@ class _Reader:
         )
 
     async def _require_order(self, answer: RecordedAnswer) -> None:
-        """All texts are in their blocks, once each and in the order of the answer."""
+        """Check that each text is in its block once, in the order of the answer."""
         said = self._content(answer)
         if not said:
             return
@@ -280,7 +280,7 @@ class _Reader:
             require(numbers == sorted(numbers), f"{answer.where}: texts are out of order: {text}")
 
     async def _require_once(self, answer: RecordedAnswer, leaf: _Leaf, times: int) -> None:
-        """Hold one text alone, where those around it may have changed its meaning."""
+        """Check one text alone, because marks in other fields may have changed its meaning."""
         if _notices(answer.whole) or self._is_ignored(answer, leaf):
             return  # the recording's notices.json says that a part is left out
         place, _ = await _place_of(answer, leaf, ())
@@ -289,14 +289,14 @@ class _Reader:
 
 
 _REASON = "reason"
-"""The place of a text that only changes the reason to stop."""
+"""The place of a text that changes only the finish reason."""
 
 _CONTENT = ("text", "thinking", "arguments")
 
 _FAILED = StopReason.ERROR
 
 _TRIES = 3
-"""Places of one kind that are tried to find one whose text is in the message once."""
+"""How many fields of one kind are tried, to find one whose text is in the message once."""
 
 _Kind: TypeAlias = tuple[str, str]
 """The wire format and the name of a field."""
@@ -305,9 +305,10 @@ _Kind: TypeAlias = tuple[str, str]
 async def _place_of(
     answer: RecordedAnswer, leaf: _Leaf, counts: Sequence[_Leaf]
 ) -> tuple[str | None, str | None]:
-    """Return where a mark is in the message, and what is wrong with that.
+    """Return the field of the message that contains a mark, and a fault if it is the wrong field.
 
-    The place is `None` where nothing differs, and `effect` where something does without it.
+    The field is `None` if the message is unchanged, and `effect` if it changed but does not contain
+    the mark.
     """
     mark: Any = _NUMBER if not isinstance(leaf.value, str) else "swkm99999k"
     if isinstance(leaf.value, float):
@@ -315,7 +316,7 @@ async def _place_of(
     data = _replaced(answer.frames[leaf.part], leaf.path, mark)
     try:
         events = await answer.events({leaf.part: [data]})
-    except Exception:  # a parser that cannot read it has noticed it; `other_forms` says more
+    except Exception:  # the parser reads the field; check_other_forms tests more
         return "effect", None
     found, before = message_of(events), answer.message
     kind = _kind_of(leaf)
@@ -352,7 +353,7 @@ def _counted(
     before: AssistantMessage,
     counts: Sequence[_Leaf],
 ) -> tuple[str | None, str | None]:
-    """Compare a count with the usage, whose field holds it, alone or plus known parts."""
+    """Compare a count with the usage: its field must have the count, alone or plus known parts."""
     was, is_ = _usage(before), _usage(found)
     changed = [name for name, value in is_.items() if value != was.get(name)]
     if not changed:
@@ -388,7 +389,7 @@ def _usage(message: AssistantMessage) -> dict[str, Any]:
 
 
 def _kind_of(leaf: _Leaf) -> str | None:
-    """Tell which count of tokens a number is; `None` for any other number."""
+    """Return the count of tokens that a number states; `None` if it counts no tokens."""
     if isinstance(leaf.value, str | float):
         return None
     name = str(leaf.path[-1])
@@ -412,7 +413,7 @@ def _leaves(answer: RecordedAnswer) -> Iterator[_Leaf]:
 
 
 _JSON = "{}"
-"""A step of a path into JSON that a text holds."""
+"""The step of a path that enters JSON inside a text."""
 
 
 def _replaced(data: Any, path: Path, value: Any) -> Any:
@@ -451,7 +452,7 @@ def _is_plain(leaf: _Leaf) -> bool:
 
 
 def _is_repeated(answer: RecordedAnswer, leaf: _Leaf) -> bool:
-    """Tell whether a text says again what other fields have said."""
+    """Return whether the message contains a text because another field has the same text."""
     if not isinstance(leaf.value, str):
         return False
     whole = json.dumps(dump(answer.message), ensure_ascii=False)

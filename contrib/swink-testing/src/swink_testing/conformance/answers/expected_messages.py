@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 LISTED_ANSWERS = "answers.jsonl"
-"""The file of a package that lists answers and their messages, a row a line."""
+"""The file of a package that lists answers and their messages, one on each line."""
 
 
 class Listed(msgspec.Struct):
@@ -65,8 +65,8 @@ class Listed(msgspec.Struct):
 def check_expected_messages(subject: Subject) -> None:
     """Each recorded or listed answer becomes its message and its notices.
 
-    They are those of `recordings/`, of `whole_answers/` (half of each is an error), and the rows
-    of `answers.jsonl`.
+    The answers are in `recordings/`, in `whole_answers/` and in the rows of `answers.jsonl`. Half
+    of an answer from `whole_answers/` must be an error.
     """
     subject.require_parser()
     rows = subject.rows(LISTED_ANSWERS, Listed) if writer(subject).is_data else []
@@ -89,7 +89,7 @@ async def _require_recorded(subject: Subject, recording: Recording) -> None:
     several = subject.speaks_http and len(recording.legs) > 1
     events = await (subject.played_events if several else subject.parse)(recording)
     where, message = f"recording {recording.name}", recording.message
-    assert message is not None  # answers() chose those that have one
+    assert message is not None  # answers() returns only those that have a message
     expected = replace(message, provider=subject.name)
     found = fold(events, subject.name, recording.model)
     _compare(where, found, expected, recording.body)
@@ -167,12 +167,13 @@ def _compare_notices(
 
 
 _NOT_COMPARED = frozenset({"cost", "request_id", "error_message", "total_usage", "total_cost"})
-"""Fields of a message that do not come from the body: prices, headers, the core's own words, the
-totals of its call."""
+"""Fields of a message that do not come from the body: prices, headers, texts of the core, the
+totals of its call.
+"""
 
 
 def message_difference(found: AssistantMessage, expected: AssistantMessage) -> str | None:
-    """Say in what a message is not the expected one; `None` where it is."""
+    """Describe how a message differs from the expected one; `None` if it does not."""
     found, expected = comparable(found), comparable(expected)
     if found.stop_reason is StopReason.ERROR:
         return f"it fails ({found.error_kind}): {found.error_message}"
@@ -184,8 +185,10 @@ def message_difference(found: AssistantMessage, expected: AssistantMessage) -> s
 
 
 def notice_difference(notices: Sequence[Notice], expected: Sequence[str]) -> str | None:
-    """Say in what notices are not the expected ones, each of which may be as much of `code:
-    detail` as matters; `None` where they are."""
+    """Describe how notices differ from the expected ones; `None` if they do not.
+
+    An expected notice is any part of the text `code: detail`.
+    """
     told = [f"{notice.code}: {notice.detail}" for notice in notices]
     same = len(told) == len(expected) and all(map(str.__contains__, told, expected))
     return None if same else f"the notices are {told}, expected {[*expected]}"

@@ -35,7 +35,7 @@ WORDS = ("stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "
 """Names of finish reasons in several APIs."""
 
 MOST_TRIES = 150
-"""Answers that are read to find the reason's fields."""
+"""How many answers are read to find the fields with the finish reason."""
 
 _NONE_YET = ("null", "")
 """Names that APIs use while an answer continues."""
@@ -47,18 +47,21 @@ _Names: TypeAlias = tuple[str, ...]
 
 @define
 class _Ended:
-    """A recorded answer, and the places that hold the finish reason."""
+    """A recorded answer, and the places of the finish reason in it."""
 
     answer: RecordedAnswer
     places: Sequence[tuple[int, Path]]
 
     @property
     def words(self) -> dict[_Names, str]:
-        """The reason, by the names of each field."""
+        """The finish reason in each field, by the names in the field's path."""
         return {names_of(path): at(self.answer.frames[n], path) for n, path in self.places}
 
     def ending(self, words: Mapping[_Names, Any] | Any) -> Changes:
-        """Return the changes that give it another reason: a word, or one for each field."""
+        """Return the changes that give the answer another reason.
+
+        `words` is a word for all fields, or a mapping with a word for each field.
+        """
         by_field = words if isinstance(words, Mapping) else dict.fromkeys(self.words, words)
         return self.answer.replaced({(n, p): by_field[names_of(p)] for n, p in self.places})
 
@@ -66,10 +69,11 @@ class _Ended:
 def check_finish_reasons(subject: Subject) -> None:
     """Every finish reason has its meaning, or is an error or reported by a Notice.
 
-    An unknown or missing one is reported; it may be missing if a recording has none. One that means
-    truncated, refused or interrupted is never a normal end, whatever the answer holds. One that
-    each frame repeats does not end the answer early. Its field has a name that ends with "reason",
-    or is the string whose change gives the same answer another reason.
+    An unknown or missing reason is reported, but it may be missing if a recording has none. A
+    reason that means truncated, refused or interrupted is never a normal end, whatever the answer
+    contains. A reason that each frame repeats does not end the answer early. The check takes a
+    field for the reason if its name ends with "reason", or if changing it changes only the reason
+    of the message.
     """
 
     async def compare() -> None:
@@ -98,7 +102,7 @@ def check_finish_reasons(subject: Subject) -> None:
 
 
 async def _require_meant(subject: Subject, ended: _Ended) -> None:
-    """No word for an incomplete answer is a clean end, neither the API's nor another's."""
+    """Check that a reason for an incomplete answer, of this API or another, is not a normal end."""
     answer = ended.answer
     parser = subject.provider.parser(subject.model_of(answer.recording))
     for word in dict.fromkeys([*NOT_WHOLE, *filter(_NOT_WHOLE.search, _vocabulary(parser))]):
@@ -115,7 +119,7 @@ async def _require_meant(subject: Subject, ended: _Ended) -> None:
 
 
 async def _require_reported(ended: _Ended, what: str, word: Any) -> None:
-    """An unknown or missing reason is an error or a Notice, and nothing else is lost by it."""
+    """Check that an unknown or missing reason is an error or a Notice, and loses nothing else."""
     answer = ended.answer
     changes = ended.ending(word)
     events = await answer.events(changes)
@@ -135,7 +139,7 @@ async def _require_reported(ended: _Ended, what: str, word: Any) -> None:
 
 
 async def _require_not_early(ended: _Ended) -> None:
-    """With the reason in every frame that has its object, no text is lost without a report."""
+    """Check that no text is lost unreported if each frame repeats the reason."""
     answer = ended.answer
     named = [(number, path) for number, path in ended.places if _is_named(names_of(path))]
     if not named:
@@ -182,7 +186,10 @@ async def _require_as_other(one: _Ended, other: _Ended) -> None:
 
 
 def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
-    """Tell whether an answer can end like a cut one, with words that mean that alone."""
+    """Return whether answer `one` can be given the finish reason of the truncated answer `other`.
+
+    The words of that reason must have only this meaning in the answers `ended`.
+    """
     reason = other.answer.message.stop_reason
     if reason not in _CUT or one.words.keys() - other.words.keys():
         return False
@@ -197,7 +204,10 @@ def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
 
 
 def _lost(events: Sequence[Event], whole: Sequence[Event]) -> str | None:
-    """Name a field that changed besides the reason and what belongs to it; `None` without any."""
+    """Return the name of a changed field of the message, except the finish reason and metadata.
+
+    Return `None` if there is no such field.
+    """
     found, expected = _without_reason(events), _without_reason(whole)
     names = (n for n in AssistantMessage.__struct_fields__ if not n.startswith("total_"))
     return next((n for n in names if getattr(found, n) != getattr(expected, n)), None)
@@ -227,7 +237,7 @@ _NOT_WHOLE = re.compile(
 
 
 def _vocabulary(parser: Any) -> Iterator[str]:
-    """Yield the words that a parser's modules hold in tables and functions."""
+    """Yield the words in the tables and functions of a parser's modules."""
     for made in type(parser).__mro__[:-1]:
         for value in vars(sys.modules[made.__module__]).values():
             yield from _words(value, made.__module__)
@@ -253,7 +263,7 @@ _WORD = re.compile(r"[A-Za-z_-]{2,32}")
 
 
 async def _fields(answers: Sequence[RecordedAnswer]) -> set[_Names]:
-    """Return the fields that say why an answer stopped: by their names, or by their effect."""
+    """Return the fields with the finish reason, found by their names or by their effect."""
     said: dict[_Names, set[str]] = {}
     for answer in answers:
         for _, path, value in _strings(answer):
@@ -276,7 +286,7 @@ async def _fields(answers: Sequence[RecordedAnswer]) -> set[_Names]:
                 try:
                     events = await answer.events(ended.ending(word))
                 except Exception:
-                    continue  # a fault; where it is the reason's field, the check itself tells it
+                    continue  # a fault; if this is the reason's field, the check reports it
                 if _says_why(events, answer):
                     found.add(names)
                     break
@@ -288,7 +298,7 @@ def _is_named(names: _Names) -> bool:
 
 
 def _says_why(events: Sequence[Event], answer: RecordedAnswer) -> bool:
-    """Tell whether the same answer has another reason, or the unknown one is reported."""
+    """Return whether only the finish reason changed, or a Notice reports an unknown reason."""
     message = message_of(events)
     if message.content != answer.message.content:
         return False

@@ -17,14 +17,14 @@ from swink_testing.conformance.answers.recorded_answers import (
 __all__ = ["ended_apart", "joined", "rest_of"]
 
 _OF_A_FRAME = re.compile("creat|time|count|token|number")
-"""Names of what differs from frame to frame and says nothing of what it is."""
+"""Names of fields that differ between frames, but do not identify the kind of frame."""
 
 
 def ended_apart(data: Any, path: Path) -> tuple[Any, Any | None]:
-    """Return a frame's data without the end of the answer, and the end alone.
+    """Split a frame's data into the data without the end of the answer, and the end alone.
 
-    `path` is where the frame has the answer's last text. The end is `None` where the frame does
-    not say a reason to stop.
+    `path` is where the frame has the answer's last text. The end is `None` if the frame has no
+    finish reason.
     """
     if not any(at(data, each) for each in _paths(data, r"reason$")):
         return data, None
@@ -42,7 +42,7 @@ def ended_apart(data: Any, path: Path) -> tuple[Any, Any | None]:
 
 
 def _paths(data: Any, name: str) -> list[Path]:
-    """Return the paths of fields whose names in small letters, without `_`, match a pattern."""
+    """Return the paths of fields whose names, in lower case and without `_`, match a pattern."""
     found: list[Path] = []
     for path, _ in values_in(data):
         is_inner = any(path[:depth] in found for depth in range(len(path)))
@@ -55,7 +55,7 @@ def _paths(data: Any, name: str) -> list[Path]:
 
 
 def rest_of(data: Any, path: Path, begun: int) -> Iterator[Any]:
-    """Yield the possible next frames after one with so many characters of the text.
+    """Yield possible next frames after a frame with the first `begun` characters of a text.
 
     Each has the rest of the text, with or without the names and ids around it.
     """
@@ -76,7 +76,7 @@ def rest_of(data: Any, path: Path, begun: int) -> Iterator[Any]:
 
 
 def joined(one: Any, other: Any) -> Any | None:
-    """Return JSON data that says what two frames say; `None` where they cannot be one."""
+    """Merge the JSON data of two frames; `None` if they cannot be merged."""
     if isinstance(one, dict) and isinstance(other, dict):
         both: dict[str, Any] = {**one, **other}
         for name in one.keys() & other.keys():

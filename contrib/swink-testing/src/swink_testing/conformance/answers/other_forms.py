@@ -1,4 +1,4 @@
-"""Answers in another form: other JSON text, unknown fields and frames, signatures apart."""
+"""Answers in another form: other JSON text, unknown fields and frames, separate signatures."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _types(frames: Sequence[Any]) -> list[str]:
 
 
 async def _require_signatures(answer: RecordedAnswer) -> None:
-    """A signature in a separate frame, after the last text of the thinking, is kept."""
+    """Check that a signature in a separate frame, after the last text of the thinking, is kept."""
     signed = _signatures(answer.message)
     thought = "\n".join(block.thinking for block in _thinking(answer.message))
     for number, data in enumerate(answer.frames):
@@ -131,7 +131,10 @@ def _rewritten(answer: RecordedAnswer, write: Callable[[Any], str]) -> Changes:
 
 
 def _apart(data: Any, signed: set[str], thought: str) -> list[Any] | None:
-    """Return a frame without its signature, and without its text; `None` if it has not both."""
+    """Split a frame into one without its signature and one without its text.
+
+    Return `None` unless it has both.
+    """
     strings = [(path, value) for path, value in values_in(data) if path and isinstance(value, str)]
     signatures = [path for path, value in strings if value in signed]
     texts = [path for path, value in strings if value and value in thought and path[-1] != "type"]
@@ -141,7 +144,7 @@ def _apart(data: Any, signed: set[str], thought: str) -> list[Any] | None:
 
 
 def _message(events: Sequence[Event]) -> AssistantMessage:
-    """Return the message without the text of arguments, which is part of the form."""
+    """Return the message without the JSON text of arguments, which may differ."""
     message = message_of(events)
     content: list[Block] = [
         replace(block, raw_arguments=None) if isinstance(block, ToolCallBlock) else block

@@ -1,6 +1,6 @@
 """Texts of an answer that are easily lost, and texts in other frames than recorded.
 
-The functions report faults of an answer in which a text of the message stands at one place.
+In the functions, `frame` and `path` locate a text of an answer that the message contains once.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ PIECES = (
     "", " ", "\n\n", "0", "false", "[DONE]", "data: x\n\n", 'naïve 鍵 🔑 \u2028 \\ " & <b>',
     "a\r\n\tb  e\u0301 &amp; \u200b\ufeff", "long " * 2000,
 )  # fmt: skip
-"""Texts that are easily taken for nothing, for the end, or for markup."""
+"""Texts that a parser may mistake for an empty text, for the end of the stream, or for markup."""
 
 
 def _changed(answer: RecordedAnswer, frame: int, path: Path, *values: str) -> Changes:
-    """Return the changes that put a value there; several values: in as many frames."""
+    """Return the changes that put a value at `path`. Each of several values gets a copy of the
+    frame.
+    """
     return {frame: [with_value(answer.frames[frame], path, value) for value in values]}
 
 
@@ -47,13 +49,13 @@ def is_written(answer: RecordedAnswer, data: Any) -> bool:
 
 
 async def is_once(answer: RecordedAnswer, frame: int, path: Path) -> bool:
-    """Tell whether the message has the text of this place once."""
+    """Return whether the message contains the text at `path` exactly once."""
     events = await answer.events(_changed(answer, frame, path, _NONCE))
     return "".join(_said(events)).count(_NONCE) == 1 and not isinstance(events[-1], Error)
 
 
 async def require_pieces(answer: RecordedAnswer, frame: int, path: Path) -> None:
-    """Blanks, digits, markup and equal texts: each is in the message."""
+    """Check that blanks, digits, markup and repeated texts are in the message."""
     marked = await answer.events(_changed(answer, frame, path, _NONCE))
     for piece in PIECES:
         changes = _changed(answer, frame, path, piece)
@@ -72,8 +74,8 @@ async def require_pieces(answer: RecordedAnswer, frame: int, path: Path) -> None
 
 
 def _says(events: Sequence[Event], marked: Sequence[Event], mark: str, piece: str) -> bool:
-    """Tell whether a message says what another does, with a piece in the place of the mark."""
-    if not piece:  # what stands beside it may be said instead
+    """Return whether a message has the texts of the marked one, with `piece` in place of `mark`."""
+    if not piece:  # the message may then use another field
         return not isinstance(events[-1], Error)
     return any(
         _said(events, parsed=parsed) == _expected(marked, mark, piece, parsed=parsed)
@@ -86,7 +88,7 @@ def _expected(marked: Sequence[Event], mark: str, piece: str, *, parsed: bool = 
 
 
 async def _require_listed(answer: RecordedAnswer, frame: int, path: Path) -> None:
-    """Where a frame lists pieces, all are kept, or a Notice tells that only one is."""
+    """Check that all texts in a frame's list are kept, or that a Notice reports a lost one."""
     for depth, step in enumerate(path):
         if not isinstance(step, int):
             continue
@@ -105,7 +107,7 @@ async def _require_listed(answer: RecordedAnswer, frame: int, path: Path) -> Non
 
 
 async def require_calls(answer: RecordedAnswer) -> None:
-    """Several calls of one tool are as many calls."""
+    """Check that several calls of the same tool remain separate calls."""
     names = list(dict.fromkeys(call.name for call in answer.message.tool_calls))
     if len(names) < 2:
         return
@@ -124,7 +126,7 @@ async def require_calls(answer: RecordedAnswer) -> None:
 
 
 async def require_together(answer: RecordedAnswer, frame: int, path: Path) -> None:
-    """The last piece, or a part of it, may come in the frame that ends the answer."""
+    """Check that the last text, or a part of it, is kept in the frame that ends the answer."""
     data, end = ended_apart(answer.frames[frame], path)
     following = answer.frames[frame + 1 : frame + 2]
     replaces_next = end is None and following and not isinstance(following[0], bytes)
@@ -141,7 +143,7 @@ async def require_together(answer: RecordedAnswer, frame: int, path: Path) -> No
         return _ending(await answer.events(changed(*frames))) == expected
 
     if not await same(data, end):
-        return  # its end says more than that
+        return  # splitting the frame changes the answer
     text = at(answer.frames[frame], path)
     half = len(text) // 2
     first = with_value(data, path, text[:half])
@@ -159,7 +161,7 @@ def _ending(events: Sequence[Event]) -> tuple[str, str]:
 
 
 def _said(events: Sequence[Event], *, parsed: bool = False) -> list[str]:
-    """Return the text of each block; of a call, the raw or the parsed arguments."""
+    """Return the text of each block: for a tool call, the raw or the parsed arguments."""
     return list(_texts(message_of(events), parsed))
 
 

@@ -39,7 +39,7 @@ __all__ = [
 UNWRITTEN = "its frames are neither SSE nor NDJSON, and its decoder has no as_json and of_json"
 
 LONGEST = 20_000
-"""Bytes of a recording; a longer one has hardly more kinds of fields."""
+"""Size limit of a recording, in bytes. A longer one hardly has more kinds of fields."""
 
 GONE = object()
 """The value of a field that is removed."""
@@ -97,7 +97,7 @@ class RecordedAnswer:
                 yield from ((number, path, value) for path, value in values_in(data))
 
     def replaced(self, values: Mapping[tuple[int, Path], Any]) -> dict[int, list[Any]]:
-        """Return the changes that put other values at these places, or remove what is `GONE`."""
+        """Return the changes that replace these values; `GONE` removes a value."""
         changed: dict[int, list[Any]] = {}
         for (number, path), value in values.items():
             [data] = changed.get(number, [self.frames[number]])
@@ -171,12 +171,12 @@ def with_value(data: Any, path: Path, value: Any) -> Any:
 
 
 def names_of(path: Path) -> tuple[str, ...]:
-    """Return the names in a path: elements of one list have the same."""
+    """Return the names in a path, without the indexes of lists."""
     return tuple(step for step in path if isinstance(step, str))
 
 
 def message_of(events: Iterable[Event]) -> AssistantMessage:
-    """Return the message of events, in which made-up ids are numbered."""
+    """Return the message of events, with generated ids replaced by numbers."""
     return comparable(fold(events))
 
 

@@ -29,16 +29,18 @@ __all__ = [
 ]
 
 FREEZE = 0.1
-"""Seconds of the processor that one event may take."""
+"""CPU seconds that one event may take."""
 
 SMALL = 1024
-"""Bytes up to which a body is cut in two at every place; a longer one at as many as this / 16."""
+"""Size, in bytes, up to which a body is cut in two at every offset. A longer body is cut at a
+sixteenth as many offsets.
+"""
 
 LONGEST_BYTE_BY_BYTE = 128 * 1024
-"""Bytes up to which a body is also read byte by byte."""
+"""Size, in bytes, up to which a body is also read byte by byte."""
 
 _READ = 5
-"""Recordings that are read beside each other."""
+"""How many recordings are read concurrently."""
 
 HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
@@ -97,7 +99,7 @@ def check_same_events(subject: Subject) -> None:
 
 
 async def _require_side_by_side(subject: Subject) -> None:
-    """Answers that are read concurrently or consecutively do not affect each other."""
+    """Check that answers that are read concurrently or consecutively do not affect each other."""
     recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))[:_READ]
     alone = {r.name: comparable(fold(await subject.parse(r))) for r in recordings}
     for one, other in zip(recordings, [*recordings[1:], recordings[0]], strict=True):
@@ -190,7 +192,7 @@ def check_never_blocks(subject: Subject) -> None:
 
 
 _ROUNDS = 3
-"""A busy machine can make one round look slow, hardly all of them."""
+"""Number of measurements. A busy machine can slow down one of them, but hardly all."""
 
 
 async def _longest_step(subject: Subject) -> tuple[str, float]:
@@ -205,7 +207,7 @@ async def _longest_step(subject: Subject) -> tuple[str, float]:
 
 
 def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
-    """Yield what the `stream` hook makes of each recording, and of a call in this process."""
+    """Yield the events of the `stream` hook for each recording, and for a call in this process."""
     calls = subject.can_be_called
     recordings = subject.whole_calls if subject.speaks_http or subject.reads_elsewhere else []
     if not (recordings or calls):
@@ -230,8 +232,10 @@ def broken_rule(events: Iterable[Event]) -> str | None:
 
 
 async def _to_the_end(events: AsyncIterator[Event], faults: Sequence[str] = ()) -> list[Event]:
-    """Wait for what comes after the terminal event, which breaks the grammar too; or for a
-    fault."""
+    """Read events to the end of the stream, or until `faults` has an entry.
+
+    Events after the terminal event are read too, because they break the grammar.
+    """
     found = []
     try:
         async with asyncio.timeout(PATIENCE.total):

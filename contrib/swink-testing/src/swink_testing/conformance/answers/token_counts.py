@@ -1,5 +1,6 @@
-"""Token counts: missing, 0, and repeated. A number counts tokens if nothing but the usage changes
-with it, whatever its name."""
+"""Token counts: missing, 0, and repeated. A number is a token count if changing it changes only the
+usage, whatever its name is.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ _NAMED = re.compile("usage|token|count", re.IGNORECASE)
 """Names of counts in most APIs; other names are recognized by their effect."""
 
 _Counts: TypeAlias = dict[tuple[str, ...], bool]
-"""Whether a number of a wire format, by its names, counts tokens."""
+"""For the names of a number in a wire format, whether the number counts tokens."""
 
 
 def check_token_counts(subject: Subject) -> None:
     """Token counts are those of the answer: 0 is 0, a missing count is unknown, not 0.
 
-    A count that a later frame repeats counts once, and another one replaces it. Cached tokens are
-    part of the input.
+    A count that a later frame repeats counts once, and a different count in a later frame replaces
+    the earlier one. Cached tokens are part of the input.
     """
 
     async def compare() -> None:
@@ -59,7 +60,7 @@ def check_token_counts(subject: Subject) -> None:
 
 
 async def _find_counts(answer: RecordedAnswer, counts: _Counts) -> None:
-    """Find the numbers that count tokens, and hold that 0 of them are 0."""
+    """Find the numbers that count tokens, and check that 0 is read as 0."""
     for place in _last_numbers(answer):
         kind = _kind(answer, place[1])
         if kind in counts:
@@ -76,7 +77,7 @@ async def _find_counts(answer: RecordedAnswer, counts: _Counts) -> None:
 
 
 async def _require_unknown(answer: RecordedAnswer, counts: _Counts) -> None:
-    """Without counts, the message is the same, and its counts are unknown."""
+    """Check that, without counts, the message is the same, and its counts are unknown."""
     gone: dict[tuple[int, Path], Any] = {}
     for number, path, value in answer.values():
         if not path or isinstance(path[-1], int):
@@ -109,7 +110,7 @@ def _is_named(path: Path, value: Any) -> bool:
 
 
 async def _require_once(answer: RecordedAnswer, counts: _Counts) -> None:
-    """A frame with counts that comes twice counts once."""
+    """Check that a frame with token counts is counted once if it is sent twice."""
     for number in {n for n, path in _last_numbers(answer) if _counts_tokens(answer, path, counts)}:
         frame = answer.answer.frames[number]
         twice = {number: [frame, frame]}
@@ -122,7 +123,7 @@ async def _require_once(answer: RecordedAnswer, counts: _Counts) -> None:
 
 
 async def _require_replaced(answer: RecordedAnswer, usage: Usage) -> None:
-    """A count that a later frame repeats counts once, and another count replaces it."""
+    """Check that a repeated count counts once, and that a different later count replaces it."""
     of_cache = (usage.cache_read or 0) + (usage.cache_write or 0)
     within = usage.input is None or usage.input >= of_cache
     where, body = answer.where, answer.recording.body
@@ -131,7 +132,7 @@ async def _require_replaced(answer: RecordedAnswer, usage: Usage) -> None:
         count = at(answer.frames[first[0]], first[1])[name]
         other = answer.replaced({(first[0], (*first[1], name)): _COUNTED})
         if (await _message(answer, other)).usage == usage:
-            continue  # the answer was begun anew since, and it counts no longer
+            continue  # the answer began again, so the first count no longer applies
         again = f"{where}: where frame {later[0] + 1} says again that {name} is"
         for value, is_same in ((count, True), (_COUNTED, False)):
             changes = answer.replaced({(later[0], (*later[1], name)): value})
@@ -143,7 +144,7 @@ async def _require_replaced(answer: RecordedAnswer, usage: Usage) -> None:
 def _repeatable(
     answer: RecordedAnswer,
 ) -> Iterator[tuple[tuple[int, Path], tuple[int, Path], str]]:
-    """Yield the last object with a count, a later one without it, and the count's name."""
+    """Yield the last object with a count, a later one without that count, and its name."""
     said: dict[tuple[Any, str], tuple[int, Path]] = {}
     for number, path, value in answer.values():
         kind = path[-1] if path else None
@@ -162,7 +163,7 @@ async def _message(answer: RecordedAnswer, changes: Changes) -> AssistantMessage
 
 
 def _is_counted(found: AssistantMessage, whole: AssistantMessage) -> bool:
-    """Tell whether a number is a count: with another one nothing differs but the usage."""
+    """Return whether a number is a token count: changing it must change only the usage."""
     return found.usage != whole.usage and replace(found, usage=whole.usage) == whole
 
 
@@ -175,6 +176,6 @@ def _kind(answer: RecordedAnswer, path: Path) -> tuple[str, ...]:
 
 
 def _last_numbers(answer: RecordedAnswer) -> list[tuple[int, Path]]:
-    """Return the last place of each whole number."""
+    """Return the path of each integer field, in the last frame that contains the field."""
     places = {path: number for number, path, value in answer.values() if type(value) is int}
     return [(number, path) for path, number in places.items()]

@@ -24,7 +24,7 @@ from swink_testing.quiet import quiet
 __all__ = ["LISTED_ERRORS", "ListedError", "check_errors"]
 
 LISTED_ERRORS = "errors.jsonl"
-"""The file of a package that lists errors and their kinds, a row a line."""
+"""The file of a package that lists errors and their kinds, one on each line."""
 
 KINDS = {
     400: Kind.INVALID_REQUEST,
@@ -45,7 +45,7 @@ KINDS = {
 """The kind of a status if the body says nothing more (RFC 9110; 529 is common for overload)."""
 
 _WAITS = (429, 503, 529)
-"""Statuses that come with Retry-After, here."""
+"""Statuses that the check sends with a Retry-After header."""
 
 _RETRY_AFTER = 7
 
@@ -63,7 +63,7 @@ _NO_JSON = (
     b"", b" ", b"<html><head><title>Away</title></head></html>", b"\xff\xfe\x00", b"\xef\xbb\xbf{}",
     b'{"error": {"mess', b"NaN",
 )  # fmt: skip
-"""Bodies of proxies and of servers that broke off."""
+"""Bodies of proxies, and truncated bodies."""
 
 _TELLING: tuple[Any, ...] = (
     {"error": {"message": _SAID}}, {"error": _SAID}, {"message": _SAID}, {"detail": _SAID},
@@ -103,7 +103,7 @@ _WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
     (500, "The request could not be processed: invalid state.", (Kind.OVERLOADED,)),
     (503, "The service is unavailable: its limit is reached.", ()),
 )  # fmt: skip
-"""Errors whose words other APIs use for other kinds; and further kinds that are accepted."""
+"""Errors with words that other APIs use for other kinds, and further kinds that are accepted."""
 
 
 class ListedError(msgspec.Struct):
@@ -130,9 +130,9 @@ class ListedError(msgspec.Struct):
 
 @define
 class _Refusal:
-    """An HTTP response, and the error that it becomes: its kind, or one of several.
+    """An HTTP error response, and the kinds of error that are accepted for it.
 
-    `says` is in the error's message; `retry_after` is compared if `waits`.
+    The error's message must contain `says`; `retry_after` is compared if `waits`.
     """
 
     where: str
@@ -148,9 +148,9 @@ class _Refusal:
 def check_errors(subject: Subject) -> None:
     """Each error of the API has its kind, its message and its wait, over HTTP and in a stream.
 
-    The status of an HTTP error decides if its body has an unexpected type or says nothing, also if
-    it has words that usually mean another error. Recorded errors and rows of `errors.jsonl` become
-    theirs. Retry-After is read.
+    If the body of an HTTP error has an unexpected type or gives no reason, the status decides, even
+    if the body has words that usually mean another error. Recorded errors and the errors in
+    `errors.jsonl` become the expected errors. The Retry-After header is read.
     """
     subject.require_parser()
     rows = subject.rows(LISTED_ERRORS, ListedError)
@@ -175,7 +175,7 @@ def check_errors(subject: Subject) -> None:
 
 
 async def _require_in_stream(subject: Subject, recording: Recording) -> None:
-    """A recorded error has its kind, also after the beginning of another answer."""
+    """Check that a recorded error has its kind, also after the beginning of another answer."""
     where, events = f"recording {recording.name}", await subject.parse(recording)
     if (broken := broken_rule(events)) is not None:
         fail(f"{where}: {broken}")
@@ -270,7 +270,7 @@ class _Client:
 
 
 def _require_kind(where: str, terminal: Event, kinds: tuple[Kind, ...], sent: Any) -> Error:
-    """Return the error, which is of the first of the kinds at best, and has a message."""
+    """Check that a call ended in an error of one of `kinds`, with a message, and return it."""
     if not isinstance(terminal, Error):
         fail(f"{where} ends in {terminal.type}, expected Error({kinds[0]})", sent, kinds[0])
     kind, message = terminal.error_kind, terminal.error_message

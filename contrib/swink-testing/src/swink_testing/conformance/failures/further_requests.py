@@ -1,4 +1,4 @@
-"""Faults of the requests before and after an answer: for tokens, jobs, counts and ends."""
+"""Faults of requests before and after an answer: for tokens, jobs and counts, or to end a job."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["check_further_requests"]
 
 @define
 class _Fault:
-    """A fault of a leg, and the kinds of error expected for it (empty: any)."""
+    """A fault of one request, and the kinds of error expected for it (empty: any)."""
 
     name: str
     answer: Callable[[], Any]
@@ -44,7 +44,7 @@ class _Fault:
 
 
 def check_further_requests(subject: Subject) -> None:
-    """A fault of an additional request fails the call, or after the answer is a Notice."""
+    """A fault of an additional request fails the call; after the answer, it is a Notice."""
     subject.require_http()
     recordings = subject.recordings
     recording = exchange_of(recordings) or next(
@@ -64,7 +64,7 @@ def check_further_requests(subject: Subject) -> None:
                 await _require_retried(subject, recording, number, whole)
         await _require_repeatable(subject, recording)
 
-    # a step that is not answered is left after this time of the real clock
+    # an unanswered request is abandoned after this time of the real clock
     with quiet(), patch("swink_core.providers.exchange.ABANDON_SECONDS", 0.05):
         asyncio.run(ask())
 
@@ -175,7 +175,7 @@ async def _require(
 async def _require_retried(
     subject: Subject, recording: Recording, number: int, whole: list[Event]
 ) -> None:
-    """A call whose request fails once is made again from its first request, and succeeds."""
+    """Check that a call, one request of which fails once, begins again and succeeds."""
     answers = iter([MemoryResponse(status=503)])
     fault = _Fault("refused once", lambda: next(answers, None))
     events, http = await _call(subject, recording, number, fault, RetryPolicy(base=0.0))
@@ -189,7 +189,7 @@ async def _require_retried(
 
 
 async def _require_repeatable(subject: Subject, recording: Recording) -> None:
-    """A second call makes the same requests, tokens aside."""
+    """Check that a second call makes the same requests, not counting those for tokens."""
     http = subject.http(lambda: MemoryResponse.of_recording(recording), recording=recording)
     http.is_open = True
     host = Host(entry_points=[subject.entry], environ={})

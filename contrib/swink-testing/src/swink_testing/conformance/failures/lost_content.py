@@ -24,23 +24,23 @@ from swink_testing.quiet import quiet
 __all__ = ["check_lost_content"]
 
 MOST_FRAMES = 3
-"""Frames of an answer that are damaged, one at a time."""
+"""How many frames of an answer are damaged, one at a time."""
 
 _MOST_TRIES = 8
-"""Frames of an answer that are left out to find those with content."""
+"""How many frames of an answer are left out, to find those with content."""
 
 
 def check_lost_content(subject: Subject) -> None:
     """Content that is lost is reported: by a network error if an answer is cut before its end.
 
-    After its completing frame, it is whole. Content of a damaged frame is reported by an error or a
-    Notice.
+    An answer that is cut after its completing frame is whole. Content of a damaged frame is
+    reported by an error or a Notice.
     """
 
     async def read() -> None:
         for recording in subject.answers():
             await _require_cuts(subject, recording)
-        with suppress(DoesNotApply):  # without frames that can be written, none is damaged
+        with suppress(DoesNotApply):  # only frames that can be written are damaged
             for answer in await read_answers(subject):
                 await _require_damage(answer)
 
@@ -91,7 +91,7 @@ def _notices(events: Sequence[Event]) -> int:
 
 
 async def _telling(answer: RecordedAnswer) -> list[int]:
-    """Return frames, from the middle on, without which the content is another."""
+    """Return the numbers of frames with content, beginning at the middle of the answer."""
     last = len(answer.frames) - 1
     found: list[int] = []
     for number in sorted(range(1, last), key=lambda place: abs(place - last // 2))[:_MOST_TRIES]:
@@ -106,7 +106,7 @@ async def _telling(answer: RecordedAnswer) -> list[int]:
 def _damaged(answer: RecordedAnswer, number: int) -> Iterator[tuple[str, bytes]]:
     for payload in answer.answer.payloads(answer.answer.frames[number]):
         half = len(payload) // 2
-        with suppress(ValueError):  # a binary framing that holds no such text
+        with suppress(ValueError):  # a binary framing cannot contain this text
             yield "whose JSON is cut", answer.answer.frame(payload[:half])
             control = payload[:half] + b"\x01" + payload[half:]
             yield "which has a control character in it", answer.answer.frame(control)

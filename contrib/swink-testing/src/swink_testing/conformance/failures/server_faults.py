@@ -24,7 +24,7 @@ from swink_testing.quiet import quiet
 __all__ = ["check_large_input", "check_standard_faults"]
 
 _LONGEST = 16_384
-"""Bytes of the recording that is spoilt: longer ones say nothing more."""
+"""Size limit, in bytes, of the recording that is damaged. A longer one would show nothing more."""
 
 
 def check_standard_faults(subject: Subject) -> None:
@@ -112,7 +112,7 @@ def check_large_input(subject: Subject) -> None:
 
 
 class _Reading:
-    """How a subject reads: presets of one package whose answers are the same read alike."""
+    """A cache key: equal for presets of a package that have the same parser and recordings."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject

@@ -1,8 +1,8 @@
-"""Finds waits that never end in a check, and waits in the thread of an event loop.
+"""Ends checks that hang, and finds blocking calls in the thread of an event loop.
 
-The interpreter reports waits, not a clock, so that a busy machine changes nothing: by
-its audit events (https://docs.python.org/3/library/audit_events.html), and `time.sleep`, which has
-none before Python 3.13, by the profile function, which sees it under any name.
+Blocking calls are found without a clock, so that a busy machine changes nothing. Most have audit
+events (https://docs.python.org/3/library/audit_events.html). `time.sleep` has none before Python
+3.13: a profile function finds it, under whatever name it is called.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["TookTooLong", "time_limit", "waits"]
 
 
 class TookTooLong(BaseException):
-    """Raised in a check that does not end; no Exception, which what hangs might catch."""
+    """Raised in a check that does not end. Not an Exception: the hanging code might catch one."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TookTooLong in the body where it takes longer.
+    """Raise TookTooLong in the body of the `with` statement if it takes longer.
 
-    In the main thread a signal ends a wait too; elsewhere, and where there are no such signals,
-    only what runs in Python is ended.
+    In the main thread, a signal interrupts blocking calls too. In other threads, and on systems
+    without such signals, only Python code is interrupted.
     """
     sentence = f"it did not end within {seconds:.2g} s"
     main = threading.current_thread() is threading.main_thread()
@@ -70,7 +70,7 @@ _listening = False
 
 @contextmanager
 def waits() -> Iterator[list[str]]:
-    """Collect what waits in this thread: the call, and the line that it is in."""
+    """Collect the blocking calls in this thread, each with the line that makes it."""
     global _waits, _thread, _listening
     if not _listening:
         sys.addaudithook(_heard)  # which cannot be removed

@@ -30,7 +30,7 @@ from swink_testing.quiet import quiet
 __all__ = ["check_connections_are_closed"]
 
 _LONG = 512
-"""Pieces of an answer that is too long for anybody, some 30 MB."""
+"""How many chunks make an answer that is too long, about 30 MB."""
 
 _PIECE = b'{"a":[' + b"1," * 30_000
 
@@ -62,7 +62,7 @@ def check_connections_are_closed(subject: Subject) -> None:
 
 
 class _Stalling(MemoryResponse):
-    """Gives these pieces and then nothing more; `stalled` is set by then."""
+    """Gives these chunks, sets `stalled`, and then gives nothing more."""
 
     def __init__(
         self, pieces: Iterable[bytes] = (), status: int = 200, headers: Mapping[str, str] = _JSON
@@ -88,8 +88,8 @@ async def _until_stalled(reader: asyncio.Task[Any], stalled: asyncio.Event) -> N
 async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes) -> None:
     """Leave a stream that has given this part of an answer and stalls.
 
-    Work that a recorded call left behind is ended by the recorded request. If the answer has not
-    begun, only an earlier request can have named that work.
+    If a recording contains a request that ends the abandoned work, that request must be sent. If
+    the answer has not begun, this applies only if an earlier response can have named the work.
     """
     answer = _Stalling([part], recording.status, recording.headers)
     http = subject.http(answer, recording=recording)
@@ -130,7 +130,7 @@ async def _read(stream: EventStream) -> list[Event]:
 
 
 async def _left_at(subject: Subject, types: Collection[type]) -> StopReason | None:
-    """Leave a stream at its first event of these types, and say how it ended."""
+    """Leave a stream at its first event of these types, and return its stop reason."""
     async with subject.client().stream(subject.model, "Hello", **subject.call_options()) as stream:
         async for event in stream:
             if type(event) in types:
@@ -141,7 +141,7 @@ async def _left_at(subject: Subject, types: Collection[type]) -> StopReason | No
 async def _abandon_in_process(subject: Subject) -> None:
     before = asyncio.all_tasks()
     ended = await _left_at(subject, CONTENT)
-    if ended is not StopReason.ABORTED:  # it came whole with its first word: leave before that
+    if ended is not StopReason.ABORTED:  # the answer came with its first word: leave earlier
         ended = await _left_at(subject, {Start})
     require(ended is StopReason.ABORTED, f"a closed stream ends with {ended}, not with aborted")
     for _ in range(10):
@@ -152,7 +152,7 @@ async def _abandon_in_process(subject: Subject) -> None:
 
 
 async def _require_closed(subject: Subject) -> None:
-    """Every response is closed, however it is answered, and after a cancellation."""
+    """Check that every response is closed, whatever it contains, and after a cancellation."""
     for what, question in _questions(subject).items():
         for how in _HOW:
             silent = asyncio.Event()
@@ -167,7 +167,7 @@ async def _require_closed(subject: Subject) -> None:
 
 
 def _questions(subject: Subject) -> dict[str, _Question]:
-    """Return calls, also of an unlisted model, and the list of a server's models."""
+    """Return calls, one of which uses an unlisted model, and a request for the list of models."""
     unlisted = subject.catalog.resolve(Model(subject.name, "swink-unlisted"))
     found: dict[str, _Question] = {
         "a call": subject.events_of_call,

@@ -25,7 +25,9 @@ from swink_testing.quiet import quiet
 __all__ = ["check_credentials"]
 
 LIFE = 60.0
-"""Seconds that the tokens of the check are good: few, so that a margin of minutes is noticed."""
+"""Lifetime of the check's tokens, in seconds: short, so that a renewal margin of minutes is
+noticed.
+"""
 
 _OTHERS = ("sk-swink-of-another-user-77c1", "sk-swink-of-a-third-user-03d9")
 
@@ -37,7 +39,7 @@ _ELSEWHERE = "http://elsewhere.invalid"
 def check_credentials(subject: Subject) -> None:
     """Keys and tokens serve their own calls; tokens are renewed when expired or rejected.
 
-    They are sent to no other server that a response names.
+    They are not sent to another server, even if a response names it.
     """
     subject.require_http()
     tokens = token_legs(subject.recordings)
@@ -59,9 +61,9 @@ def check_credentials(subject: Subject) -> None:
 
 
 def _elsewhere(recording: Recording) -> Iterator[tuple[dict[int, Any], bool]]:
-    """Yield responses that name another origin for a later request of a recording's call.
+    """Yield responses that name another server for a later request of a recorded call.
 
-    With each, tell whether the call has to be left for that request to be sent.
+    Each comes with a flag: `True` if the later request is sent only when the call is abandoned.
     """
     for number, leg in enumerate(recording.legs):
         path = leg.request.path
@@ -77,7 +79,7 @@ def _elsewhere(recording: Recording) -> Iterator[tuple[dict[int, Any], bool]]:
 async def _require_kept_at_home(
     subject: Subject, recording: Recording, answers: dict[int, Any], is_left: bool
 ) -> None:
-    """Keys and tokens are sent to no server that a response names, except the first one."""
+    """Check that keys and tokens are not sent to another server that a response names."""
     answer = lambda: MemoryResponse.of_recording(recording)  # noqa: E731
     http = subject.http(answer, recording=recording, faults=answers)
     http.is_open = True
@@ -97,7 +99,7 @@ async def _require_kept_at_home(
 
 
 class _Session:
-    """Calls of one client, whose clock the check turns."""
+    """Calls of one client, whose clock the check advances."""
 
     def __init__(self, subject: Subject, http: PlayedClient) -> None:
         self._subject = subject
@@ -169,7 +171,7 @@ class _Session:
         require(any(sent) or not sent, f"no request has the setting {name} or goes to it")
 
     async def _require_setting(self, client: Client, name: str, choices: list[Any]) -> None:
-        """Each choice makes other requests than the others, whatever calls there were before."""
+        """Check that each choice makes different requests, whatever calls came before."""
         sent: list[list[str]] = []
         for choice in choices:
             settings = {name: choice}
@@ -178,7 +180,7 @@ class _Session:
                 alone = await self._requests(new, settings)
             missing = [request for request in alone[:-1] if request not in later]
             where = f"a call with {name}={choice!r} after calls with other choices"
-            known = choice == choices[0]  # its token may be there already
+            known = choice == choices[0]  # its token may be cached already
             require(known or not missing, f"{where} does not send {missing}")
             require(alone not in sent, f"{name}={choice!r} changes no request")
             sent.append(alone)
@@ -198,7 +200,7 @@ class _Session:
         self._require_own(before, (CANARY_KEY,))
 
     def _require_own(self, before: int, keys: tuple[str, ...]) -> None:
-        """Each request with a token has that of a key of these calls, and no key beside it."""
+        """Check that requests have the tokens of `keys`, and do not contain the keys themselves."""
         used = set[str]()
         for played in self._http.played[before:]:
             if played.token:

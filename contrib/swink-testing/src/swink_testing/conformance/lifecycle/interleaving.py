@@ -20,7 +20,7 @@ from swink_testing.driver import MemoryResponse, comparable, fold
 __all__ = ["require_apart_while_waiting"]
 
 _SECONDS = 10.0
-"""How long a call beside a waiting one may take, by the real clock. It takes milliseconds."""
+"""Seconds of the real clock that a call may take while another waits. It takes milliseconds."""
 
 _WAITING = {"api_key": "sk-swink-of-the-waiting-call-2d7e", "base_url": "http://waiting.invalid/v1"}
 
@@ -56,7 +56,7 @@ async def require_apart_while_waiting(subject: Subject) -> None:
 
 
 def _require_alike(where: str, alone: list[Played], beside: list[Played]) -> None:
-    """The requests go to the same addresses, and have the key that they have without the other."""
+    """Check that a call makes the same requests as without the other call, with the same key."""
     own = [each.request for each in alone if not each.token]
     sent = [each.request for each in beside if not each.token]
     expected, found = [shown(request) for request in own], [shown(request) for request in sent]
@@ -71,7 +71,7 @@ def _require_alike(where: str, alone: list[Played], beside: list[Played]) -> Non
 
 @define
 class _Pausing:
-    """An HTTP client that holds the response to one request back (`None`: to none)."""
+    """An HTTP client that delays the response to request `number` (`None`: delays none)."""
 
     http: PlayedClient
     number: int | None
@@ -79,7 +79,7 @@ class _Pausing:
     goes_on: asyncio.Event = field(factory=asyncio.Event)
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """Answer a request, the chosen one when `goes_on` is set."""
+        """Answer a request; the delayed response waits until `goes_on` is set."""
         response = await self.http.send(request, connect_timeout)
         if len(self.http.played) - 1 == self.number:
             self.waits.set()
@@ -94,7 +94,7 @@ class _Pausing:
 
 
 class _Pair:
-    """A call, and another one of the same provider beside it."""
+    """Two concurrent calls of the same provider."""
 
     def __init__(
         self, subject: Subject, recording: Recording, other: Recording, is_left: bool

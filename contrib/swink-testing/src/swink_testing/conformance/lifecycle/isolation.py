@@ -32,8 +32,8 @@ _ELSEWHERE = "http://another.invalid/v1"
 def check_calls_are_apart(subject: Subject) -> None:
     """Each call has its own base URL, key and headers, whatever other calls had.
 
-    A call that waits for a response is not affected by one that is made meanwhile. Without a key or
-    a base URL it takes them from the environment at that time.
+    A call that waits for a response is not affected by another call. A call without a key or a base
+    URL takes them from the environment at that time.
     """
     subject.require_http()
     info = subject.info
@@ -56,12 +56,13 @@ def check_calls_are_apart(subject: Subject) -> None:
 async def _sent(
     subject: Subject, *calls: dict[str, Any], without: str = "", at_once: bool = False
 ) -> list[HTTPRequest]:
-    """Make calls with one client, which are refused, and return their requests.
+    """Make calls with one client, refuse them, and return their requests.
 
-    `calls` are options beside the usual ones, of which `without` is left out.
+    `calls` has the options of each call besides the usual ones; `without` names a usual one to
+    omit.
     """
     http = subject.http(*[MemoryResponse(status=400)] * 2 * len(calls))
-    client = subject.client(http)  # not closed, or the provider would be made anew
+    client = subject.client(http)  # not closed, so that the provider is reused
 
     async def call(number: int, more: dict[str, Any]) -> None:
         options = {k: v for k, v in subject.call_options().items() if k != without} | more
@@ -110,7 +111,7 @@ async def _require_own(subject: Subject) -> HTTPRequest:
 
 
 async def _require_apart_at_once(subject: Subject) -> None:
-    """Calls that are made at the same time have each its own address and key."""
+    """Check that concurrent calls each use their own address and key."""
     calls = [
         {"api_key": f"{_OTHER_KEY}-{number}", "base_url": f"http://at-once-{number}.invalid"}
         for number in range(3)
@@ -123,7 +124,7 @@ async def _require_apart_at_once(subject: Subject) -> None:
 
 
 async def _require_held(subject: Subject, name: str, value: str) -> None:
-    """Credentials in the caller's headers are sent unchanged, and no key is added."""
+    """Check that credentials in the caller's headers are sent unchanged, and no key is added."""
     headers = {**subject.call_options().get("headers", {}), name: value}
     keys = [n for n, v in os.environ.items() if v == _ENVIRONMENT_KEY]
     for unset in ([], keys):
@@ -155,7 +156,7 @@ async def _require_key(subject: Subject) -> None:
 
 
 async def _require_environment(subject: Subject, info: ProviderInfo, given: HTTPRequest) -> None:
-    """A call without a key or a base URL takes those of the environment, or of `models.toml`."""
+    """Check that a call takes a missing key or base URL from the environment or `models.toml`."""
     path = given.url.removeprefix(NOWHERE)
     is_below = given.url.startswith(NOWHERE) and path.startswith("/")
     if is_below:

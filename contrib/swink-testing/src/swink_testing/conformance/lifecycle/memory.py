@@ -29,7 +29,7 @@ __all__ = ["check_calls_are_forgotten"]
 _CALLS = 24
 
 _FEW = 12
-"""Calls of which something may be kept: a cache has a bound, such as the last or the last ten."""
+"""How many calls may leave data behind: a bounded cache may keep the last one, or the last ten."""
 
 _MARK = "swink-kept-{}-"
 
@@ -37,7 +37,7 @@ _MARKED = re.compile(r"swink-kept-\d+-")
 
 
 def check_calls_are_forgotten(subject: Subject) -> None:
-    """Nothing of finished calls is kept, except for a few: no prompts, answers or keys."""
+    """No prompts, answers or keys of finished calls are kept, except of a few calls."""
     if not (subject.parses and subject.speaks_http):
         raise DoesNotApply("it does not speak HTTP")
 
@@ -54,7 +54,7 @@ def check_calls_are_forgotten(subject: Subject) -> None:
         for number in range(_CALLS):
             await answer.events(_marked(answer, _MARK.format(number)))
 
-    with quiet(), suppress(DoesNotApply):  # whose frames cannot be written was called
+    with quiet(), suppress(DoesNotApply):  # raised after the calls if frames cannot be written
         asyncio.run(call())
     kept = sorted({mark for text in _held(subject) for mark in _MARKED.findall(text)})
     where = f"of {_CALLS} calls that are over, something of {len(kept)} is still there: {kept[:3]}"

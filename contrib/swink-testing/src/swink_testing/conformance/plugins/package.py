@@ -28,17 +28,17 @@ HEAVY = (
     "requests", "tiktoken", "together", "torch", "transformers", "urllib3", "vertexai",
     "websockets", "xai_sdk", "xllamacpp",
 )  # fmt: skip
-"""Modules that take time or room to import; a plugin imports one when a call needs it."""
+"""Modules that are slow or large to import. A plugin imports one only when a call needs it."""
 
 CAPABILITIES = frozenset(
     {"tools", "images", "documents", "audio", "thinking", "json", "structured_output"}
 )
 
 SANE_CONTEXT = range(256, 100_000_001)
-"""Tokens; the largest known windows hold ten million."""
+"""Largest plausible context window, in tokens. The largest known ones have ten million."""
 
 DEAREST = 10_000.0
-"""US dollars per million tokens, above which a price must be a slip of units."""
+"""US dollars per million tokens. A higher price must have a wrong unit."""
 
 _EARLIEST = datetime.date(2020, 1, 1)
 IMPORT_SECONDS = 60
@@ -76,7 +76,7 @@ def _imported_with(module: str, path: tuple[str, ...]) -> frozenset[str]:
 
 def check_provider_info(subject: Subject) -> None:
     """`models.toml` has the facts that callers need before the plugin is imported."""
-    _ = subject.provider  # what cannot be loaded may have no data that can be read
+    _ = subject.provider  # a plugin that cannot be loaded may have no data
     info = subject.info
     if info is None:
         raise AssertionError(f'models.toml has no provider "{subject.name}"')

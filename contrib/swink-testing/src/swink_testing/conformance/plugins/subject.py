@@ -1,4 +1,4 @@
-"""A plugin under test that is not a provider, beside a provider with a fixed script."""
+"""A plugin under test that is not a provider, and providers with fixed answers to test it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["CALLS", "AnsweringProvider", "PluginSubject", "ScriptedProvider", "a
 
 
 class ScriptedProvider:
-    """A provider with a fixed answer; `is_open` during the answer."""
+    """A provider with a fixed answer; `is_open` is `True` while it answers."""
 
     def __init__(self, name: str) -> None:
         self.is_open = False
@@ -57,7 +57,7 @@ class ScriptedProvider:
 
 
 class AnsweringProvider:
-    """Repeats the request; `asked` counts the calls."""
+    """A provider that answers with the text of the request; `asked` counts the calls."""
 
     def __init__(self, name: str) -> None:
         self.asked = 0
@@ -69,7 +69,7 @@ class AnsweringProvider:
         return self._answer(f"{model} {dump(context)} {options}")
 
     async def _answer(self, text: str) -> AsyncIterator[ev.AssistantMessageEvent]:
-        self.asked += 1  # here: what nobody reads was not asked
+        self.asked += 1  # a stream that is never read does not count
         yield ev.Start()
         yield ev.TextStart(0)
         yield ev.TextDelta(0, text)
@@ -79,10 +79,10 @@ class AnsweringProvider:
 
 @define
 class PluginSubject:
-    """A plugin, made anew by `make` for each check, and closed after it.
+    """A plugin under test. `make` creates one for each check; it is closed after the check.
 
-    `installed` is what its entry point names. `written` returns, as text, all that a plugin has
-    written, without its logs and output.
+    `installed` is the object that its entry point names. `written` returns, as text, all that a
+    plugin has written besides logs and printed output.
     """
 
     make: Callable[[], Any] = field(repr=False)
@@ -91,26 +91,28 @@ class PluginSubject:
     _open: list[Any] = field(factory=list, init=False, repr=False)
 
     def new(self) -> Any:
-        """Make one, which is closed with the others after the check."""
+        """Make a plugin, which is closed after the check."""
         plugin = self.make()
         if hasattr(plugin, "aclose"):
             self._open.append(plugin)
         return plugin
 
     async def aclose(self) -> None:
-        """Close those that were made and can be closed."""
+        """Close the plugins that were made, if they have `aclose`."""
         while self._open:
             await self._open.pop().aclose()
 
     def binding(self) -> Binding:
-        """Load a new plugin beside a provider that says the same thing every time.
+        """Load a new plugin beside a provider with a fixed answer.
 
-        Raises PluginError where the plugin does not fit the hooks.
+        Raises PluginError if the plugin does not fit the hooks.
         """
         return self.host().bind("scripted")
 
     def bound(self) -> Binding:
-        """Load it where it fits the hooks: another check says where it does not."""
+        """Load the plugin. Raises DoesNotApply if it does not fit the hooks: another check reports
+        this.
+        """
         try:
             return self.binding()
         except PluginError as error:
@@ -118,21 +120,21 @@ class PluginSubject:
 
     @property
     def wraps(self) -> bool:
-        """Whether it fits the hooks, and observes nothing."""
+        """Whether the plugin fits the hooks and has no `on_event` hook."""
         try:
             return not self.binding().hook.on_event.get_hookimpls()
         except PluginError:
             return False
 
     def observing(self) -> Binding:
-        """Load it where it observes."""
+        """Load the observer. Raises DoesNotApply if the plugin has no `on_event` hook."""
         binding = self.bound()
         if not binding.hook.on_event.get_hookimpls():
             raise DoesNotApply("it has no on_event hook")
         return binding
 
     def host(self, provider: type[Any] = ScriptedProvider) -> Host:
-        """Return a host of that provider, or another one, and a new plugin."""
+        """Return a host with `provider`, named "scripted", and a new plugin."""
         entry = SimpleNamespace(
             name="scripted", group=PROVIDER_GROUP, value=f"{__name__}:ScriptedProvider",
             load=lambda: provider, dist=None,
@@ -141,7 +143,7 @@ class PluginSubject:
 
     @contextmanager
     def environment(self) -> Iterator[None]:
-        """Plugins may read what they like; those that a check made are closed after it."""
+        """Change no environment variables, and close the plugins of a check after it."""
         try:
             yield
         finally:
@@ -153,7 +155,7 @@ class PluginSubject:
 
 
 def answer(deltas: int = 3) -> Iterator[ev.AssistantMessageEvent]:
-    """Yield every event of an attempt, each made on demand."""
+    """Yield every event of an attempt, each created on demand."""
     yield ev.Start()
     yield ev.Notice("option_ignored", "seed was not sent")
     yield ev.ThinkingStart(0)

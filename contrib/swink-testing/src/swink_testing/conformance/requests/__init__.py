@@ -1,1 +1,1 @@
-"""Checks of requests: the whole call is sent, and in the form of the API."""
+"""Checks of requests: the whole call is sent, in the format that the API expects."""

@@ -14,7 +14,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["check_requests_are_accepted", "judge_of", "require_accepted"]
 
 _SHARE = 3
-"""Of cases with several options, one in so many is tried, the same ones every time."""
+"""One in this many cases with several options is tried, always the same ones."""
 
 
 def check_requests_are_accepted(subject: Subject) -> None:
@@ -42,7 +42,7 @@ async def _ask(subject: Subject, judge: Judge) -> None:
 
 
 def judge_of(subject: Subject) -> Judge:
-    """Return a judge by the rules that are known, and by those of the provider's package."""
+    """Return a judge with the known rules of the API, and with those of the provider's package."""
     return Judge([*all_rules(), *rules_of(subject.entry.package)])
 
 

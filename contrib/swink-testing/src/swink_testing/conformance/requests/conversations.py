@@ -126,7 +126,7 @@ def _tools() -> Context:
 
 
 def begun_elsewhere() -> tuple[Context, tuple[str, ...]]:
-    """Make a conversation begun on another provider; the texts are that one's own."""
+    """Return a conversation that began with another provider, and texts for that provider only."""
     metadata = {"elsewhere": _FOREIGN_METADATA}
     context = Context(
         [

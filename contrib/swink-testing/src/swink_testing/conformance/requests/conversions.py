@@ -73,7 +73,7 @@ def _require_rules_first(where: str, context: Context, payload: Any) -> None:
 
 
 def _is_for_tools(subject: Subject, context: Context, error: Exception) -> bool:
-    """Tell whether a provider without tools refuses the calls and results of a conversation."""
+    """Return whether a provider without tools refuses a conversation because it has tool calls."""
     if "tools" in getattr(subject.provider, "features", ()):
         return False
     has_calls = any(

@@ -43,13 +43,13 @@ _MORE: tuple[tuple[str, dict[str, Any]], ...] = (
 those of the conversation."""
 
 _OF_A_MODEL = ("thinking", "tool_choice", "response_format")
-"""Options of which one model may take what another does not."""
+"""Options whose accepted values depend on the model."""
 
 
 def check_nothing_dropped(subject: Subject) -> None:
     """The whole conversation and every option is sent, refused, or reported by a Notice.
 
-    So it is for one model of each combination of capabilities, none of which refuses a call that it
+    The check tries one model for each combination of capabilities. No model refuses a call that it
     can answer. In schemas, fields named like keywords stay, and all `required` fields exist.
     """
     subject.require_http()
@@ -74,8 +74,11 @@ def check_nothing_dropped(subject: Subject) -> None:
 
 
 def _others(subject: Subject) -> tuple[list[str], list[str]]:
-    """Return models that have other capabilities than the first, at least one model; and those that
-    have only other words for how hard they think."""
+    """Return ids of models with other capabilities than the first, and of those with other efforts.
+
+    The first list has at least one model, if the catalogue has more than one. The models in the
+    second list differ only in their names of reasoning efforts.
+    """
     try:
         infos = subject.catalog.models(subject.name)
     except UnknownProvider:
@@ -158,12 +161,12 @@ class _Session:
 
 
 def _properties(schema: Any) -> Iterable[str]:
-    """Return the names of the properties that a schema asks for."""
+    """Return the names of the properties of a schema."""
     return schema.get("properties", ()) if isinstance(schema, dict) else ()
 
 
 def _ids_told_twice(data: Any) -> Iterator[str]:
-    """Yield ids that several objects of one list bear."""
+    """Yield ids that several objects of the same list have."""
     if isinstance(data, list):
         ids = [each["id"] for each in data if isinstance(each, dict) and "id" in each]
         if ids:
@@ -174,7 +177,7 @@ def _ids_told_twice(data: Any) -> Iterator[str]:
 
 
 def _found(data: Any, name: str) -> Any:
-    """Return the value of a name anywhere in JSON data, or `None`."""
+    """Return the value of a field with this name, at any depth of JSON data, or `None`."""
     if isinstance(data, dict):
         inner: Iterable[Any] = data.values()
         if name in data:

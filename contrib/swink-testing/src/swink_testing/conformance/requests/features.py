@@ -83,8 +83,8 @@ _SHOWN: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
 def check_features(subject: Subject) -> None:
     """Calls with the stated capabilities are sent; calls with a missing feature are refused.
 
-    The capabilities are those in `models.toml`. A call that needs a feature that the provider or
-    its catalogue does not state fails as unsupported, before any request.
+    The capabilities are those in `models.toml`. A call that needs a feature which the provider or
+    its catalogue lacks fails as unsupported, before any request.
     """
     is_called = subject.speaks_http or subject.can_be_called
     states_features = is_called and hasattr(subject.provider, "features")
@@ -128,7 +128,7 @@ async def _require_refused(subject: Subject, probe: _Probe) -> None:
 
 
 def _lacks(subject: Subject, probe: _Probe) -> bool:
-    """Tell whether the provider or its catalogue does not have a feature for this model."""
+    """Return whether the provider or its catalogue lacks a feature for this model."""
     options = StreamOptions(**subject.call_options(**probe.options))
     provider, model = subject.provider, subject.model
     if subject.speaks_http:

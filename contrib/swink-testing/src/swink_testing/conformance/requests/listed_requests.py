@@ -28,20 +28,20 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["LISTED_REQUESTS", "check_listed_requests"]
 
 LISTED_REQUESTS = "requests.jsonl"
-"""The file of a package that says what calls become, a row a line."""
+"""The file of a package that lists calls and their requests, one on each line."""
 
 
 class Listed(msgspec.Struct):
-    """A call, and what becomes of it.
+    """A call and its expected request.
 
-    `context` is as `dump` writes one; `model` is an id (`None`: the first of the catalogue), and
-    `provider` the one of the package that it is of (`None`: whichever is checked). `options` are
-    the call's, `of_client` those that its client has for the provider. `body` is the request's JSON
-    data (`{}`: it has none), or where the answer comes from elsewhere than HTTP, what the
-    conversation is converted to; `None` where the call is refused as unsupported. `headers` are
-    among the request's, `method` is how it is sent, and `path` its address, from where the
-    provider's own ends (`None`: any). Each notice, as `code: detail`, has the words that `notices`
-    lists, in their order.
+    `context` has the format that `dump` writes. `model` is an id (`None`: the first of the
+    catalogue), and `provider` is the provider of the package that the row applies to (`None`: all).
+    `options` are the options of the call, and `of_client` the client's options for the provider.
+    `body` is the JSON data of the request (`{}`: no body) or, for a provider without HTTP, the
+    converted conversation. It is `None` if the call is refused as unsupported. The request must
+    have `headers`, and may have others. `method` is the HTTP method, and `path` is the part of the
+    URL after the base URL (`None`: any). `notices` lists, in order, a part of the text `code:
+    detail` of each notice.
     """
 
     about: str
@@ -58,7 +58,7 @@ class Listed(msgspec.Struct):
 
 
 def check_listed_requests(subject: Subject) -> None:
-    """Each row of the package's `requests.jsonl` becomes its request."""
+    """Each call in the package's `requests.jsonl` makes the listed request."""
     rows = subject.rows(LISTED_REQUESTS, Listed)
     if not rows:
         raise DoesNotApply(f"its package does not ship {LISTED_REQUESTS}")

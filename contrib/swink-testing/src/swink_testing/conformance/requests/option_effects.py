@@ -66,9 +66,9 @@ def check_differences_are_sent(subject: Subject) -> None:
 
 @define
 class _Difference:
-    """Two calls that differ in one thing: in what is said, or in the options.
+    """Two calls that differ in one thing: in the conversation, or in the options.
 
-    `shows` is what the second request says, if any does, and the first does not.
+    `shows` is a word that only the second request may contain, if there is such a word.
     """
 
     name: str
@@ -99,7 +99,7 @@ async def _require_told_apart(
 
 
 def _words(outcome: Outcome) -> set[str]:
-    """Return the words of a request's texts, and the names of what is switched on in it."""
+    """Return the words of a request's texts, and the first word of each field that is `true`."""
     assert outcome.asked is not None
     return {word for text in _told(outcome.asked.body) for word in re.findall(r"\w+", text.lower())}
 
@@ -182,7 +182,7 @@ def _differences() -> Iterator[_Difference]:
 
 
 def further_conversations() -> Iterator[Said]:
-    """Yield conversations whose parts stand where they seldom do, or are many, long, or falsy."""
+    """Yield conversations with parts in unusual positions, or with many, long or falsy parts."""
     images = [ImageBlock(Base64Source("image/png", encoded(_PNG + n))) for n in (b"one", b"other")]
     yield Said("two images", _asked(*images))
     yield Said(

@@ -1,7 +1,7 @@
-"""The requests of recorded calls, made again today and compared with the recorded ones.
+"""Makes recorded calls again, and compares their requests with the recorded ones.
 
-A recording that holds the call is compared whole. One that does not is compared by address,
-headers and the model's name, as a plain question has them.
+If a recording contains the arguments of the call, the whole request is compared. Otherwise a plain
+question is sent, and only the address, the headers and the model's name are compared.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ __all__ = ["check_recorded_requests"]
 _HERE = "http://conformance.invalid"
 
 _IGNORED = ("accept-encoding", "connection", "content-length", "host", "user-agent")
-"""Headers of the connection, which say nothing of the call."""
+"""Headers of the connection, which do not depend on the call."""
 
 _DIGEST = "sha256:"
-"""How a recording begins the digest that replaces a medium, which cannot be sent again."""
+"""Prefix of the digest that replaces an image or file in a recording. Such a call is not repeated.
+"""
 
 
 def check_recorded_requests(subject: Subject) -> None:
@@ -115,12 +116,16 @@ def _differences(recording: Recording, first: list[Played], again: list[Played])
 def _request_differences(
     recording: Recording, leg: RecordedLeg, request: HTTPRequest, again: HTTPRequest | None
 ) -> Iterator[str]:
-    """Yield how a request differs from a leg; `again` is that of the same call made again."""
+    """Describe the differences between a request and the recorded one.
+
+    `again` is the request of the same call, made once more. It shows which values change from call
+    to call: these are not compared.
+    """
     asked = leg.request
     name = f"{asked.method} {asked.path.partition('?')[0]}"
     here, there = urlsplit(request.url), urlsplit(asked.path)
     if recording.asked is None and not here.path.endswith(there.path):
-        return  # an option chose the address, and nobody knows which
+        return  # an option that is not recorded chose the address
     marks = _marks(recording)
     if request.method != asked.method:
         yield f"{name}: the method is {request.method}"
@@ -153,7 +158,7 @@ def _request_differences(
 
 
 def _marks(recording: Recording) -> dict[str, str]:
-    """Return patterns of what the marks of credentials stand for."""
+    """Return, for each placeholder of a credential, a pattern of the credential."""
     issued = r"swink-token-\d+"
     marks = {"[key]": rf"(?:{CANARY_KEY}|{issued}-[\w.-]+)"}
     for number, leg in enumerate(recording.legs):
@@ -229,7 +234,7 @@ def _body(request: HTTPRequest, is_form: bool) -> Any:
 
 
 def _named(data: Any, name: str, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, str]]:
-    """Yield the fields directly in data that hold a name."""
+    """Yield the path and value of the top-level fields whose value is `name`."""
     if isinstance(data, dict):
         for key, value in data.items():
             if value == name:

@@ -1,4 +1,4 @@
-"""Repeated calls: after other calls, beside them, in another process."""
+"""Repeated calls make the same request: after other calls, beside them, in another process."""
 
 from __future__ import annotations
 
@@ -40,11 +40,14 @@ __all__ = [
 ]
 
 _MANY = 8
-"""Tools, stop sequences and calls whose order is looked at: a set of them has hardly the same."""
+"""How many tools, stop sequences and calls are sent to check their order. A set of so many hardly
+keeps it by chance.
+"""
 
 _KEPT = ("own part", "own thinking", "tool used", "marks for the cache", "schema deep and strict")
-"""Conversations that hold what a converter may take for its own; the first goes with all values of
-each option, the others with one."""
+"""Conversations with objects that a converter might modify. The first is sent with all values of
+each option, the others with one value.
+"""
 
 
 class _Asked(NamedTuple):
@@ -87,7 +90,7 @@ async def _require_kept(subject: Subject) -> None:
         for name in _KEPT:
             context = conversation(name, subject.name).context
             for options in alone() if name == _KEPT[0] else a_value_each:
-                given = deepcopy((context, options))  # what others use too stays as it is
+                given = deepcopy((context, options))  # shared objects must stay unchanged
                 outcome = await subject.outcome(asker, name, *given)
                 kept = given == (context, options)
                 require(kept, f"the call changes what it was given: {outcome.case}", given[0])
@@ -100,7 +103,7 @@ def _require_same(first: dict[str, str], again: dict[str, str], when: str) -> No
 
 
 def _is_found(subject: Subject) -> bool:
-    """Whether its entry point leads another process to the same plugin."""
+    """Whether another process finds the same plugin by its entry point."""
     entry = subject.entry
     try:
         return EntryPoint(entry.name, entry.value, entry.group).load() is entry.load()
@@ -109,7 +112,7 @@ def _is_found(subject: Subject) -> bool:
 
 
 async def requests_of(subject: Subject, calls: list[_Asked] | None = None) -> dict[str, str]:
-    """Return the request of each call that is not refused, by its name."""
+    """Return the request of each call that is not refused, by the name of the call."""
     found: dict[str, str] = {}
     if not subject.speaks_http:
         hook, options = subject.binding.hook.convert_messages, StreamOptions()
@@ -145,7 +148,7 @@ def _names(what: str) -> list[str]:
 
 
 def _ordered() -> tuple[Context, list[list[str]]]:
-    """Make a conversation that has many of all, and what of it comes in which order."""
+    """Return a conversation with many parts of each kind, and the expected order of their texts."""
     tools = [Tool(name, f"{name}_about", {"type": "object"}) for name in _names("tool")]
     said, results, asked = _names("said"), _names("result"), _names("word")
     calls = [

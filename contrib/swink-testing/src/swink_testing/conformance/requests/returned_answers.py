@@ -39,14 +39,14 @@ _SIGNATURE = "c2lnbmF0dXJl"
 _THOUGHT = "nonce_thought"
 
 _WITH_DIALECTS = ("none", "openai-chat", "swink")
-"""Wire formats of which one provider wants back what another refuses."""
+"""Wire formats in which one provider requires parts of an answer back that another refuses."""
 
 
 def check_answers_go_back(subject: Subject) -> None:
     """The texts, calls and signatures of a recorded answer are sent with the next turn.
 
-    So does what the wire format is known to want back, such as its reasoning, and signed thinking
-    without text if signed thinking with text is sent.
+    The parts that the wire format requires back, such as reasoning, are sent too. Signed thinking
+    without text is sent if signed thinking with text is sent.
     """
     hook = subject.binding.hook.convert_messages
     if not hook.get_hookimpls():
@@ -56,7 +56,7 @@ def check_answers_go_back(subject: Subject) -> None:
         found: list[_Answered] = []
         for recording in subject.answers():
             message = fold(await subject.parse(recording), subject.name, recording.model)
-            if message.stop_reason is not StopReason.ERROR:  # another check tells of it
+            if message.stop_reason is not StopReason.ERROR:  # another check reports this
                 where = f"recording {recording.name}: sent back, its answer"
                 model = subject.model_of(recording)
                 found.append((where, model, message, [*_said(message)]))
@@ -106,7 +106,7 @@ async def _require_thinking(subject: Subject) -> None:
         require_told(name, *await outcome(asker, name, unsigned, _THOUGHT))
         readable, _ = await outcome(asker, "signed thinking", ThinkingBlock("Why?", _SIGNATURE))
         if not readable:
-            return  # its thinking does not go back by a signature
+            return  # this provider sends no signature back
         for redacted in (False, True):
             name = "redacted thinking" if redacted else "signed thinking without a text"
             thought = ThinkingBlock("", _SIGNATURE, redacted=redacted)
@@ -117,7 +117,7 @@ _Answered: TypeAlias = tuple[str, Model, AssistantMessage, Sequence[str]]
 
 
 def _known(subject: Subject) -> Iterator[_Answered]:
-    """Yield an answer as the wire format has it, with all that its API wants back."""
+    """Yield an answer in the wire format, with all parts that its API requires back."""
     wire_format = subject.info.wire_format if subject.info else ""
     name = subject.name if subject.name in BY_API else wire_format
     if name in BY_API and name not in _WITH_DIALECTS:

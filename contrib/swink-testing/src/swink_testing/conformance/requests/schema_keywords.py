@@ -38,7 +38,7 @@ async def require_names(subject: Subject) -> None:
 
 
 def _is_told(outcome: Outcome) -> bool:
-    """Tell whether a notice names a part of a schema."""
+    """Return whether a notice names a part of a schema."""
     paths = [path for notice in outcome.notices for path in notice.paths]
     return any(path.startswith(("tools", "options.response_format")) for path in paths)
 
@@ -62,7 +62,7 @@ def _calls() -> Iterator[tuple[str, str, Context, dict[str, Any]]]:
 
 
 def _without(data: Any) -> Iterator[str]:
-    """Yield what schemas require and do not have."""
+    """Yield the fields that schemas require but do not contain."""
     if isinstance(data, dict):
         required, has = data.get("required"), data.get("properties")
         if isinstance(required, list):

@@ -22,10 +22,10 @@ __all__ = ["serve"]
 
 
 def serve() -> None:
-    """Answer jobs, a line each, until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked is told of Ctrl-C, and ends this
+    """Read jobs, one on each line, and answer them until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # what a plugin prints is no answer
+    os.dup2(2, 1)  # output of a plugin must not mix with the answers
     for line in sys.stdin.buffer:
         answer: dict[str, Any]
         try:
@@ -42,7 +42,7 @@ def _requests(job: dict[str, Any]) -> dict[str, str]:
     package = value.partition(":")[0].partition(".")[0]
     if getattr(sys.modules.get(package), "__file__", job["origin"]) != job["origin"]:
         for each in [each for each in sys.modules if each.partition(".")[0] == package]:
-            del sys.modules[each]  # another one of the same name
+            del sys.modules[each]  # a module of the same name from another place
     with ExitStack() as stack:
         for module, source in job["sources"].items():
             stack.enter_context(Mutant(module, module, source).installed())

@@ -1,4 +1,4 @@
-"""Another process, with other hashes and a later time, whose requests must be the same.
+"""Makes requests in another process, with other hash seeds and a later time, to compare them.
 
 One process serves all subjects of a run, because starting one takes longer than most checks.
 """
@@ -24,7 +24,7 @@ _process: subprocess.Popen[bytes] | None = None
 
 
 def elsewhere(subject: Subject) -> dict[str, str]:
-    """Return the requests of the standard calls as another process makes them."""
+    """Return the requests that another process makes for the standard calls."""
     entry = subject.entry
     job = {
         "path": sys.path,
@@ -37,7 +37,7 @@ def elsewhere(subject: Subject) -> dict[str, str]:
     try:
         answer = _ask(json.dumps(job, default=str).encode())
     except BaseException:
-        close()  # what it would answer later is not for whoever asks next
+        close()  # a late answer must not be read as the next one
         raise
     require("error" not in answer, f"in another process: {answer.get('error')}")
     found: dict[str, str] = answer["requests"]
@@ -45,7 +45,7 @@ def elsewhere(subject: Subject) -> dict[str, str]:
 
 
 def _replaced(package: str) -> dict[str, str]:
-    """Return the source of modules that do not come from their files, such as mutants."""
+    """Return the source of modules that were not loaded from their files, such as mutants."""
     found: dict[str, str] = {}
     for name, module in list(sys.modules.items()):
         loader = getattr(module, "__loader__", None)
