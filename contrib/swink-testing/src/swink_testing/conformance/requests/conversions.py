@@ -65,8 +65,8 @@ def _require_rules_first(where: str, context: Context, payload: Any) -> None:
     if not (context.system_prompt and isinstance(question, str)):
         return
     texts = [(path, text) for path, text in values_in(payload) if isinstance(text, str)]
-    rules = next((path for path, text in texts if context.system_prompt in text), ())
-    asked = next((path for path, text in texts if str(question) in text and path != rules), ())
+    rules = next((path for path, text in texts if str(context.system_prompt) in text), ())
+    asked = next((path for path, text in texts if question in text and path != rules), ())
     pairs = zip(rules, asked, strict=False)
     first, second = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
     is_later = isinstance(first, int) and isinstance(second, int) and first > second
