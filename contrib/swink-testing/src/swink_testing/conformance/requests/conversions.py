@@ -61,14 +61,15 @@ def check_conversations(subject: Subject) -> None:
 
 def _require_rules_first(where: str, context: Context, payload: Any) -> None:
     """In one list with the turns, the system prompt stands before the question."""
-    question = context.messages[0].content if context.messages else ""
+    question: Any = context.messages[0].content if context.messages else ""
     if not (context.system_prompt and isinstance(question, str)):
         return
     texts = [(path, text) for path, text in values_in(payload) if isinstance(text, str)]
-    rules = next((path for path, text in texts if context.system_prompt in text), ())
+    rules = next((path for path, text in texts if str(context.system_prompt) in text), ())
     asked = next((path for path, text in texts if question in text and path != rules), ())
-    steps = next((pair for pair in zip(rules, asked, strict=False) if pair[0] != pair[1]), (0, 1))
-    is_later = all(isinstance(step, int) for step in steps) and steps[0] > steps[1]
+    pairs = zip(rules, asked, strict=False)
+    first, second = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
+    is_later = isinstance(first, int) and isinstance(second, int) and first > second
     require(not is_later, f"{where}: the system prompt stands after the question", payload)
 
 
