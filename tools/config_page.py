@@ -39,9 +39,10 @@ timeouts, use the table `time_limits` of a route, in which `false` disables a li
 PATTERNS = """\
 ## Patterns
 
-In a pattern of model names, `*` stands for any text. A pattern with a slash is compared with
-`provider/model`, and a pattern without a slash with other names: `claude-*` matches
-`claude-haiku-4-5` but not `claude_code/opus`, and `groq/*` matches all models of Groq. A pattern
+In a pattern of model names, `*` stands for any text. A pattern with a slash is compared with full
+names, `provider/model`. A pattern without a slash is compared with aliases and with names of models
+without a provider. So `claude-*` matches `claude-haiku-4-5` but not `claude_code/opus`, and
+`groq/*` matches all models of Groq. A pattern
 matches if it fits the name that the client requested, the name that this is an alias of, or the
 full name of the model."""
 

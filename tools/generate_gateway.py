@@ -40,8 +40,9 @@ OpenAI's, Anthropic's and Google's SDKs ask `lab/vendor` for the same answers di
 the gateway, streamed and whole: words, thoughts, calls, a refusal, a filter, a limit, a stop
 sequence, JSON and log probabilities. `python -m lab.clients.objects --write` compares the fields of
 their objects, and fails for a loss that has no reason in it. Values that are the same behind all
-models are left out, as are ids, times and opaque data that differ in every answer. Each SDK's own
-vendor is among the models: OpenAI's with gpt-4.1 for Chat and gpt-5.4-mini for Responses."""
+models are left out, as are ids, times and opaque data that differ in every answer. Each SDK
+also calls a model of its own vendor. OpenAI's SDK calls gpt-4.1 over Chat Completions and
+gpt-5.4-mini over Responses."""
 
 BETWEEN = """\
 The number of rows of the target protocol (column) that the source protocol (row) can represent."""

@@ -89,10 +89,6 @@ def page(name: str) -> str:
     )
 
 
-def _title(row: Row) -> str:
-    return row.info.title or row.name
-
-
 def _example(rows: Iterable[Row]) -> str:
     models = [model for row in rows for model in row.models]
     active = [model for model in models if model.info and model.info.status == "active"]
@@ -102,7 +98,7 @@ def _example(rows: Iterable[Row]) -> str:
 def _quickstart(main: Row, others: list[Row]) -> Iterator[str]:
     model = _example([main, *others]) or f"{main.name}/MODEL"
     yield (
-        f"Stream from {_title(main)} in Python or on the command line. The provider's name is\n"
+        "Stream answers in Python or on the command line. The provider's name is\n"
         f"`{main.name}`, and its package is `{main.distribution}`."
     )
     yield "## Quickstart"

@@ -67,12 +67,12 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
 
     Effect: `takes` states for a feature, an option or a form of the call (`prefill`, `call_first`,
     …) whether it is supported, or which values are supported. `least` and `most` limit numeric
-    options; `most` also limits lengths and the number of `tools` and `documents`. `change` replaces
-    values of options. `efforts` are the names of thinking levels, `budget` is the minimum and
-    maximum of thinking tokens, `tool_name` is the pattern of valid tool names, `schema` lists
-    keywords that the root of a tool's schema must not contain, and `api` is the API to use.
-    `retires` is the ISO date of the retirement, and `successor` the replacement. `facts` are
-    provider-specific.
+    options; `most` also limits the length of texts and lists, and the number of `tools` and
+    `documents`. `change` replaces values of options. `efforts` are the names of thinking levels,
+    `budget` is the minimum and maximum of thinking tokens, `tool_name` is the pattern of valid tool
+    names, `schema` lists keywords that the root of a tool's schema must not contain, and `api` is
+    the API to use. `retires` is the ISO date of the retirement, and `successor` the replacement.
+    `facts` are provider-specific.
 
     `as_of` is the ISO date on which the rule was checked. A date of retirement is confirmed if it
     was checked on that day or later.

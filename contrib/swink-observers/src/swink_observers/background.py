@@ -134,7 +134,7 @@ class Background:
 
 
 def _is_of_now(kept: Attempt, attempt: Attempt) -> bool:
-    """Return True if a copy was made in the same network read of the same attempt."""
+    """Return True if `kept`, an earlier copy of `attempt`, is current: nothing was read since."""
     return (kept.number, kept.reads, kept.read_at) == (
         attempt.number,
         attempt.reads,

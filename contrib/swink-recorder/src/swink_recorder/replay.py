@@ -74,7 +74,8 @@ class _Played:
 def _is_of(recorded: RecordedRequest, sent: RecordedRequest) -> bool:
     """Return True if a sent request has the origin, method and path of a recorded one.
 
-    A recorded path may begin with the path of the recorded address.
+    If the base URL used for the recording has a path, the recorded path begins with it, and the
+    comparison ignores it.
     """
     is_same = (recorded.origin, recorded.method) == (sent.origin, sent.method)
     path = urlsplit(recorded.path).path

@@ -1,4 +1,8 @@
-"""The typed value at the end of a run: requested in each turn, and corrected if necessary."""
+"""The typed value that a run returns.
+
+Each request contains its schema. If the answer does not fit, another request has the model correct
+it.
+"""
 
 from __future__ import annotations
 

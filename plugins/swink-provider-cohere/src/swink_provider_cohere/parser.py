@@ -171,7 +171,10 @@ class ChatParser:
         out.tool_call(("call", index), call.id, function.name, function.arguments)
 
     def _cite(self, citations: list[dict[str, Any]], out: EventWriter) -> None:
-        """Add citations to the open block; each citation contains the index of the cited block."""
+        """Add citations to the open block.
+
+        Each citation contains the index of the content block in which it appears.
+        """
         if citations:
             kind = self._run[0] if self._run else ""
             known = self._citations.setdefault(kind, [])

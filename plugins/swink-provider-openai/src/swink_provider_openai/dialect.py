@@ -43,7 +43,8 @@ class Dialect:
     model supports.
 
     `max_tokens` is the name of the request field for the token limit, and `seed` is the name of the
-    field for the seed. `include_usage`: `stream_options` enables token counts. `json_object`: the
+    field for the seed. `include_usage`: the service sends token counts if the
+    request has `stream_options`. `json_object`: the
     service supports JSON mode; without JSON mode, a schema that allows any object is sent.
     `developer_role`: for reasoning models, the system prompt has the role `developer`. `cache_key`
     is the field for the session id and `user` is the field for the end user (`None` if the API has

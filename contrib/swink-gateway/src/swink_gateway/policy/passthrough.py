@@ -74,7 +74,7 @@ Source: https://developers.openai.com/api/reference, the bodies of both.
 
 
 class Spoken:
-    """Chooses the wire format for the requests of clients."""
+    """Chooses, for each request of a client, the wire format of the request to the provider."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -62,7 +62,10 @@ class Room:
 
 @define
 class Worker:
-    """The data that a worker gets from its parent; `number` counts all workers, from 0."""
+    """The data that a worker gets from its parent.
+
+    `number` is the worker's own, from 0; a worker that replaces a dead one gets a new number.
+    """
 
     number: int
     _ready: int

@@ -4,8 +4,8 @@ Source: OpenAI's API reference, "Create a model response", `input` and `tools`; 
 models", keeping reasoning items in context.
 
 The type of an extension in a user message or a tool result decides whether it becomes a message
-part or an input item. Callers answer client-side tools such as `computer_call` this way (see
-`hosted`).
+part or an input item. To answer a client-side tool such as `computer_call`, a caller puts such an
+extension with the output into the conversation (see `hosted`).
 
 Output of the service is sent back unchanged: reasoning and hosted tools as whole items, messages
 and calls with their ids and other fields. The API has no field that marks a tool result as failed,

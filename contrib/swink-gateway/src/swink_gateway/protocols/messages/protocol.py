@@ -75,7 +75,7 @@ PREFIX = "msg_"
 
 
 class MessagesProtocol:
-    """The requests of Anthropic's SDKs and Claude Code."""
+    """The protocol that Anthropic's SDKs and Claude Code use."""
 
     name = "messages"
     wire_format = WIRE_FORMAT

@@ -74,7 +74,10 @@ def read_generate(body: Any) -> Asked:
 
 
 def _completed(said: Fields, asked: Asked, speaks: bool) -> Asked:
-    """Read the fields of both paths; without messages, a request only loads or unloads a model."""
+    """Read the fields that `/api/chat` and `/api/generate` share.
+
+    A request without messages only loads or unloads a model.
+    """
     if not speaks:
         asked.idle = "unload" if said.data("keep_alive") in _AT_ONCE else "load"
     asked.stream = said.flag("stream") is not False

@@ -130,8 +130,8 @@ class Items:
     ) -> dict[str, Any] | None:
         """Return an item that contains another provider's opaque data for a call or a text.
 
-        `is_wordless` means that the item replaces an empty text. Clients would take a message
-        without text for the last answer.
+        `is_wordless` means that the text is empty, and that only the item is sent. Otherwise
+        clients would show the message without text as the final answer.
         """
         if self.is_own or not metadata:
             return None

@@ -1,1 +1,1 @@
-"""Checks of a package, and the subject of observers and wrappers."""
+"""Checks of a plugin's package, and the description of an observer or wrapper under test."""

@@ -120,7 +120,7 @@ class PluginSubject:
 
     @property
     def wraps(self) -> bool:
-        """Whether the plugin fits the hooks and has no `on_event` hook."""
+        """Whether the plugin's hooks have valid signatures, and none of them is `on_event`."""
         try:
             return not self.binding().hook.on_event.get_hookimpls()
         except PluginError:
