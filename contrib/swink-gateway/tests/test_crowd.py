@@ -104,25 +104,34 @@ def posted(path: str, body: Any) -> bytes:
 
 
 def framed(body: Any) -> bytes:
-    """Return a WebSocket handshake and a text frame with a zero mask (RFC 6455)."""
+    """Return a text frame of a WebSocket with a zero mask (RFC 6455)."""
     data = msgspec.json.encode(body)
     assert len(data) < 126
-    head = b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\n"
-    head += b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-    head += b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-    return head + bytes([0x81, 0x80 | len(data), 0, 0, 0, 0]) + data
+    return bytes([0x81, 0x80 | len(data), 0, 0, 0, 0]) + data
+
+
+SOCKET = "responses over a WebSocket"
+
+HANDSHAKE = (
+    b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\n"
+    b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
 
 
 ASKED = {
     **{name: posted(path, body) for name, (path, body, _) in SIGNS.items()},
-    "responses over a WebSocket": framed(CREATE),
+    SOCKET: framed(CREATE),
 }
 """The bytes that a client of each protocol sends."""
 
 
 async def come(gateway: Gateway, protocol: str) -> Client:
-    """Send a request and read nothing yet."""
+    """Send a request, and read nothing yet but the end of a handshake."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+    if protocol == SOCKET:
+        writer.write(HANDSHAKE)
+        assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
     writer.write(ASKED[protocol])
     return reader, writer
 
@@ -170,7 +179,7 @@ CROWDS: list[tuple[Callable[[Gateway, Any, int, str], Awaitable[None]], type, bo
 ]  # fmt: skip
 """The behaviour of the clients, the upstream, and whether deltas are merged."""
 
-PROTOCOLS = list(ASKED) if CROWD >= FULL else ["chat", "responses over a WebSocket"]
+PROTOCOLS = list(ASKED) if CROWD >= FULL else ["chat", SOCKET]
 
 MEETINGS = [(p, *crowd) for p in PROTOCOLS for crowd in CROWDS if p == "chat" or not crowd[-1]]
 """Deltas are merged before they are encoded, whatever the protocol."""
