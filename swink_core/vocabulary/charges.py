@@ -71,8 +71,15 @@ def reserved_output(info: ModelInfo | None, options: StreamOptions) -> int:
     extra = options.extra
     if not extra:
         return output
-    counts = [value for value in _values(extra, _ANSWERS) if isinstance(value, int)]
-    return output * max(1, *counts, 1)
+    return output * max(1, *map(_whole, _values(extra, _ANSWERS)), 1)
+
+
+def _whole(value: Any) -> int:
+    """Return a number of answers as an API may read it, also from `2.0` or `"2"`; else 0."""
+    try:
+        return ceil(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return 0
 
 
 def _values(extra: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:

@@ -61,6 +61,9 @@ OUTPUTS: list[tuple[ModelInfo | None, dict[str, Any], int]] = [
     (ModelInfo("long", typical_output=20_000), {}, 20_000),
     (MODEL, {"max_tokens": 7}, 7),
     (MODEL, {"max_tokens": 7, "extra": {"generationConfig": {"candidateCount": 3}}}, 21),
+    (MODEL, {"max_tokens": 7, "extra": {"n": 3.0}}, 21),
+    (MODEL, {"max_tokens": 7, "extra": {"n": "3"}}, 21),
+    (MODEL, {"max_tokens": 7, "extra": {"n": "many", "best_of": None}}, 7),
 ]
 
 
