@@ -1,6 +1,7 @@
 """The charge for an attempt: an amount reserved before it begins, and the final amount.
 
-    reserved    the upper bound of the prompt, and as output `max_tokens` or a typical answer
+    reserved    the upper bound of the prompt, as output `max_tokens` or a typical answer, and the
+                searches that tools of the provider may make
     final       the cost of the usage that the provider reported, and nothing else
     estimated   if no usage was reported: the estimated prompt, and as output the larger of two
                 numbers: the output that arrived, and the output that the model can write in the
@@ -32,6 +33,15 @@ OUTPUT_RATE = 150.0
 
 LONG = 3600
 """Cache writes with at least this time to live (in seconds) have the price of long-lived ones."""
+
+SEARCHES = 5
+"""The assumed number of searches by a tool of the provider if the request sets no limit."""
+
+SEARCH_TOKENS = 8_000
+"""The assumed prompt tokens of the results of one search.
+
+Source: https://developers.openai.com/api/docs/pricing, the fixed number for some models.
+"""
 
 _DEFAULT_MEDIA = MediaTokens()
 
@@ -68,14 +78,49 @@ def reserved_output(info: ModelInfo | None, options: StreamOptions) -> int:
         output = (info.typical_output if info is not None else None) or TYPICAL_OUTPUT
         if info is not None and info.max_output is not None:
             output = min(output, info.max_output)
-    extra = options.extra
-    if not extra:
-        return output
-    return output * max(1, *map(_whole, _values(extra, _ANSWERS)), 1)
+    return output * _answers(options.extra) if options.extra else output
+
+
+def _answers(extra: Mapping[str, Any]) -> int:
+    """Return the number of answers that a request asks for."""
+    return max(1, *map(_whole, _values(extra, _ANSWERS)), 1)
+
+
+def searches_of(extra: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of searches to reserve, by the name of the quantity in `Usage.extra`.
+
+    A search tool of a provider is an entry of `tools` without a place in `Context.tools`, or a
+    field such as `web_search_options`. Searches in files are counted separately. The number is the
+    request's own limit: `max_uses` of the tool (Messages), or `max_tool_calls` (Responses).
+    """
+    found: dict[str, int] = {}
+    for name, tool in _hosted(extra):
+        word = name.lower()
+        if "search" not in word or "tool_search" in word:
+            continue
+        limits = (tool.get("max_uses"), extra.get("max_tool_calls"), SEARCHES)
+        most = next(filter(None, map(_whole, limits)))
+        quantity = "file_searches" if "file" in word else "searches"
+        if tool:
+            most += found.get(quantity, 0)
+        found[quantity] = most
+    return found
+
+
+def _hosted(extra: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the name of each field, and the type and data of each tool (Gemini: its fields)."""
+    for name, value in extra.items():
+        if name != "tools":
+            yield name, {}
+        elif isinstance(value, list):
+            for tool in value:
+                if isinstance(tool, Mapping):
+                    names = [tool["type"]] if "type" in tool else tool
+                    yield from ((str(each), tool) for each in names)
 
 
 def _whole(value: Any) -> int:
-    """Return a number of answers as an API may read it, also from `2.0` or `"2"`; else 0."""
+    """Return a number as an API may read it, also from `2.0` or `"2"`; else 0."""
     try:
         return ceil(float(value))
     except (TypeError, ValueError, OverflowError):
@@ -118,14 +163,20 @@ def reserved(
     """Return the amount to reserve for a prompt of so many tokens.
 
     `at` is the time whose prices apply (`None`: now). If the call caches, the prompt is assumed to
-    be written to the cache, which may cost more. A service tier that the request names is included.
+    be written to the cache, which may cost more. A service tier that the request names is included,
+    and so are the fees and results of searches by tools of the provider.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
-    usage = Usage(prompt, output, extra=terms)
+    extra = options.extra
+    searches = searches_of(extra) if extra else {}
+    if extra and searches:
+        searches = {name: count * _answers(extra) for name, count in searches.items()}
+        prompt += SEARCH_TOKENS * sum(searches.values())
+    usage = Usage(prompt, output, extra={**terms, **searches})
     costs = [_priced(usage, info, options, at)]
     if terms:  # the provider may use the standard tier and its price
-        costs.append(_priced(replace(usage, extra={}), info, options, at))
+        costs.append(_priced(replace(usage, extra={**searches}), info, options, at))
     if options.cache is not None or _holds_marks(options.extra):
         costs.append(_priced(replace(usage, cache_write=prompt), info, options, at))
     known = [cost for cost in costs if cost is not None]

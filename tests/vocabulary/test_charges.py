@@ -7,13 +7,24 @@ from typing import Any
 
 import pytest
 
-from swink_core import CacheStrategy, Charge, Context, Model, ModelInfo, StreamOptions, Usage
+from swink_core import (
+    CacheStrategy,
+    Charge,
+    Context,
+    Model,
+    ModelInfo,
+    StreamOptions,
+    Usage,
+    replace,
+)
 from swink_core.vocabulary.charges import (
     OUTPUT_RATE,
+    SEARCHES,
     TYPICAL_OUTPUT,
     completed_usage,
     reserved,
     reserved_output,
+    searches_of,
 )
 from swink_core.vocabulary.prices import PriceCase, Prices
 from swink_testing.calls import call_of
@@ -31,6 +42,52 @@ PRICES = Prices(
     cases=(PriceCase(above=200_000, input=3.0), PriceCase(terms=("priority",), factor=2.0)),
 )
 MODEL = ModelInfo("large", "acme", prices=PRICES, max_output=8_000)
+
+SEARCHING = replace(MODEL, prices=replace(PRICES, fees={"searches": 0.01, "file_searches": 0.0025}))
+
+# (extra, searches)
+SEARCHES_OF: list[tuple[dict[str, Any], dict[str, int]]] = [
+    ({"tools": [{"type": "web_search_20250305", "max_uses": 100}]}, {"searches": 100}),
+    ({"tools": [{"type": "web_search_20250305", "max_uses": "7"}]}, {"searches": 7}),
+    ({"tools": [{"type": "web_search_preview"}], "max_tool_calls": 2}, {"searches": 2}),
+    ({"tools": [{"type": "web_search"}]}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "web_search", "max_uses": 0}]}, {"searches": SEARCHES}),
+    ({"tools": [{"googleSearch": {}, "urlContext": {}}]}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "x_search", "max_uses": 3}, {"type": "web_search", "max_uses": 4}]},
+     {"searches": 7}),
+    ({"tools": [{"type": "file_search"}, {"type": "web_search"}]},
+     {"file_searches": SEARCHES, "searches": SEARCHES}),
+    ({"web_search_options": {}, "search_mode": "web"}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "tool_search_tool_regex_20251119"}, {"type": "mcp"}, "web_search"]}, {}),
+    ({"tools": {"type": "web_search"}}, {}),
+    ({"seed": 1}, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("extra", "searches"), SEARCHES_OF, ids=str)
+def test_searches_by_tools_of_the_provider_are_counted_by_the_limit_of_the_request(
+    extra: dict[str, Any], searches: dict[str, int]
+) -> None:
+    assert searches_of(extra) == searches
+
+
+# (extra, US dollars)
+SEARCH_COSTS: list[tuple[dict[str, Any], float]] = [
+    ({"tools": [{"type": "web_search", "max_uses": 100}]}, 2.403 + 0.004 + 1.0),
+    ({"tools": [{"type": "web_search"}], "n": 2}, 0.081 + 0.008 + 10 * 0.01),
+    ({"tools": [{"type": "file_search"}]}, 0.041 + 0.004 + 5 * 0.0025),
+    ({"tools": [{"type": "web_search", "max_uses": 1}], "service_tier": "priority"},
+     2 * (0.009 + 0.004) + 0.01),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("extra", "dollars"), SEARCH_COSTS, ids=str)
+def test_a_reservation_has_the_fees_and_the_results_of_searches(
+    extra: dict[str, Any], dollars: float
+) -> None:
+    charge = reserved(1_000, SEARCHING, StreamOptions(max_tokens=1_000, extra=extra), AT)
+    assert charge.cost == pytest.approx(dollars)
+
 
 # (prompt, options, US dollars)
 RESERVED: list[tuple[int, dict[str, Any], float]] = [

@@ -24,10 +24,14 @@ dollars_per_day = 1000
 key = "${D}"
 models = ["openrouter/cheap"]
 allowed_fields = ["models", "route", "provider"]
+[keys.erin]
+key = "${E}"
+dollars_per_day = 1000
+allowed_fields = ["tools.image_generation", "tools.code_execution_20250825"]
 """
-VALUES = {"A": "a", "B": "b", "C": "c", "D": "d"}
+VALUES = {"A": "a", "B": "b", "C": "c", "D": "d", "E": "e"}
 
-ALICE, BOB, CAROL, DAVE = ({"Authorization": f"Bearer {key}"} for key in "abcd")
+ALICE, BOB, CAROL, DAVE, ERIN = ({"Authorization": f"Bearer {key}"} for key in "abcde")
 
 ANSWER = [
     swink.Start(), TextStart(0), TextDelta(0, "Hi"), TextEnd(0), swink.Done(StopReason.STOP),
@@ -121,6 +125,53 @@ async def test_a_key_without_limits_or_with_allowed_fields_may_set_any_field(
     extra, answer = await asked(how, more, headers)
     assert extra == more
     assert "x-swink-dropped" not in answer.headers
+
+
+CODE = {"type": "code_execution_20250825", "name": "code_execution"}
+INTERPRETER = {"type": "code_interpreter", "container": {"type": "auto"}}
+
+# (path and body, tool, the name of the tool in the message)
+UNCHARGED: list[tuple[tuple[str, Any], Any, str]] = [
+    (MESSAGES, CODE, "code_execution_20250825"),
+    (MESSAGES, ADVISOR, "advisor_20260301"),
+    (RESPONSES, INTERPRETER, "code_interpreter"),
+    (RESPONSES, {"type": "image_generation"}, "image_generation"),
+    (RESPONSES, {"type": "tool_of_tomorrow"}, "tool_of_tomorrow"),
+    (GEMINI, {"googleSearch": {}, "googleMaps": {}}, "googleMaps"),
+]
+
+
+@pytest.mark.parametrize(("how", "tool", "name"), UNCHARGED, ids=str)
+async def test_a_tool_whose_price_is_not_reported_is_refused_for_a_key_with_a_budget(
+    how: tuple[str, Any], tool: Any, name: str
+) -> None:
+    upstream, (path, body) = Scripted(ANSWER), how
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        answer = await ask(gateway, path, {**body, "tools": [tool]}, headers=CAROL)
+    assert answer.status == 400
+    assert f'allowed_fields = ["tools.{name}"]' in answer.json["error"]["message"]
+    assert upstream.calls == []
+
+
+# (path and body, tool, headers)
+CHARGED: list[tuple[tuple[str, Any], Any, dict[str, str]]] = [
+    (MESSAGES, SEARCH, CAROL),
+    (MESSAGES, {"type": "tool_search_tool_regex_20251119", "name": "t"}, CAROL),
+    (MESSAGES, CODE, ERIN),
+    (MESSAGES, CODE, BOB),
+    (RESPONSES, {"type": "web_search_preview_2025_03_11"}, CAROL),
+    (RESPONSES, {"type": "image_generation"}, ERIN),
+    (RESPONSES, INTERPRETER, BOB),
+    (GEMINI, {"googleSearch": {}, "codeExecution": {}}, CAROL),
+]
+
+
+@pytest.mark.parametrize(("how", "tool", "headers"), CHARGED, ids=str)
+async def test_a_tool_passes_whose_price_is_reported_or_that_the_configuration_allows(
+    how: tuple[str, Any], tool: Any, headers: dict[str, str]
+) -> None:
+    extra, _ = await asked(how, {"tools": [tool]}, headers)
+    assert extra == {"tools": [tool]}
 
 
 async def test_a_tools_fields_that_name_another_model_are_dropped() -> None:

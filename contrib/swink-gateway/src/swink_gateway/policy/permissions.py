@@ -4,10 +4,14 @@ Fields that swink does not model pass unchanged to a provider, and some choose t
 and `preset` of OpenRouter, `fallbacks` of Anthropic, `draft_model`, a tool that calls another
 model. Future fields may do so as well. A key with limited models or a budget may therefore use only
 the fields in a protocol's table, and those that the configuration allows.
+
+Tools that run at a vendor may have fees that the vendor does not report. A key with a budget may
+therefore use only the tools in a table, and those that the configuration allows.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -38,6 +42,30 @@ KNOWN_FIELDS = _OF_OTHERS.union(
 
 TOOLS = "tools"
 
+CHARGED_TOOLS = frozenset({
+    "apply_patch", "bash", "computer", "computerUse", "computer_use", "custom", "file_search",
+    "function", "functionDeclarations", "function_declarations", "googleSearch",
+    "googleSearchRetrieval", "google_search", "google_search_retrieval", "local_shell", "mcp",
+    "mcp_toolset", "memory", "namespace", "text_editor", "tool_search", "tool_search_tool_bm25",
+    "tool_search_tool_regex", "urlContext", "url_context", "web_fetch", "web_search", "x_search",
+})  # fmt: skip
+"""Tools that cost only tokens, or a fee for each use that the vendor reports in the usage.
+
+The names are types of tools without `_preview` and without the date, and fields of Gemini's tools.
+Sources: https://developers.openai.com/api/docs/pricing,
+https://platform.claude.com/docs/en/about-claude/pricing, https://ai.google.dev/gemini-api/docs/pricing.
+"""
+
+UNDATED_TOOLS = frozenset({"codeExecution", "code_execution"})
+"""Gemini's code execution costs only tokens; Claude's has a date, and a price for each hour."""
+
+_SUFFIX = re.compile(r"(_preview)?(_\d[\d_]*)?$")
+
+_UNCHARGED = (
+    "tools: the vendor does not report the price of the tool {0!r}, and this key has a budget; the "
+    'gateway\'s owner can allow the tool: allowed_fields = ["tools.{0}"]'
+)
+
 _UNKNOWN = (
     "{}: the gateway does not know this field, and the models or the budget of this key are "
     "limited; the gateway's owner can allow the field with allowed_fields"
@@ -45,15 +73,19 @@ _UNKNOWN = (
 
 
 def permitted(
-    asked: Asked, may_ask: Callable[[str], bool], allowed_fields: Collection[str] = ()
+    asked: Asked,
+    may_ask: Callable[[str], bool],
+    allowed_fields: Collection[str] = (),
+    has_budget: bool = False,
 ) -> Asked:
     """Return a request without content that could reach a model for which `may_ask` returns False.
 
     `may_ask` is called with the name by which a provider calls a model. Removed content is reported
     as dropped.
-    Raises Refused for a field that is in neither a table nor `allowed_fields`.
+    Raises Refused for a field that is in neither a table nor `allowed_fields`, and if the key has a
+    budget, for a tool whose price the vendor does not report.
     """
-    permission = _Permission(may_ask, {*allowed_fields}, [*asked.dropped])
+    permission = _Permission(may_ask, {*allowed_fields}, has_budget, [*asked.dropped])
     options = dict(asked.options)
     if isinstance(extra := options.get("extra"), dict):
         options["extra"] = permission.of_fields(extra, "options.extra.")
@@ -72,6 +104,7 @@ def permitted(
 class _Permission:
     may_ask: Callable[[str], bool]
     allowed_fields: set[str]
+    has_budget: bool
     dropped: list[str]
 
     def of_fields(self, fields: Mapping[str, Any], path: str = "") -> dict[str, Any]:
@@ -82,6 +115,7 @@ class _Permission:
                 lost = [tool for tool in value if not self._is_open(tool)]
                 self.dropped += [f"{path}{TOOLS} ({_type_of(tool)})" for tool in lost]
                 if left := [tool for tool in value if tool not in lost]:
+                    self._check_prices(left)
                     found[name] = left
             elif name in self.allowed_fields:
                 found[name] = value
@@ -92,6 +126,16 @@ class _Permission:
             else:
                 self.dropped.append(path + name)
         return found
+
+    def _check_prices(self, tools: list[Any]) -> None:
+        """Raise Refused if the key has a budget and a tool has a price that is not reported."""
+        if not self.has_budget:
+            return
+        for tool in tools:
+            for name in _names_of(tool):
+                is_charged = name in UNDATED_TOOLS or _SUFFIX.sub("", name, 1) in CHARGED_TOOLS
+                if not is_charged and f"{TOOLS}.{name}" not in self.allowed_fields:
+                    raise Refused(of_bad_request(_UNCHARGED.format(name)), 400)
 
     def of_tool(self, tool: Tool) -> Tool:
         """Return a tool, with its provider's own fields if they are permitted."""
@@ -116,5 +160,12 @@ def _models(data: Any, is_model: bool = False) -> Iterator[str]:
             yield from _models(value, is_model)
 
 
+def _names_of(tool: Any) -> list[str]:
+    """Return the type of a tool, or its fields if it has no type, as in Gemini's API."""
+    if not isinstance(tool, dict):
+        return [str(tool)]
+    return [str(tool["type"])] if "type" in tool else [*tool]
+
+
 def _type_of(tool: Any) -> str:
-    return str(tool.get("type") or next(iter(tool), "")) if isinstance(tool, dict) else str(tool)
+    return next(iter(_names_of(tool)), "")

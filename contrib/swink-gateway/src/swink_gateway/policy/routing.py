@@ -93,7 +93,10 @@ class Routing:
             if key.is_limited:
                 to = chain[0][0].provider
                 asked = permitted(
-                    asked, lambda model: self.allows(owner, f"{to}/{model}"), key.allowed_fields
+                    asked,
+                    lambda model: self.allows(owner, f"{to}/{model}"),
+                    key.allowed_fields,
+                    key.has_budget,
                 )
         return chain, _transformed(asked, route.transforms) if route else evolve(asked)
 

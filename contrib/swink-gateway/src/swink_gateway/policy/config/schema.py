@@ -139,7 +139,9 @@ class Key:
     All keys share the operator's accounts at the vendors. `vendor_ids` are patterns of ids (of
     files, vector stores, containers and conversations) that the key may use, in addition to the ids
     in its own answers. If a key has limited models or a budget, the gateway refuses request fields
-    that it does not know, except those in `allowed_fields`. `guards` are the names of the guards
+    that it does not know, except those in `allowed_fields`. If a key has a budget, the gateway also
+    refuses tools of vendors with fees that are not reported, except `tools.TYPE` in
+    `allowed_fields`. `guards` are the names of the guards
     that check the requests of the key.
     """
 
