@@ -10,6 +10,8 @@ that rotates; a ratio, or a difference, is taken within a round.
 With `--transport both`, the gateway also runs with swink's HTTP client on httptools, in the
 contenders that end in `+httptools`. `--requests` measures requests alone, with more rounds, and
 `--tls` with TLS between the contenders and the upstream, for which it needs the program `openssl`.
+`--workers` measures requests alone to the command `swink gateway` with one worker and with two,
+both with a key and a ledger. The CPU time includes the supervising process.
 
 litellm runs in a separate environment (`make .venv-peers/litellm-proxy/.installed`), and is skipped
 without it.
@@ -57,6 +59,9 @@ STREAMS = 200
 PACED = 60
 FIRSTS = 200
 WAITING = (1, 100, 1_000, 10_000)
+WAITING_SECONDS = 3.0
+"""How long the CPU time of waiting streams is measured."""
+
 LITELLM_WAITING = 100
 """Streams beyond which the litellm proxy is not asked: they take it minutes."""
 
@@ -190,6 +195,34 @@ def _own(name: str, base: str) -> Iterator[Contender]:
 
 
 @contextmanager
+def _command(workers: int, base: str) -> Iterator[Contender]:
+    """Run the command `swink gateway` with a number of workers, a key and a ledger."""
+    port = _free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "gateway.toml")
+        store = json.dumps(str(Path(folder, "ledger.sqlite")))
+        rows = ["[store]", 'engine = "sqlite"', f"path = {store}", "[keys.bench]", 'key = "${KEY}"']
+        rows += [f'[routes."{name}"]\ntiers = "openai/{name}"' for name in MODELS]
+        config.write_text("\n".join(rows))
+        with subprocess.Popen(
+            [
+                sys.executable, "-m", "swink_cli", "gateway", "--config", str(config),
+                "--port", str(port), "--workers", str(workers),
+            ],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "KEY": KEY, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": base},
+            cwd=folder,
+        ) as process:  # fmt: skip
+            try:
+                name = f"{workers} worker" + "s" * (workers > 1)
+                contender = Contender(name, f"http://127.0.0.1:{port}", process.pid)
+                asyncio.run(_until_it_answers(contender))
+                yield contender
+            finally:
+                process.terminate()
+
+
+@contextmanager
 def _litellm(base: str) -> Iterator[Contender]:
     port = _free_port()
     rows = [
@@ -258,7 +291,7 @@ async def _requests(contender: Contender) -> Found:
 
 
 async def _first_byte(contender: Contender) -> Found:
-    """Return the time to the first byte of an answer, on a warm connection."""
+    """Return the times to the first byte of an answer, on a warm connection."""
     socket = Socket(contender)
     await socket.ask("short-1")
     waits = []
@@ -267,7 +300,8 @@ async def _first_byte(contender: Contender) -> Found:
         answer = await socket.ask("short-1")
         waits.append(answer.times[0] - began)
     socket.close()
-    return {"first byte ms": statistics.median(waits) * 1e3}
+    hundredths = statistics.quantiles(waits, n=100)
+    return {"first byte ms": hundredths[49] * 1e3, "first byte ms p99": hundredths[98] * 1e3}
 
 
 async def _paced(contender: Contender) -> Found:
@@ -297,19 +331,30 @@ MEASURES: Measures = (_requests, _first_byte, _paced)
 
 
 async def _waiting(contender: Contender) -> Found:
-    """Return the memory of streams that wait for their upstream, by how many there are."""
-    found: Found = {"0": contender.megabytes()}
+    """Return the memory and CPU of streams that wait for their upstream, by their number.
+
+    The CPU is that of opening a stream, in milliseconds, and the share of a core that is used while
+    all streams wait.
+    """
+    found: Found = {"0": {"MB": contender.megabytes()}}
     sockets: list[Socket] = []
     room = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE) // 2  # a stream has two
     for count in (min(count, room) for count in WAITING):
         if contender.name == "litellm" and count > LITELLM_WAITING:
             break
+        before, opened = contender.cpu(), count - len(sockets)
         while len(sockets) < count:
             more = [Socket(contender) for _ in range(min(100, count - len(sockets)))]
             answers = await asyncio.gather(*(socket.begin("wait-1") for socket in more))
             await asyncio.gather(*(answer.began() for answer in answers))
             sockets += more
-        found[str(count)] = contender.megabytes()
+        after = contender.cpu()
+        await asyncio.sleep(WAITING_SECONDS)
+        found[str(count)] = {
+            "MB": contender.megabytes(),
+            "CPU ms to open a stream": (after - before) / opened * 1e3,
+            "% of a core while waiting": (contender.cpu() - after) / WAITING_SECONDS * 100,
+        }
     for socket in sockets:
         socket.close()
     return found
@@ -324,24 +369,42 @@ async def _round(contenders: list[Contender], measures: Measures) -> dict[str, F
 
 
 def measured(rounds: int, transports: tuple[str, ...], only_requests: bool, tls: bool) -> Found:
-    """Return the results of each round, and the memory of waiting streams."""
+    """Return the results of each round, and the cost of waiting streams."""
     results: list[dict[str, Found]] = []
     measures: Measures = (_requests,) if only_requests else MEASURES
     with ExitStack() as stack:
         base = stack.enter_context(upstream(stack.enter_context(certificate()) if tls else None))
         contenders = [stack.enter_context(_own(name, base)) for name in _names(transports)]
-        memory: dict[str, Found] = {one.name: {} for one in contenders}
+        waiting: dict[str, Found] = {one.name: {} for one in contenders}
         if LITELLM.exists() and not only_requests:
             contenders.append(stack.enter_context(_litellm(base)))
         if not only_requests:
-            memory = {one.name: asyncio.run(_waiting(one)) for one in contenders}
+            waiting = {one.name: asyncio.run(_waiting(one)) for one in contenders}
         for number in range(-1, rounds):
             print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
             found = asyncio.run(_round(contenders, measures))
             if number >= 0:  # the first round warms up
                 results.append(found)
             contenders = [*contenders[1:], contenders[0]]
-    return {"rounds": results, "memory": memory}
+    return {"rounds": results, "waiting": waiting}
+
+
+def _print_workers(rounds: int) -> None:
+    """Measure one worker and two, and print how many times as many requests two can serve."""
+    by_cpu, by_time = [], []
+    with ExitStack() as stack:
+        base = stack.enter_context(upstream(None))
+        one, two = [stack.enter_context(_command(workers, base)) for workers in (1, 2)]
+        for number in range(-1, rounds):
+            found = asyncio.run(_round([one, two], (_requests,)))
+            if number < 0:  # the first round warms up
+                continue
+            figures = found[one.name], found[two.name]
+            by_cpu.append(2 * figures[0]["CPU ms a request"] / figures[1]["CPU ms a request"])
+            by_time.append(figures[1]["requests a second"] / figures[0]["requests a second"])
+    print("requests of two workers, over those of one")
+    for name, ratios in (("for the CPU of two cores and of one", by_cpu), ("a second", by_time)):
+        print(f"  {name:36} {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
 
 
 def main() -> None:
@@ -352,6 +415,7 @@ def main() -> None:
     parser.add_argument("--requests", action="store_true", help="measure requests alone")
     parser.add_argument("--tls", action="store_true", help="measure requests alone, over TLS")
     add_transport(parser)
+    parser.add_argument("--workers", action="store_true", help="measure one and two workers alone")
     parser.add_argument("--serve", nargs=2, metavar=("NAME", "URL"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     most_descriptors()
@@ -359,10 +423,13 @@ def main() -> None:
         name, base = asked.serve
         asyncio.run(_serve(name, base))
         return
+    if asked.workers:
+        _print_workers(asked.rounds)
+        return
     found = measured(asked.rounds, chosen(asked.transport), asked.requests or asked.tls, asked.tls)
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    for name in found["memory"]:
+    for name in found["waiting"]:
         print(f"\n{name}")
         for figure in found["rounds"][0][name]:
             values = [one[name][figure] for one in found["rounds"]]
@@ -371,8 +438,9 @@ def main() -> None:
         shares = [one["parsing"][figure] / one[name][figure] for one in found["rounds"]]
         print(f"  of the parsing relay's requests for the same CPU {statistics.median(shares):.2f}")
         print(f"    in the rounds: {min(shares):.2f} to {max(shares):.2f}")
-        for count, megabytes in found["memory"][name].items():
-            print(f"  {count:>6} streams wait   {megabytes:9.1f} MB")
+        for count, figures in found["waiting"][name].items():
+            said = ", ".join(f"{value:.1f} {figure}" for figure, value in figures.items())
+            print(f"  {count:>6} streams wait   {said}")
 
 
 if __name__ == "__main__":

@@ -174,9 +174,9 @@ def _peers(found: Found) -> str:
 
 
 def _all_gateways(found: Found) -> str:
-    rounds, memory = found["gateways"]["rounds"], found["gateways"]["memory"]
+    rounds, waiting = found["gateways"]["rounds"], found["gateways"]["waiting"]
     order = ("relay", "parsing", "swink", "guarded", "litellm")
-    names = [name for name in order if name in memory]
+    names = [name for name in order if name in waiting]
     lines = [f"| | {' | '.join(names)} | target |", f"|---|{'---:|' * len(names)}---|"]
     for figure in rounds[0]["relay"]:
         medians = {name: statistics.median(one[name][figure] for one in rounds) for name in names}
@@ -186,10 +186,11 @@ def _all_gateways(found: Found) -> str:
             target += ": met" if is_met else f": missed, because {why}"
         cells = " | ".join(f"{value:.2f}" for value in medians.values())
         lines.append(f"| {figure} | {cells} | {target} |")
-    for count in memory["relay"]:
-        held = [memory[name].get(count) for name in names]
-        cells = " | ".join("" if value is None else f"{value:.0f}" for value in held)
-        lines.append(f"| MB with {int(count):,} streams that wait | {cells} | |")
+    for count, figures in waiting["relay"].items():
+        for figure in figures:
+            held = [waiting[name].get(count, {}).get(figure) for name in names]
+            cells = " | ".join("" if value is None else f"{value:.1f}" for value in held)
+            lines.append(f"| {figure}, with {int(count):,} streams that wait | {cells} | |")
     return "\n".join(lines)
 
 

@@ -25,14 +25,22 @@ class Contender:
         self._pid = pid
 
     def cpu(self) -> float:
-        """Return the CPU seconds that the process has used."""
-        fields = Path(f"/proc/{self._pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the CPU seconds that the process and its children have used."""
+        return sum(map(_cpu_of, (self._pid, *_children_of(self._pid))))
 
     def megabytes(self) -> float:
         """Return the memory that the process holds."""
         lines = Path(f"/proc/{self._pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def _cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 class Answer(asyncio.Protocol):
