@@ -1,4 +1,4 @@
-"""The answer to a row, and its form in storage: a line of JSON.
+"""`Answer`: the result of a row, which is stored as a line of JSON.
 
 Fields without a value are omitted. The whole message is stored if it contains more than text (tool
 calls, reasoning, citations).

@@ -34,7 +34,7 @@ def key_of(id: Id) -> int:
 
 @define
 class Request:
-    """One request.
+    """The request for one row.
 
     `key` is the digest of the id, and `check` the digest of the whole row. `why` explains why a row
     is invalid (`None`: it is valid).
@@ -54,7 +54,7 @@ def names_fields(template: str) -> bool:
 
 
 def unasked(id: str, why: str) -> Request:
-    """Create the request for an invalid row, with the reason."""
+    """Create the `Request` of an invalid row, which is never sent; `why` is the reason."""
     return Request(id, key_of(id), check=digest(why.encode()), why=why)
 
 

@@ -57,7 +57,7 @@ class Intent:
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """A line of the ledger: the rows of a submitted batch, or its rows with stored results.
+    """A line of the ledger: it adds rows to a batch, or marks rows of a batch as finished.
 
     If `batch` is empty, the rows are about to be submitted, or their submission failed.
     """
@@ -85,7 +85,7 @@ class Ledger:
         self._read: list[_Line] = []
 
     def open_batches(self) -> dict[str, list[str]]:
-        """Return the ids of batches whose results are not all stored, with the remaining rows.
+        """Return the unfinished batches: the names of rows without a stored result, by batch id.
 
         Raises SwinkError for an invalid line.
         """
@@ -104,7 +104,7 @@ class Ledger:
         return {id: rows for id, rows in left.items() if rows}
 
     def intents(self) -> list[Intent]:
-        """Return the submissions whose outcome is unknown. Raises SwinkError."""
+        """Return submissions with an unknown outcome. Raises SwinkError for an invalid line."""
         lines = self._lines()
         settled = {line.token for line in lines if line.batch or line.ended}
         known = frozenset(line.batch for line in lines if line.batch)
@@ -115,7 +115,7 @@ class Ledger:
         ]
 
     def held(self) -> tuple[Charge, int]:
-        """Return the total reserved for rows without results, and the number of these rows."""
+        """Return the charge reserved for all rows without results, and the number of rows."""
         held, number = Charge(), 0
         left = self.open_batches()
         for line in self._lines():

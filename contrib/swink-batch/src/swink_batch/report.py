@@ -139,7 +139,7 @@ def _bars(tally: Tally) -> list[str]:
 
 
 def _classes(tally: Tally, wide: int = 1) -> list[tuple[float, int]]:
-    """Return the distribution of durations, merging `wide` adjacent classes."""
+    """Return the histogram of durations: (seconds, count), with `wide` adjacent bins merged."""
     counts: dict[int, int] = {}
     for number, count in tally.latency.classes.items():
         counts[number // wide] = counts.get(number // wide, 0) + count

@@ -159,8 +159,8 @@ class Runner:
     def _own_rows(self, again: bool = False) -> Iterator[tuple[int, Request]]:
         """Yield the number and the request of each row of this process; skip repeated ids.
 
-        If a row has the id of an earlier row, the failure is reported under the row's number
-        instead. `again` is true in the second pass.
+        A row with the id of an earlier row is not sent: it fails, and the failure is reported under
+        the row's number. `again` is true in the second pass.
         """
         number, count = self._job.shard
         for position, row in enumerate(read_rows(self._source), 1):
@@ -235,8 +235,8 @@ class Runner:
     def _hands_on(self) -> bool:
         """Whether a stopped run reads the remaining rows of a file.
 
-        Reading them writes the answers of earlier runs to the output: apart from changed rows, the
-        output then has no fewer answers than before.
+        While it reads them, the run writes the answers of earlier runs to the output, so that the
+        new output contains every earlier answer, except those of changed rows.
         """
         return self._to_come > 0 and isinstance(self._source, str | Path)
 
@@ -306,7 +306,7 @@ class Runner:
                     return None
 
     async def _asked(self, request: Request) -> Answer | None:
-        """Do the same as `_ask`, but raise LimitReached for a row for which no request was made."""
+        """Do the same as `_ask`, but raise LimitReached if a limit prevented the request."""
         if request.why is not None:
             return bad_row(request.id, request.why)
         options: dict[str, Any] = {**self._job.options, **request.options}

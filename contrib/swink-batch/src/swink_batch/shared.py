@@ -1,4 +1,4 @@
-"""Share turns through Redis: many processes, on any machines, keep to one rate together."""
+"""Let processes on any machines keep to one rate together, with turns assigned by Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spending limits of a run: a gate at which calls wait until reserved amounts are released.
+"""Spending limits of a run: calls wait until enough of the reserved amounts is released.
 
 An attempt reserves its maximum expected cost when it begins, and usually costs less. A call that
 would exceed a limit together with the running ones waits before it begins (`admit`), so that its
@@ -78,7 +78,7 @@ class Spending:
             self._wake()
 
     async def enter(self, target: Target, attempt: Attempt) -> None:
-        """Reserve the maximum expected cost of an attempt. Raises LimitReached."""
+        """Reserve the maximum expected cost of an attempt. Raises LimitReached if it cannot fit."""
         self._admitted.pop(target, None)
         while True:
             try:

@@ -37,7 +37,7 @@ class Cache(Protocol):
         """Return the events of an answer; `None` if it cannot be decoded."""
 
     def keep(self, key: str, batches: list[Batch]) -> asyncio.Task[bytes | None]:
-        """Start to store an answer; return a task whose result is the stored data, or `None`."""
+        """Start to store an answer, and return the task; `None` if the answer is not stored."""
 
 
 class CachedSource:

@@ -29,7 +29,7 @@ class Engine(Protocol):
     """The interface of engines: durable storage of lines, addressed by position."""
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all lines with their positions, in the order in which each writer wrote them.
+        """Yield all lines with their positions; each writer's lines are in the order of writing.
 
         A second call yields only lines added since the first.
         """
@@ -38,10 +38,10 @@ class Engine(Protocol):
         """Write a line, which must not contain a line break, and return its position."""
 
     def read(self, place: int) -> bytes:
-        """Return a line."""
+        """Return the line at a position."""
 
     def where(self, place: int) -> str:
-        """Describe the location of a line."""
+        """Describe where the line at a position is stored, for error messages."""
 
     def close(self) -> None:
         """Flush to disk, and release the locks."""
@@ -73,7 +73,7 @@ class FileEngine:
         self._alone = Lock()  # protects the position of a file
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all new lines with their positions, those of this writer last."""
+        """Yield all new lines with their positions; the lines of this writer come last."""
         known = {*self._paths}
         self._paths += sorted(path for path in self._folder.glob("*.journal") if path not in known)
         for number, path in [*enumerate(self._paths)][::-1]:
@@ -100,7 +100,7 @@ class FileEngine:
         return place
 
     def read(self, place: int) -> bytes:
-        """Return a line."""
+        """Return the line at a position."""
         number, offset = place >> PLACE_BITS, place & (1 << PLACE_BITS) - 1
         data, size = b"", 4096
         with self._alone:
@@ -113,7 +113,7 @@ class FileEngine:
         return data[: data.index(b"\n")]
 
     def where(self, place: int) -> str:
-        """Return the file and the line number in it."""
+        """Return the file and the line number of the line at a position."""
         path, number = self._paths[place >> PLACE_BITS], 1
         with path.open("rb") as file:
             while file.tell() < place & (1 << PLACE_BITS) - 1 and file.readline():
@@ -165,13 +165,13 @@ class SQLiteEngine:
             return int(self._db.execute("INSERT INTO lines VALUES (?)", (line,)).lastrowid or 0)
 
     def read(self, place: int) -> bytes:
-        """Return a line."""
+        """Return the line at a position."""
         with self._used(), self._alone:
             row = self._db.execute("SELECT line FROM lines WHERE rowid = ?", (place,)).fetchone()
             return bytes(row[0])
 
     def where(self, place: int) -> str:
-        """Return the database and the line number in it."""
+        """Return the database and the line number of the line at a position."""
         return f"{self._path}: line {place}"
 
     def close(self) -> None:

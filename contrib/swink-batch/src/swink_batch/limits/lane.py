@@ -4,8 +4,9 @@ Three learned values are used: the *window*, the maximum number of concurrent ca
 maximum number of new calls per second; and the *allowance* from response headers, which is the
 remaining quota divided by the seconds until its reset. If a server refills a quota continuously,
 the remaining quota settles at half of the maximum; if a server resets it at fixed intervals, the
-remaining quota is spread over the interval. Headers may be wrong: if calls keep succeeding although
-the headers rule them out, the headers are obeyed for shorter and shorter times.
+remaining quota is spread over the interval. Headers may be wrong: each time a call succeeds
+although headers report that the quota is used up, the maximum wait that such headers can cause is
+halved.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Lane:
         self.busy -= 1
 
     def heed(self, headers: Mapping[str, str], now: float, answered: bool) -> None:
-        """Update the limits from a response's headers."""
+        """Update the limits from a response's headers; `answered` is true if the call succeeded."""
         allowed, shut = inf, 0.0
         for tokens, remaining, seconds in allowances(headers):
             calls = remaining / self.members

@@ -1,4 +1,4 @@
-"""`Limiter`: the gate of a run. Each attempt waits until the target's `Lane` admits it."""
+"""`Limiter`: delays each attempt of a run until the limits of its target (`Lane`) allow it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Limiter:
         self._admitted.add(target)
 
     def give_up(self, target: Target) -> None:
-        """Let another call begin in place of an admitted call that has not begun."""
+        """Let another call begin in place of an admitted call that will not be made."""
         if target in self._admitted:
             self._admitted.discard(target)
             self._free(self._begun.pop(target)[0])
