@@ -53,7 +53,7 @@ PATIENCE = 3
 
 @asynccontextmanager
 async def interruptible(stream: Closable) -> AsyncGenerator[None, None]:
-    """Close the stream at the first Ctrl-C, so that its loop ends with `aborted`.
+    """Close the stream at the first Ctrl-C, so that reading it ends with the error `aborted`.
 
     People often press Ctrl-C twice, so the second press does nothing while the stream is being
     closed. The third press raises KeyboardInterrupt, in case the stream does not close.

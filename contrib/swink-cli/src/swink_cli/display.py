@@ -2,7 +2,7 @@
 
 Standard output contains only the answer, so that it can be piped. On a terminal, stdout and stderr
 share one screen: the sink makes room before anything is written to stderr, and an unfinished line
-on one of them is ended before the other one continues.
+of one stream is ended before the other stream is written.
 """
 
 from __future__ import annotations

@@ -141,7 +141,8 @@ PLAIN = Context([UserMessage("Hi")])
 def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
     """List the options and content that the models of a provider accept.
 
-    For each listed model, a sample call of each kind is checked as before sending; nothing is sent.
+    For each listed model, one sample call per option and content type is validated as any call is
+    before it is sent; no sample call is sent.
     """
     catalog = Catalog(host)
     provider: Any = host.bind(name).provider

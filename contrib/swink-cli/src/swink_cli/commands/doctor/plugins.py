@@ -1,6 +1,6 @@
 """The findings of `swink doctor`, and the checks of installed plugins.
 
-A finding names the place, the problem and the fix.
+A finding names the location of a problem, the problem and the fix.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list
 
 
 def added() -> list[Finding]:
-    """Load the commands and tools that distributions add."""
+    """Load the commands and tools that distributions add, and report those that fail."""
     loads: dict[str, Callable[[], object]] = {}
     for name, points in added_commands().items():
         loads[f"the command {name}"] = partial(load_command, name, points)
@@ -143,7 +143,7 @@ def _damaged(host: Host) -> Iterator[Finding]:
 
 
 def _groups(installed: Sequence[Distribution]) -> Iterator[Finding]:
-    """Find entry points whose group is similar to a group of swink."""
+    """Find entry points in an unknown group whose name resembles a group that swink reads."""
     for point in (point for dist in installed for point in points_of(dist)):
         if point.group in GROUPS or point.group == "pytest11":
             continue

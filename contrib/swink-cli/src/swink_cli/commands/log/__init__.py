@@ -312,7 +312,7 @@ def last(raw: bool, code: bool, as_json: bool) -> None:
 
 
 def _check_one(**views: bool) -> None:
-    """Raise click.UsageError if more than one view is selected."""
+    """Raise click.UsageError if more than one of the options --raw, --code, --json is given."""
     wanted = [f"--{name}" for name, is_wanted in views.items() if is_wanted]
     if len(wanted) > 1:
         raise click.UsageError(f"{' and '.join(wanted)} exclude each other.")
@@ -417,7 +417,7 @@ def _print_answer(entry: Entry, *, raw: bool, code: bool) -> None:
 
 
 async def _draw(text: str, *, plain: bool) -> None:
-    """Show text through an answer sink, which draws in an event loop."""
+    """Show text as `swink ask` shows an answer, which needs a running event loop."""
     with closing(make_sink(plain=plain)) as sink:
         sink.write(text)
         sink.end_block()
