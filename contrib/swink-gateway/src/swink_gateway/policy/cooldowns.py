@@ -54,7 +54,7 @@ Each end is computed from the remaining time, which is not exact.
 
 @define(frozen=True, kw_only=True)
 class ImpatientTimeouts(Timeouts):
-    """Time limits of a client that are so short that a healthy provider may not keep them."""
+    """Time limits of a client that are so short that a healthy provider may exceed them."""
 
 
 @define(frozen=True)
@@ -188,7 +188,7 @@ def _is_impatient(target: Target, terminal: Error) -> bool:
 
 
 def _kind(circuit: Circuit) -> StreamErrorKind:
-    """Return the kind of a circuit's last failure; another version of swink may have stored it."""
+    """Return the kind of a circuit's last failure; a kind of a newer version is `overloaded`."""
     try:
         return StreamErrorKind(circuit.kind)
     except ValueError:

@@ -130,7 +130,7 @@ class ClientProtocol(Protocol):
         """Parse a request.
 
         `body` is the decoded JSON; `path` contains the variable parts of the URL and the query.
-        Raises BadRequest.
+        Raises BadRequest for a body that is invalid in this protocol.
         """
 
     def encoder(self, asked: Asked, facts: Facts) -> Encoder:

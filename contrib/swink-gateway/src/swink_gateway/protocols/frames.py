@@ -1,4 +1,4 @@
-"""JSON and server-sent events as bytes."""
+"""Encode JSON and server-sent events as bytes."""
 
 from __future__ import annotations
 

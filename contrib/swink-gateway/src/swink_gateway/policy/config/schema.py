@@ -99,10 +99,11 @@ class Route:
 class When:
     """Conditions of a rule; all of them must hold.
 
-    `models` are patterns of the requested names. `thinking`, `tools` and `web_search` match
-    requests that do or do not use that feature; tools that run on a vendor's servers do not count
-    as `tools`. `longer_than` is an estimated number of tokens. `background` matches the side
-    requests of agents, for example for the title or a summary of a conversation, without tools.
+    `models` are patterns of the requested names. For `thinking`, `tools` and `web_search`, `true`
+    matches requests that use the feature, and `false` requests that do not; tools that run on a
+    vendor's servers do not count as `tools`. `longer_than` is an estimated number of tokens.
+    `background` matches the side requests of agents, for example for the title or a summary of a
+    conversation, without tools.
     """
 
     models: tuple[str, ...] = ()

@@ -46,7 +46,7 @@ SECRET = frozenset({"api_key", "base_url", "headers"})
 
 
 def digest_of(key: str) -> str:
-    """Return the digest of a key, as a configuration file may have it."""
+    """Return the digest of a key, in the form that `key` has in a configuration file."""
     return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 

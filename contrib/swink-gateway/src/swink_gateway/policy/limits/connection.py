@@ -90,7 +90,10 @@ class Connection:
         return reply if losses == self._losses else None  # ignore replies after a loss
 
     async def run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
-        """Run a script and return its reply. Raises one of `failures`."""
+        """Run a script and return its reply.
+
+        Raises one of `failures` if the server is unreachable.
+        """
         now = "" if self._now is None else self._now().timestamp()
         reply = await self._scripts[script](keys=keys, args=[now, *arguments])
         return reply if reply is not None else []

@@ -305,7 +305,7 @@ class RedisLedger:
                     return
 
     async def _mark(self) -> None:
-        """Set the mark in the hash of budgets; if the mark was lost, restore the budgets."""
+        """Write a marker into the hash of budgets; if Redis has lost it, restore the budgets."""
         had_marked = int(self._has_marked)
         is_new = await self._server.run(scripts.MARK, [BUDGETS], self._name, had_marked)
         if is_new and self._has_marked:

@@ -297,7 +297,7 @@ class ChatEncoder(EventEncoder):
 
 
 def _finish(reason: StopReason, has_refusal: bool) -> str:
-    """Return the finish reason; with a refusal in its own field, the answer ended normally."""
+    """Return the finish reason: `stop` for a refusal, because refusals have their own field."""
     if has_refusal and reason is StopReason.CONTENT_FILTER:
         return "stop"
     return FINISH[reason]

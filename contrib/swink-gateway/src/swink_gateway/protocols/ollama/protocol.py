@@ -1,8 +1,9 @@
 """Ollama's API: `/api/chat`, and `/api/generate`, whose answers have no message object.
 
-https://github.com/ollama/ollama/blob/main/docs/api.md. Each line is a JSON object; the last one has
-`done`, the reason of the end and the counts. Calls are sent complete, with arguments as objects.
-The protocol has no field for opaque provider data or partial counts, and an error is only a text.
+https://github.com/ollama/ollama/blob/main/docs/api.md. Each line is a JSON object; the last line
+has `done`, the reason why the answer ended, and the token counts. Calls are sent complete, with
+arguments as objects. The protocol has no field for opaque provider data or partial counts, and an
+error is only a text.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class ResponsesProtocol:
 
 
 class ResponsesEncoder(EventEncoder):
-    """Writes numbered events; `_output` maps indexes to complete items or `None`.
+    """Writes numbered events; `_output` lists the items by index (`None`: not complete yet).
 
     `_texts` contains the kinds of texts that have begun and have no words yet, by index.
     """
