@@ -1,11 +1,11 @@
 """Record which rows were submitted in which batches of a vendor's batch API.
 
 The ledger is a folder beside the journal; its name is the journal's name with `.batches` appended.
-Each shard writes one file in this folder and reads all files. When a batch is submitted, a line
-with the names of the batch's rows is written; later lines contain the names of the rows whose
-results have been stored in the journal. A result whose row is not part of the current run is stored
-by a later run that contains the row. The name of a row contains a digest of the row's content, so a
-changed row has a new name.
+Each shard (a process that sends a part of the rows) writes one file in this folder and reads all
+files. When a batch is submitted, a line with the names of the batch's rows is written; later lines
+contain the names of the rows whose results have been stored in the journal. A result whose row is
+not part of the current run is stored by a later run that contains the row. The name of a row
+contains a digest of the row's content, so a changed row has a new name.
 
 Before a batch is submitted, its rows are recorded with a token that the vendor stores with the
 batch. If no later line contains the token, the outcome of the submission is unknown: the run was

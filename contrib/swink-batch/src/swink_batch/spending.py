@@ -39,7 +39,7 @@ def check_limits(limits: Limits) -> None:
 
 
 class Spending:
-    """The gate of a run's limits, for `Client(gates=[…])`."""
+    """Admits calls within the limits of a run; passed to the client as `Client(gates=[…])`."""
 
     def __init__(self, limits: Limits) -> None:
         self._gate = LimitGate(limits)

@@ -440,5 +440,5 @@ def _explain(error: Exception, debug: bool) -> int:
 
 
 def _forget_output() -> None:
-    """Redirect stdout, because the interpreter flushes it once more at exit."""
+    """Redirect stdout to the null device, so that the flush at the interpreter's exit succeeds."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,8 +2,8 @@
 
 Ten million ids fit into memory. The table uses open addressing with linear probing over flat
 arrays. An id is represented by a 64-bit digest; the probability that two of ten million ids collide
-is below one in three hundred thousand. The table is split into parts, so that growing one does not
-block the event loop.
+is below one in three hundred thousand. The table is split into parts that grow one at a time, so
+that growing a part blocks the event loop only briefly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Lane`: the known limits of one target, and the decision whether a call may begin.
+"""`Lane`: the limits of one target (a model with its options), which decide when calls begin.
 
 Three learned values are used: the *window*, the maximum number of concurrent calls; the *rate*, the
 maximum number of new calls per second; and the *allowance* from response headers, which is the

@@ -37,7 +37,7 @@ class _Queue:
 
 
 class Limiter:
-    """A gate for `Client(gates=[…])` that sends as many calls to each target as its limits allow.
+    """Admits as many calls to each target as its limits allow; passed in `Client(gates=[…])`.
 
     At most `most` calls per target run at a time. `rpm` and `tpm` are known limits in requests and
     tokens per minute for each target; `turns` shares them with other processes. `admit` waits

@@ -91,10 +91,10 @@ class Rate:
     Until the first rejection, the rate is unlimited. At a rejection, it is set to the measured rate
     of successful calls. It then increases slowly, and faster the longer no call is rejected.
 
-    Calls are counted when they begin, because an answer may take long while a rejection does not.
-    If every call is rejected, as when a server's quota per minute is used up, single calls probe
-    the server with increasing waits until one succeeds. The rate is then the number of calls that
-    succeeded since the previous successful probe, divided by the elapsed time.
+    Calls are counted when they begin and not when they end, because rejections arrive much sooner
+    than answers. If every call is rejected, as when a server's quota per minute is used up, single
+    calls probe the server with increasing waits until one succeeds. The rate is then the number of
+    calls that succeeded since the previous successful probe, divided by the elapsed time.
 
     Some servers reject a share of calls at any rate: if slowing down does not help although most
     calls succeed, that share is treated as noise, and the rate increases again.

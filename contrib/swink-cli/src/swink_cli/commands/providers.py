@@ -44,8 +44,8 @@ def command(name: str | None, as_json: bool) -> None:
     """List installed providers: name, title, wire format, and the variables they read.
 
     With a NAME, show its variables, address and settings, and the options and content that it
-    accepts, by model if models differ. The list imports no plugin, so it includes broken ones; a
-    NAME imports that plugin.
+    accepts, by model if models differ. Without a NAME, no plugin is imported, so the list includes
+    broken plugins.
     """
     host = Host()
     if name is not None:

@@ -89,7 +89,7 @@ class Cooldowns:
         return [*self._open.values()]
 
     async def enter(self, target: Target) -> None:
-        """Admit an attempt; after a cooldown, only the first one.
+        """Admit an attempt; after a cooldown, only single attempts (see `FailedAttempt.probe`).
 
         Raises ProviderFailure while the target is cooling down, unless the chain has no other
         target and the provider stated no time.
@@ -188,7 +188,7 @@ def _is_impatient(target: Target, terminal: Error) -> bool:
 
 
 def _kind(circuit: Circuit) -> StreamErrorKind:
-    """Return the kind of a circuit's last failure; a kind of a newer version is `overloaded`."""
+    """Return the kind of a circuit's last failure; OVERLOADED if this version lacks the kind."""
     try:
         return StreamErrorKind(circuit.kind)
     except ValueError:

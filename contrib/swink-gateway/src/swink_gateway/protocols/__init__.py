@@ -91,7 +91,7 @@ class Facts:
 
 @define(frozen=True)
 class Reply:
-    """A complete HTTP response that replaces an answer."""
+    """A complete HTTP response that is sent instead of an answer, for example for a failure."""
 
     status: int
     body: bytes

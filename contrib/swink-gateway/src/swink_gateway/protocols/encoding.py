@@ -1,4 +1,4 @@
-"""Parts of encoders that all protocols share."""
+"""Functions and a base class that the encoders of several protocols share."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[Assistan
 
 
 def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:
-    """Return the answer's id: the provider's if it is already known."""
+    """Return the answer's id: the provider's if it is already known, or else `facts.id`."""
     said = known.response_id or _end(batch, "response_id")
     return said or f"{prefix}{facts.id}"
 

@@ -228,7 +228,7 @@ def result(one: Performance) -> tuple[str, ...]:
 
 
 def remarks(shown: Sequence[Performance], names: Iterable[str]) -> list[str]:
-    """Explain whose recordings were replayed, and which providers had none."""
+    """List providers that replayed another provider's recordings, or that had none to replay."""
     silent = sorted(set(names) - {one.provider for one in shown})
     lines = _borrowings(shown)
     if silent:

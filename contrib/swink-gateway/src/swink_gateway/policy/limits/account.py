@@ -34,7 +34,7 @@ class Account(Struct):
     streams: dict[str, int] = field(default_factory=dict)
 
     def spending(self, key: str, now: float, is_alive: Callable[[str], bool]) -> Spending:
-        """Return the current spending; remove old seconds, and processes that have ended."""
+        """Return the current spending; drop counts of old seconds, and of processes that ended."""
         first, last = int(now) - WINDOW_SECONDS, int(now) + MOST_AHEAD_SECONDS
         self.seconds = {at: taken for at, taken in self.seconds.items() if first <= at <= last}
         self.streams = {name: count for name, count in self.streams.items() if is_alive(name)}
