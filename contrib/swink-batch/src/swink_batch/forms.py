@@ -1,4 +1,4 @@
-"""Convert rows to requests: prompt templates, conversations in rows, ids."""
+"""Convert rows to requests: fill prompt templates, read conversations, and determine ids."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Request:
 
 
 def names_fields(template: str) -> bool:
-    """Return True if a template contains fields, so that its prompts differ from row to row."""
+    """Return True if a template contains fields, so that each row has a different prompt."""
     return any(name is not None for _, name, _, _ in Formatter().parse(template))
 
 
@@ -110,7 +110,7 @@ class Form:
 
 
 def _id(given: object) -> Id:
-    """Convert an id to a type that JSON has: a number or text."""
+    """Return an id as a number or text, the only types of ids in JSON."""
     if type(given) is int or (type(given) is float and isfinite(given)):
         return given
     return _text(given)

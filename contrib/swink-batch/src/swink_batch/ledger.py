@@ -3,9 +3,9 @@
 The ledger is a folder beside the journal; its name is the journal's name with `.batches` appended.
 Each shard (a process that sends a part of the rows) writes one file in this folder and reads all
 files. When a batch is submitted, a line with the names of the batch's rows is written; later lines
-contain the names of the rows whose results have been stored in the journal. A result whose row is
-not part of the current run is stored by a later run that contains the row. The name of a row
-contains a digest of the row's content, so a changed row has a new name.
+contain the names of the rows whose results have been stored in the journal. If a batch has results
+for rows that are not part of the current run, a later run that contains these rows stores the
+results. The name of a row contains a digest of the row's content, so a changed row has a new name.
 
 Before a batch is submitted, its rows are recorded with a token that the vendor stores with the
 batch. If no later line contains the token, the outcome of the submission is unknown: the run was
@@ -31,7 +31,7 @@ _ID_PART = len("row-") + 16
 
 
 def row_name(request: Request) -> str:
-    """Return the name under which a row is sent to the vendor: digests of id and content."""
+    """Return the name under which a row is sent to the vendor: digests of its id and content."""
     return f"row-{request.key:016x}-{request.check:016x}"
 
 

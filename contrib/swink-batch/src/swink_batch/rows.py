@@ -1,6 +1,7 @@
 """Read the rows of a JSONL, CSV or Parquet file, or of any iterable, one at a time.
 
-A file is never read whole, and an invalid line does not end a run: it becomes a `BadRow`.
+Only a part of a file is in memory at a time. An invalid line does not end a run: it becomes a
+`BadRow`.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Runner:
                 self._journal.close()
 
     def stop(self, why: str) -> None:
-        """Take no further rows and drop waiting ones; calls in progress continue."""
+        """Read no further rows and drop rows that wait to be sent; calls in progress continue."""
         if self.tally.stopped is None:
             self.tally.stop(why)
             log.warning("the run stops: %s", why)
@@ -160,7 +160,8 @@ class Runner:
         """Yield the number and the request of each row of this process; skip repeated ids.
 
         A row with the id of an earlier row is not sent: it fails, and the failure is reported under
-        the row's number. `again` is true in the second pass.
+        the row's number. `again` is true when the rows are read a second time, to write the output
+        in order.
         """
         number, count = self._job.shard
         for position, row in enumerate(read_rows(self._source), 1):
@@ -241,7 +242,7 @@ class Runner:
         return self._to_come > 0 and isinstance(self._source, str | Path)
 
     async def _pass(self) -> None:
-        """Count a row that is not sent, and let other tasks run now and then."""
+        """Count a row that is not sent; after many such rows, let other tasks run."""
         self._passed += 1
         if not self._passed % MOST_AT_ONCE:
             await asyncio.sleep(0)

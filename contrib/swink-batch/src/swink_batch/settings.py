@@ -1,4 +1,4 @@
-"""`Settings`: the models, prompts and limits of a batch run, which a `Job` carries out."""
+"""`Settings`: the models, prompts and limits of a batch run; `Job` is a subclass."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 An attempt reserves its maximum expected cost when it begins, and usually costs less. A call that
 would exceed a limit together with the running ones waits before it begins (`admit`), so that its
-time limits do not include the wait; a retry waits at the gate (`enter`). A call that would exceed a
-limit by itself is rejected.
+time limits do not include the wait; a retry waits in `enter`. A call that would exceed a limit by
+itself is rejected.
 """
 
 from __future__ import annotations

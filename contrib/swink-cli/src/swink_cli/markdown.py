@@ -1,10 +1,10 @@
 """Render Markdown as lines of a terminal, without dropping content.
 
-Tokens from `markdown_tokens` are converted to lines of segments (pieces of text with a style). A
-token of an unknown kind shows its source, and so does HTML. A link shows its target after its text
-if the two differ; a code block shows its opening line if that line has an info string; a list shows
-the numbers of the source; line breaks of the answer are kept. Control characters are shown as
-escapes (`terminal.printable`), also those written as entities.
+Tokens from `markdown_tokens` are converted to lines of segments (pieces of text with a style).
+Tokens of unknown kinds and HTML are shown as their source text. The target of a link is shown after
+its text if the two differ; the opening line of a code block is shown if it has an info string;
+lists keep the numbers of the source, and the line breaks of the answer are kept. Control characters
+are shown as escapes (`terminal.printable`), also those written as entities.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _table(tokens: Sequence[Token], width: int) -> list[Line]:
 
 
 def _shared(natural: Sequence[int], room: int) -> list[int] | None:
-    """Distribute the screen's width over table columns; return `None` if it is too narrow."""
+    """Distribute the screen's width over table columns; `None` if the screen is too narrow."""
     if sum(min(each, LEAST_CELL) for each in natural) > room:
         return None
     widths = list(natural)

@@ -1,6 +1,6 @@
 """Parse Markdown into tokens of markdown-it-py, without dropping content.
 
-Every token has a form on the screen (`markdown`). The parser keeps content that CommonMark drops:
+The module `markdown` renders every token. The parser keeps content that CommonMark drops:
 
 * `definition`: a link definition stays in its place and is not resolved, because it may arrive when
   the paragraph that uses it is already on the screen.

@@ -6,7 +6,7 @@ A schema is JSON, a file, or a short notation:
     [name, age int]                         a list of such objects
     tags str[], born int?                   a list of texts; an optional field
 
-Fields are separated by commas. If each field is on a line of its own instead, descriptions may
+Fields are separated by commas. If each field is on a separate line instead, descriptions may
 contain commas.
 
 Answers are checked for types, enumerations, required and forbidden fields and choices; patterns,

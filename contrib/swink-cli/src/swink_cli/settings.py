@@ -54,8 +54,8 @@ class Settings:
     """The settings of the file, overridden by those of the profile; unset settings are empty.
 
     `system` is the default system prompt, as text or `@FILE`; `options` are default options for
-    every model, and `providers` those of one provider, as `Client` accepts them. `log` states
-    whether calls are stored, and `mcp` contains tool servers by name.
+    every model, and `providers` contains the options of each provider, in the form that `Client`
+    accepts. `log` states whether calls are stored, and `mcp` contains tool servers by name.
     """
 
     default: list[str] = field(factory=list)

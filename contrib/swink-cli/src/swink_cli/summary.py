@@ -52,7 +52,7 @@ def rate(count: int | None, duration: float) -> float | None:
 
 
 def tokens(usage: swink.Usage | None, *, complete: bool = True) -> str:
-    """Format the token usage of an answer; for an incomplete answer, the output is a minimum."""
+    """Format the token usage of an answer; output of an incomplete answer is "at least" that."""
     if usage is None or (usage.input is None and usage.output is None):
         return "tokens unknown"
     read = f" ({amount(usage.cache_read)} cached)" if usage.cache_read else ""

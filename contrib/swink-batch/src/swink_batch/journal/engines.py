@@ -1,4 +1,4 @@
-"""Storage of a journal's lines: files, or a SQLite database.
+"""Store the lines of a journal in files or in a SQLite database.
 
 An engine appends and reads lines; the journal interprets them. `append` returns after the line is
 written: a process that is killed afterwards loses nothing. Only a power failure can lose data that
@@ -50,7 +50,7 @@ class Engine(Protocol):
 def engine_of(path: str | Path, shard: str = "all") -> Engine:
     """Return the engine for a path: a database or a folder of files.
 
-    It is a database if the suffix is `.db`, `.sqlite` or `.sqlite3`. `shard` is the name of the
+    A path with the suffix `.db`, `.sqlite` or `.sqlite3` is a database. `shard` is the name of the
     writer; each writer has a separate file. Raises UsageError if another process writes this shard.
     """
     path = Path(path)
@@ -59,7 +59,7 @@ def engine_of(path: str | Path, shard: str = "all") -> Engine:
 
 
 class FileEngine:
-    """A folder with a file for each writer. Several machines may share it."""
+    """A folder with a file for each writer; processes on several machines may write to it."""
 
     def __init__(self, folder: Path, shard: str = "all") -> None:
         self._is_new = not folder.exists()
@@ -132,7 +132,7 @@ class FileEngine:
 
 
 class SQLiteEngine:
-    """A database in WAL mode. Several processes of one machine may share it."""
+    """A database in WAL mode; several processes of one machine may write to it."""
 
     def __init__(self, path: Path, shard: str = "all") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -203,7 +203,7 @@ def _unusable(path: Path, error: Exception) -> SwinkError:
 def _locked(path: Path) -> IO[bytes]:
     """Open a file for reading and appending, with a lock against other processes.
 
-    The operating system releases the lock when a process ends, however it ends.
+    The operating system releases the lock when the process exits or is killed.
     """
     file = path.open("a+b", buffering=0)
     try:

@@ -58,8 +58,8 @@ class Journal:
     """The answers of a job.
 
     `charge` is the total spending and `requests` the number of requests for the answers that were
-    in the journal when it was last read. `job` describes the settings that answers depend on;
-    opening the journal of a different job raises UsageError.
+    in the journal when it was last read. `job` contains the settings that affect the answers.
+    Opening a journal whose first line contains different settings raises UsageError.
     """
 
     def __init__(self, engine: Engine, job: dict[str, Any]) -> None:

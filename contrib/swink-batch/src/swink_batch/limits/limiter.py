@@ -78,7 +78,7 @@ class Limiter:
                 ) from error
 
     async def admit(self, target: Target) -> None:
-        """Wait until a call may begin at a target; `enter` then returns at once."""
+        """Wait until a call to a target may begin; the following `enter` then returns at once."""
         await self._take(target, is_retry=False)
         self._admitted.add(target)
 
@@ -138,7 +138,7 @@ class Limiter:
             raise
 
     async def _keep_to_known_limits(self, key: str, queue: _Queue) -> float:
-        """Wait as known limits require, and return the tokens reserved for the call."""
+        """Wait as `rpm` and `tpm` require, and return the tokens reserved for the call."""
         now, wait, tokens = self._clock.time(), 0.0, 0.0
         if self._shared and now - self._asked_members > MEMBERS_SECONDS:
             self._asked_members = now

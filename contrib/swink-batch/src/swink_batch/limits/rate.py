@@ -149,7 +149,7 @@ class Rate:
         return PATIENT * min(self._lag, LONGEST_LAG) if self._hold else 0.0
 
     def _release(self, tried_at: float) -> None:
-        """Resume after a successful probe."""
+        """End the phase of single probes after a successful one, and measure the new rate."""
         began, calls, refused, last = self._period
         self._hold, self._tried_at = 0.0, None
         passed, seconds = calls - refused - 1, tried_at - began

@@ -1,4 +1,4 @@
-"""`Turns`: spread calls over time at a known rate, in one process or in many."""
+"""`Turns`: spread calls evenly over time at a known rate, in one process or in many."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Turns(Protocol):
         """Return the number of processes that share the providers' limits."""
 
     async def aclose(self) -> None:
-        """Stop taking turns."""
+        """Release resources; this process no longer counts as one of the members."""
 
 
 ALIVE_SECONDS = 20

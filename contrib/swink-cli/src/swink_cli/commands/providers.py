@@ -43,9 +43,9 @@ __all__ = ["command"]
 def command(name: str | None, as_json: bool) -> None:
     """List installed providers: name, title, wire format, and the variables they read.
 
-    With a NAME, show its variables, address and settings, and the options and content that it
-    accepts, by model if models differ. Without a NAME, no plugin is imported, so the list includes
-    broken plugins.
+    With a NAME, show the variables, address and settings of that provider, and the options and
+    content that it accepts (for each model, if its models differ). Without a NAME, no plugin is
+    imported, so the list includes broken plugins.
     """
     host = Host()
     if name is not None:

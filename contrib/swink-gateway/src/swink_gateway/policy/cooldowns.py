@@ -1,4 +1,4 @@
-"""A gate that shares the circuit breakers of failing models between clients and processes.
+"""`Cooldowns`: share the circuit breakers of failing models between clients and processes.
 
     ledger = MemoryLedger()
     async with swink.Client(breaker=False, gates=[Cooldowns(ledger)]) as client: ...

@@ -85,7 +85,10 @@ _BLANK = re.compile(r"[\s\u115f\u1160\u2800]+")
 
 @define(frozen=True)
 class Guard:
-    """A guard of the configuration file, ready for use. Raises ValueError if it cannot work."""
+    """A guard of the configuration file, with its patterns compiled and its plugin loaded.
+
+    Raises ValueError if the guard is invalid.
+    """
 
     name: str
     of: RequestGuard
@@ -190,7 +193,7 @@ class CallGuards:
         return body
 
     def tags(self) -> list[str]:
-        """Return a tag for the ledger for each guard that acted."""
+        """Return a ledger tag for each guard that changed or refused a request."""
         return [f"guard:{name}" for name in self.acted]
 
     def _note(self, guard: Guard, what: str) -> None:

@@ -81,7 +81,7 @@ class Facts:
     """Data from the server that the encoder needs before the answer begins.
 
     `id` is used if the provider sends no id. `created` is in seconds since 1970. `wire_formats`
-    maps the providers that may answer to their wire formats.
+    contains the wire format of each provider that may answer, by provider name.
     """
 
     id: str

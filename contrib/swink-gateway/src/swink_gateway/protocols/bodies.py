@@ -91,7 +91,7 @@ def _memory_of_values(text: bytes) -> int:
 
 
 def _width(body: bytes) -> int:
-    """Return the bytes per character of a body's strings; the widest character decides."""
+    """Return the bytes that Python needs per character of a body, given its widest character."""
     if body.isascii() and b"\\u" not in body:
         return 1
     return 4 if any(part in body for part in _WIDE) else 2

@@ -1,7 +1,7 @@
 """Ask several models at once: a live table on a terminal, then the answers in order.
 
-In a pipe, answers are printed as blocks, each below the model's name, in order. A failure of one
-model does not affect the answers of the others.
+In a pipe, the answers are printed one after the other, each below its model's name. A failure of
+one model does not affect the answers of the others.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _answered(recording: Recording) -> bool:
 
 
 async def perform(client: swink.Client, shown: Sequence[Performance], speed: float) -> None:
-    """Play all streams at the same time, at `speed` times the recorded speed.
+    """Run all streams at the same time, at `speed` times the recorded speed.
 
     All streams have ended when this function returns, even if some of them failed.
     """

@@ -195,7 +195,7 @@ def costs(by: str | None, days: int | None, as_json: bool) -> None:
 @_code_option
 @_as_json
 def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
-    """Show a call: the question, the answer, tokens and cost. Default: the newest.
+    """Show the question, the answer, tokens and cost of a call. Default: the newest call.
 
     An ID may be shortened to its first characters. --json prints the whole record, with every
     network read.
@@ -233,7 +233,7 @@ def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
     "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
 )
 def replay(id: str | None, fast: bool, plain: bool) -> int:
-    """Replay the answer of a call: no key, no network. Default: the newest."""
+    """Replay the answer of a call without a key or network. Default: the newest call."""
     store = _store()
     return play_recording(_recording(store, _entry(store, id)), fast, plain)
 
@@ -287,8 +287,8 @@ def delete(ids: tuple[str, ...], everything: bool) -> None:
 def last(raw: bool, code: bool, as_json: bool) -> None:
     """Show the last answer again; nothing is sent.
 
-    On a terminal, the answer is formatted as by `swink ask`; in a pipe, it is the text. Calls
-    without an answer are skipped. `swink log show ID` shows the answer of another call.
+    On a terminal, the answer is formatted as by `swink ask`; in a pipe, the plain text is printed.
+    Calls without an answer are skipped. `swink log show ID` shows the answer of another call.
 
     \b
       swink last --code > script.py

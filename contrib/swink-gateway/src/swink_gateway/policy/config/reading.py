@@ -175,7 +175,7 @@ def _filled(data: Any, path: Path, environ: Mapping[str, str], faults: list[Faul
 
 
 def _faults(error: BaseException, path: Path) -> Iterator[Fault]:
-    """Yield a fault for each error that cattrs reports, with the path from its notes."""
+    """Yield a fault for each error that cattrs reports; the path comes from the error's notes."""
     if isinstance(error, ForbiddenExtraKeysError):
         known = [one.name for one in fields(error.cl)] if has(error.cl) else []
         for name in sorted(error.extra_fields):

@@ -173,7 +173,7 @@ class Key:
 class Price:
     """Prices in US dollars per million tokens. Cache tokens cost `input` by default.
 
-    These override the catalog's prices. For free models, set `input` and `output` to 0.
+    They override the prices in the catalog. For free models, set `input` and `output` to 0.
     """
 
     input: Dollars
@@ -206,10 +206,10 @@ class Config:
 
     `aliases` are other names for routes and models. `routes` are names with a fallback chain of
     models each. `rules` choose a route by the properties of a request. `keys` are clients' keys by
-    the names of their owners. `prices`, by patterns of `provider/model`, override the catalog's;
-    the first pattern that matches applies. `guards` check requests before they are sent to a
-    vendor. `store` is where limits and the ledger are kept. For a streamed answer, the gateway
-    sends the HTTP status after the provider's first output or failure, or after `head_wait`
+    the names of their owners. `prices` maps patterns of `provider/model` to prices, which override
+    the catalog's; the first pattern that matches applies. `guards` check requests before they are
+    sent to a vendor. `store` is where limits and the ledger are kept. For a streamed answer, the
+    gateway sends the HTTP status after the provider's first output or failure, or after `head_wait`
     seconds; after that, it sends keep-alives until output arrives.
     """
 

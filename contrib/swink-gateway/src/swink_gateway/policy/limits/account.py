@@ -25,8 +25,8 @@ __all__ = ["Account", "Breaker"]
 class Account(Struct):
     """The usage of a key.
 
-    It consists of requests and tokens by second, dollars by period, and concurrent answers by
-    process.
+    It counts requests and tokens for each second, dollars for each day and month, and concurrent
+    answers for each process.
     """
 
     seconds: dict[int, tuple[float, float]] = field(default_factory=dict)

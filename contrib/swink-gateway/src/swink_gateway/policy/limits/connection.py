@@ -32,8 +32,8 @@ class Connection:
 
     `clock` replaces the server's clock in tests. The counter `LOST` in `counters` counts how often
     the server was lost, and `on_loss` is called each time with the error. `redis` is the client,
-    and `failures` are the exceptions of an unreachable server. Raises StoreError if the extra is
-    not installed, and for an invalid address.
+    and `failures` are the exceptions that are raised if the server is unreachable. Raises
+    StoreError if the extra `redis` is not installed, and for an invalid address.
     """
 
     def __init__(

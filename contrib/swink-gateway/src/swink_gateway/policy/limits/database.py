@@ -15,9 +15,9 @@ Execute = Callable[[str, Sequence[Any]], Iterable[Sequence[Any]]]
 class Database(Protocol):
     """A connection to a database, used by one thread.
 
-    `name` identifies this process in the database, and `errors` are the exceptions of a database
-    that cannot be used at the moment. `put` is the statement that replaces a value: `{}` in it
-    stands for the table, and its parameters are a key and a value.
+    `name` identifies this process in the database, and `errors` are the exceptions that are raised
+    if the database cannot be used at the moment. `put` is the statement that replaces a value: `{}`
+    in it stands for the table, and its parameters are a key and a value.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The ledger of several machines: limits in a Redis server.
+"""The ledger for several machines, with the limits in a Redis server.
 
 Each operation is one Lua script, which Redis runs atomically. Every second, a process reports its
 leases of each limit and gets new ones: see `leases`. If Redis has lost a budget, processes that
@@ -83,10 +83,9 @@ class RedisLedger:
 
     Its Redis keys begin with `swink:gateway:` and contain no credentials. Charges that cannot be
     sent to the server are stored in `folder`, if given, so that other processes of the machine can
-    send them later.
-    `counters` counts by name how often the server was lost, and how often it had lost its data.
-    `rows` writes the rows of the ledger; `None` disables them. Raises UsageError if the extra is
-    not installed, and for an invalid address.
+    send them later. `counters` counts by name how often the server was lost, and how often it had
+    lost its data. `rows` writes the rows of the ledger; `None` disables them. Raises UsageError if
+    the extra `redis` is not installed, and for an invalid address.
     """
 
     def __init__(

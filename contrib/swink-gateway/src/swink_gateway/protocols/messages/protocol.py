@@ -318,7 +318,7 @@ def _end_of(index: int, batch: Sequence[Any]) -> ToolCallEnd | None:
 
 
 def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the end of an answer, including metadata for which this protocol has a field."""
+    """Return the fields that end an answer, including metadata for which there is a field."""
     said = metadata or {}
     stop: dict[str, Any] = {"stop_reason": STOPS[reason], "stop_sequence": None}
     if reason is StopReason.STOP and isinstance(said.get("stop_sequence"), str):
