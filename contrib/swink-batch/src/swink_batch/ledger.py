@@ -31,7 +31,7 @@ _ID_PART = len("row-") + 16
 
 
 def row_name(request: Request) -> str:
-    """Return the name under which a row is sent to the vendor: digests of its id and content."""
+    """Return the name under which a row is sent to the vendor: digests of id and content."""
     return f"row-{request.key:016x}-{request.check:016x}"
 
 

@@ -79,7 +79,7 @@ class LiveMarkdown:
         self._voidable, self._erasable = False, 0
 
     def discard(self) -> bool:
-        """Remove the lines printed since the last turn or output to stderr, if still on the screen."""
+        """Remove the lines printed since the last turn or output to stderr, if still visible."""
         self._join()
         self._stop()
         self._text = ""

@@ -1,10 +1,10 @@
 """Render Markdown as lines of a terminal, without dropping content.
 
 Tokens from `markdown_tokens` are converted to lines of segments (pieces of text with a style).
-Tokens of unknown kinds and HTML are shown as their source text. The target of a link is shown after
-its text if the two differ; the opening line of a code block is shown if it has an info string;
-lists keep the numbers of the source, and the line breaks of the answer are kept. Control characters
-are shown as escapes (`terminal.printable`), also those written as entities.
+Tokens of unknown kinds and HTML are rendered as their source text. A link is rendered as its text,
+followed by its target if the two differ. A code block includes its opening line if that line has an
+info string. Lists keep the numbers of the source, and line breaks are kept. Control characters are
+shown as escapes (`terminal.printable`), also those written as entities.
 """
 
 from __future__ import annotations

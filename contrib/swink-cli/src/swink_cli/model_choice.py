@@ -113,7 +113,7 @@ def paste_key() -> str:
 
 
 def provider_of_key(key: str, infos: Iterable[swink.ProviderInfo]) -> swink.ProviderInfo | None:
-    """Return the provider that a key's prefix identifies; `None` if none or several match."""
+    """Return the provider that a key's prefix identifies; `None` unless exactly one matches."""
     found = [info for info in infos if key.startswith(info.key_prefixes or ("\0",))]
     return found[0] if len(found) == 1 else None
 

@@ -120,7 +120,7 @@ class Journal:
             )
 
     def kept(self, key: int, check: int) -> Kept | None:
-        """Return the stored result of a row; `None` if there is none or the row has changed."""
+        """Return a row's stored result; `None` if the row is new or has changed."""
         if not (known := self.index.get(key)):
             return None
         line = self._line(known)

@@ -1,4 +1,4 @@
-"""`Limiter`: delays each attempt of a run until the limits of its target (`Lane`) allow it."""
+"""`Limiter`: delays each attempt of a run as the limits of the target (`Lane`) require."""
 
 from __future__ import annotations
 

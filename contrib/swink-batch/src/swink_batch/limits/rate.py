@@ -217,7 +217,7 @@ class Rate:
         return self._hold
 
     def _got_through(self, since: float, began: float) -> tuple[int, int, float]:
-        """Return how many calls were accepted and rejected, and when the first of them began.
+        """Return the numbers of accepted and of rejected calls, and when the first of them began.
 
         Only calls that began after `since`, and no later than the rejected call (`began`), are
         counted: the outcome of later calls is not known yet.

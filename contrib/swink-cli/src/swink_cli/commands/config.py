@@ -53,7 +53,7 @@ def command(ctx: click.Context) -> None:
 
 @command.command("show")
 def show() -> None:
-    """List the settings, each with the source of its value; overridden values are listed last."""
+    """List the settings and the source of each value; overridden values are listed last."""
     profile = read_settings().profile
     say(f"{settings_path()}{f' · profile {profile}' if profile else ''}")
     rows = [(name, _shown(name, value), whence) for name, value, whence in _sources(profile)]

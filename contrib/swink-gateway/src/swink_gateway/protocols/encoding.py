@@ -108,7 +108,7 @@ class EventEncoder:
 
 
 def cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
-    """Remove the ends of blocks that a failure cut off; vendors do not send such ends either.
+    """Remove the end events of blocks that a failure cut off, because vendors send none.
 
     Clients treat a block with an end as complete: Claude Code would keep the block and not retry.
     """

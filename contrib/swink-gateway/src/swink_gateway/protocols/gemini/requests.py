@@ -171,7 +171,8 @@ def _response_format(config: Fields, asked: Asked) -> Any:
 def _thinking(thinking: Fields, asked: Asked) -> str | int | None:
     """Return the thinking level or budget.
 
-    `asked.said` gets whether the client wants thoughts, because the encoder shows or hides them.
+    The function also stores in `asked.said` whether the client wants thoughts, because the encoder
+    shows or hides them accordingly.
     """
     shown = bool(thinking.flag("includeThoughts"))
     asked.said["thoughts"] = shown

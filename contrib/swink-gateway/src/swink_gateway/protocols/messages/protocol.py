@@ -232,7 +232,7 @@ class MessagesEncoder(EventEncoder):
             self._sealed.append(sealed_beside(self._provider, key, metadata, is_wordless))
 
     def _begin_texts(self, out: list[bytes]) -> None:
-        """Begin the texts that were held back because they have no words yet.
+        """Begin the texts that were held back; a text is held back until its first words arrive.
 
         If a text ends without words and has opaque data, the data is sealed and the text is not
         sent.

@@ -45,7 +45,7 @@ DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_du
 
 
 class OllamaProtocol:
-    """The requests of Ollama's clients to `chat`."""
+    """Reads requests that Ollama's clients send to `/api/chat`, and answers them."""
 
     name = "ollama"
     wire_format = WIRE_FORMAT
@@ -65,7 +65,7 @@ class OllamaProtocol:
 
 
 class OllamaGenerateProtocol(OllamaProtocol):
-    """The requests of Ollama's clients to `generate`: one prompt, one text."""
+    """Reads requests to `/api/generate`, with one prompt as text, and answers them with a text."""
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Parse a request."""
