@@ -74,7 +74,7 @@ def data(tally: Tally) -> dict[str, Any]:
 
 
 def write_report(tally: Tally, path: Path) -> None:
-    """Write the report: a chart (`.svg`), or data (`.json`)."""
+    """Write the report, as a chart if the suffix is `.svg`, and as data if it is `.json`."""
     check_form(path)
     if path.suffix == ".svg":
         path.write_text(chart(tally), "utf-8")

@@ -30,7 +30,7 @@ def amount(count: int | None) -> str:
 
 
 def money(dollars: float, estimated: bool = False) -> str:
-    """Format US dollars: at least cents, and two significant digits."""
+    """Format US dollars with at least two decimals and two significant digits."""
     if estimated and dollars:
         return f"{money(dollars)} (estimated)"
     if dollars == 0:

@@ -119,7 +119,7 @@ class KeyCharge:
     """A gate that charges a key for the attempts of one call.
 
     `call` is the id of the call, and `guards` are its guards, if it has any; both are set when the
-    call is created. The tags of guards that acted are added to the rows.
+    call is created. The tags of guards that changed or refused a request are added to the rows.
     """
 
     _ledger: Ledger

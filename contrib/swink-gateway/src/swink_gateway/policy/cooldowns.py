@@ -91,8 +91,8 @@ class Cooldowns:
     async def enter(self, target: Target) -> None:
         """Admit an attempt; after a cooldown, only single attempts (see `FailedAttempt.probe`).
 
-        Raises ProviderFailure while the target is cooling down, unless the chain has no other
-        target and the provider stated no time.
+        Raises ProviderFailure while the target is cooling down. The last target of a chain is
+        admitted nevertheless if the provider did not state how long to wait.
         """
         key = target.key
         if key in self._writing:

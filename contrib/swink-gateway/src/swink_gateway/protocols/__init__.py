@@ -34,9 +34,9 @@ class Asked:
     `options` are keyword arguments of `Client.stream`. `dropped` lists the paths in the body that
     are not forwarded. `own` are body fields that swink does not model and `headers` are request
     headers, both for a provider with the same wire format (see `passthrough`); `own_places` are the
-    paths of such fields if they differ from the names in `own`. `tools` maps the names of tools
-    sent to the provider to the client's names. `said` is data from the request that the encoder of
-    the answer needs. `inherited` are the names of options that a swink client sets for all its
+    paths of such fields if they differ from the names in `own`. `tools` contains the client's name
+    of each tool, by the name sent to the provider. `said` is data from the request that the encoder
+    of the answer needs. `inherited` are the names of options that a swink client sets for all its
     calls; body fields of this call override an inherited `extra`. `idle` is the stop reason of an
     answer that is given without a provider. `patience` is the client's own time limit in seconds,
     if it sends one. `tags` are the client's tags for the ledger. `memory` is the memory of the

@@ -118,5 +118,5 @@ class Leases:
 
 
 def least(one: Iterable[float], other: Iterable[float]) -> Numbers:
-    """Return the smaller number at each position."""
+    """Return, for each position, the smaller of the two numbers."""
     return tuple(map(min, one, other))
