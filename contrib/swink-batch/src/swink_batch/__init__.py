@@ -9,8 +9,8 @@ The modules and packages:
     rows.py       reads rows from JSONL, CSV, Parquet or any iterable
     forms.py      converts rows to requests
     answers.py    the result of a row
-    journal/      stored results, safe against crashes
-    limits/       concurrency and rate of calls
+    journal/      stores results so that a crash loses none
+    limits/       limits the number of concurrent calls and the rate of new calls
     spending.py   spending limits
     tally.py      the state of a run, and its report
 """

@@ -1,4 +1,4 @@
-"""The answer to a row, and its form in storage: a line of JSON.
+"""`Answer`: the result of a row, which is stored as a line of JSON.
 
 Fields without a value are omitted. The whole message is stored if it contains more than text (tool
 calls, reasoning, citations).
@@ -35,7 +35,7 @@ Id: TypeAlias = str | int | float
 class Failed(msgspec.Struct, omit_defaults=True):
     """The reason why a row has no answer.
 
-    `kind` is the kind of the failure (see the reference of failures), or `bad_row` if the row is
+    `kind` is the kind of the failure (see `docs/reference/failures.md`), or `bad_row` if the row is
     invalid, or `bad_answer` if the answer does not match the requested type.
     """
 
@@ -47,11 +47,11 @@ class Failed(msgspec.Struct, omit_defaults=True):
 class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The result of a row.
 
-    `id` is the id of the row: a number if it is a number in the row, and text otherwise. `value` is
-    the answer parsed as JSON, if a type or a schema was requested. `message` is the whole message
-    in its JSON form, if it contains more than text. For a failed row, `text` and `message` contain
-    the partial answer. `cost` is in US dollars; `estimated` is true if the provider did not report
-    all usage; `seconds` is the duration including retries.
+    `id` is the id of the row, as a number if the row has a number, and otherwise as text. `value`
+    is the answer parsed as JSON, if a type or a schema was requested. `message` is the whole
+    message in its JSON form, if it contains more than text. For a failed row, `text` and `message`
+    contain the partial answer. `cost` is in US dollars; `estimated` is true if the provider did not
+    report all usage; `seconds` is the duration including retries.
     """
 
     id: Id

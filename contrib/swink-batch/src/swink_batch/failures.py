@@ -1,4 +1,4 @@
-"""Failures that concern a whole run and not a single row."""
+"""Recognise failures that affect every row of a run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ NO_CREDENTIALS = "no_credentials"
 
 
 def refusal_of(error: SwinkError) -> UsageError | None:
-    """Return an error if no row of the run can be sent; `None` for any other failure of a row.
+    """Return the error that ends the run if a row's failure affects all rows, or else `None`.
 
-    The only such failure is missing credentials, which are detected before any request is sent.
+    The only failure that affects all rows is that the credentials are missing, which is detected
+    before any request is sent.
     """
     if not isinstance(error, StreamError) or error.code != NO_CREDENTIALS or error.attempts > 1:
         return None

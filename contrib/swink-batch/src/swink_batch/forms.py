@@ -1,4 +1,4 @@
-"""Convert rows to requests: prompt templates, conversations in rows, ids."""
+"""Convert rows to requests: fill prompt templates, read conversations, and determine ids."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def key_of(id: Id) -> int:
 
 @define
 class Request:
-    """One request.
+    """The request for one row.
 
     `key` is the digest of the id, and `check` the digest of the whole row. `why` explains why a row
     is invalid (`None`: it is valid).
@@ -49,12 +49,12 @@ class Request:
 
 
 def names_fields(template: str) -> bool:
-    """Return True if a template contains fields, so that its prompts differ from row to row."""
+    """Return True if a template contains fields, so that each row has a different prompt."""
     return any(name is not None for _, name, _, _ in Formatter().parse(template))
 
 
 def unasked(id: str, why: str) -> Request:
-    """Create the request for an invalid row, with the reason."""
+    """Create the `Request` of an invalid row, which is never sent; `why` is the reason."""
     return Request(id, key_of(id), check=digest(why.encode()), why=why)
 
 
@@ -110,7 +110,7 @@ class Form:
 
 
 def _id(given: object) -> Id:
-    """Convert an id to a type that JSON has: a number or text."""
+    """Return an id as a number or text, the only types of ids in JSON."""
     if type(given) is int or (type(given) is float and isfinite(given)):
         return given
     return _text(given)

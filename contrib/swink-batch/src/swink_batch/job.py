@@ -34,7 +34,7 @@ Order: TypeAlias = Literal["completion", "input"]
 
 @define(frozen=True, kw_only=True)
 class Job(Settings):
-    """Carries out a batch run, with the method `run` or `answers`; `Settings` has the fields."""
+    """A batch run, started with `run` or `answers`. `Settings` describes the fields."""
 
     async def answers(self, rows: Rows, watch: Watch | None = None) -> AsyncGenerator[Answer, None]:
         """Yield the result of each row as soon as possible, including results of earlier runs.
@@ -115,7 +115,7 @@ class Job(Settings):
 
 
 def check_place(path: Path) -> None:
-    """Check that a file can be written. Raises SwinkError for a folder or in a missing folder."""
+    """Raise SwinkError if a path is a folder, or if the folder that contains it is missing."""
     if path.is_dir():
         why, resolution = "it is a folder", "Name a file."
     elif not path.parent.is_dir():

@@ -1,11 +1,11 @@
 """Record which rows were submitted in which batches of a vendor's batch API.
 
 The ledger is a folder beside the journal; its name is the journal's name with `.batches` appended.
-Each shard writes one file in this folder and reads all files. When a batch is submitted, a line
-with the names of the batch's rows is written; later lines contain the names of the rows whose
-results have been stored in the journal. A result whose row is not part of the current run is stored
-by a later run that contains the row. The name of a row contains a digest of the row's content, so a
-changed row has a new name.
+Each shard (a process that sends a part of the rows) writes one file in this folder and reads all
+files. When a batch is submitted, a line with the names of the batch's rows is written; later lines
+contain the names of the rows whose results have been stored in the journal. If a batch has results
+for rows that are not part of the current run, a later run that contains these rows stores the
+results. The name of a row contains a digest of the row's content, so a changed row has a new name.
 
 Before a batch is submitted, its rows are recorded with a token that the vendor stores with the
 batch. If no later line contains the token, the outcome of the submission is unknown: the run was
@@ -57,7 +57,7 @@ class Intent:
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """A line of the ledger: the rows of a submitted batch, or its rows with stored results.
+    """A line of the ledger: it adds rows to a batch, or marks rows of a batch as finished.
 
     If `batch` is empty, the rows are about to be submitted, or their submission failed.
     """
@@ -85,7 +85,7 @@ class Ledger:
         self._read: list[_Line] = []
 
     def open_batches(self) -> dict[str, list[str]]:
-        """Return the ids of batches whose results are not all stored, with the remaining rows.
+        """Return the unfinished batches: the names of rows without a stored result, by batch id.
 
         Raises SwinkError for an invalid line.
         """
@@ -104,7 +104,7 @@ class Ledger:
         return {id: rows for id, rows in left.items() if rows}
 
     def intents(self) -> list[Intent]:
-        """Return the submissions whose outcome is unknown. Raises SwinkError."""
+        """Return submissions with an unknown outcome. Raises SwinkError for an invalid line."""
         lines = self._lines()
         settled = {line.token for line in lines if line.batch or line.ended}
         known = frozenset(line.batch for line in lines if line.batch)
@@ -115,7 +115,7 @@ class Ledger:
         ]
 
     def held(self) -> tuple[Charge, int]:
-        """Return the total reserved for rows without results, and the number of these rows."""
+        """Return the charge reserved for all rows without results, and the number of rows."""
         held, number = Charge(), 0
         left = self.open_batches()
         for line in self._lines():

@@ -45,9 +45,10 @@ def ask(
     """Return a dataset with the answers to a dataset of rows.
 
     At most `actors` run at a time, each with `batch` rows and the job's concurrency. With `limits`,
-    they share the job's `rpm` and `tpm`, and the quota in headers: `actor` uses a Ray actor, any
-    other value is a Redis server's address. Each row must have an id. Raises UsageError for a job
-    with a journal, a shard or spending limits, which require a single process.
+    the actors share the job's `rpm` and `tpm`, and the quota in response headers; they coordinate
+    through another Ray actor (`"actor"`) or through the Redis server whose address `limits`
+    contains. Each row must have an id. Raises UsageError for a job with a journal, a shard or
+    spending limits, which require a single process.
     """
     if job.journal is not None or job.shard != (1, 1) or job.limits is not None:
         raise UsageError(
@@ -102,7 +103,7 @@ async def _answered(job: Job, rows: list[Any]) -> dict[str, list[str]]:
 
 
 class ActorTurns:
-    """Turns from a Ray actor, shared by all processes of a cluster."""
+    """Turns that a Ray actor assigns to all processes of a cluster."""
 
     def __init__(self) -> None:
         self._keeper = _keeper()
@@ -117,7 +118,7 @@ class ActorTurns:
         return int(await self._keeper.members.remote(self._name))
 
     async def aclose(self) -> None:
-        """Stop taking turns."""
+        """Leave the group of processes that take turns."""
         await self._keeper.leave.remote(self._name)
 
 

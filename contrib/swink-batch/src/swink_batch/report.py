@@ -74,7 +74,7 @@ def data(tally: Tally) -> dict[str, Any]:
 
 
 def write_report(tally: Tally, path: Path) -> None:
-    """Write the report: a chart (`.svg`), or data (`.json`)."""
+    """Write the report, as a chart if the suffix is `.svg`, and as data if it is `.json`."""
     check_form(path)
     if path.suffix == ".svg":
         path.write_text(chart(tally), "utf-8")
@@ -139,7 +139,7 @@ def _bars(tally: Tally) -> list[str]:
 
 
 def _classes(tally: Tally, wide: int = 1) -> list[tuple[float, int]]:
-    """Return the distribution of durations, merging `wide` adjacent classes."""
+    """Return the histogram of durations: (seconds, count), with `wide` adjacent bins merged."""
     counts: dict[int, int] = {}
     for number, count in tally.latency.classes.items():
         counts[number // wide] = counts.get(number // wide, 0) + count

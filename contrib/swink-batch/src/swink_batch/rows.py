@@ -1,6 +1,7 @@
 """Read the rows of a JSONL, CSV or Parquet file, or of any iterable, one at a time.
 
-A file is never read whole, and an invalid line does not end a run: it becomes a `BadRow`.
+Only a part of a file is in memory at a time. An invalid line does not end a run: it becomes a
+`BadRow`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
 
 @define(frozen=True)
 class BadRow:
-    """Stands for a row that could not be read, with the reason."""
+    """A row that could not be read, with the reason."""
 
     why: str
 
@@ -64,7 +65,7 @@ def read_rows(source: Rows) -> Iterator[Row | BadRow]:
 
 
 def count_rows(source: Rows) -> int | None:
-    """Return the approximate number of rows; `None` if it is unknown before the end."""
+    """Return the approximate number of rows; `None` if it is unknown until all rows are read."""
     if not isinstance(source, str | Path):
         return length_hint(source) or None
     path = _checked(Path(source))

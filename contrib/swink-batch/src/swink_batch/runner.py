@@ -104,7 +104,7 @@ class Runner:
                 self._journal.close()
 
     def stop(self, why: str) -> None:
-        """Take no further rows and drop waiting ones; calls in progress continue."""
+        """Read no further rows and drop rows that wait to be sent; calls in progress continue."""
         if self.tally.stopped is None:
             self.tally.stop(why)
             log.warning("the run stops: %s", why)
@@ -159,8 +159,9 @@ class Runner:
     def _own_rows(self, again: bool = False) -> Iterator[tuple[int, Request]]:
         """Yield the number and the request of each row of this process; skip repeated ids.
 
-        If a row has the id of an earlier row, the failure is reported under the row's number
-        instead. `again` is true in the second pass.
+        A row with the id of an earlier row is not sent: it fails, and the failure is reported under
+        the row's number. `again` is true when the rows are read a second time, to write the output
+        in order.
         """
         number, count = self._job.shard
         for position, row in enumerate(read_rows(self._source), 1):
@@ -235,13 +236,13 @@ class Runner:
     def _hands_on(self) -> bool:
         """Whether a stopped run reads the remaining rows of a file.
 
-        Reading them writes the answers of earlier runs to the output: apart from changed rows, the
-        output then has no fewer answers than before.
+        While it reads them, the run writes the answers of earlier runs to the output, so that the
+        new output contains every earlier answer, except those of changed rows.
         """
         return self._to_come > 0 and isinstance(self._source, str | Path)
 
     async def _pass(self) -> None:
-        """Count a row that is not sent, and let other tasks run now and then."""
+        """Count a row that is not sent; after many such rows, let other tasks run."""
         self._passed += 1
         if not self._passed % MOST_AT_ONCE:
             await asyncio.sleep(0)
@@ -306,7 +307,7 @@ class Runner:
                     return None
 
     async def _asked(self, request: Request) -> Answer | None:
-        """Do the same as `_ask`, but raise LimitReached for a row for which no request was made."""
+        """Do the same as `_ask`, but raise LimitReached if a limit prevented the request."""
         if request.why is not None:
             return bad_row(request.id, request.why)
         options: dict[str, Any] = {**self._job.options, **request.options}

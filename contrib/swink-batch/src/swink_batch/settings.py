@@ -1,4 +1,4 @@
-"""`Settings`: the models, prompts and limits of a batch run, which a `Job` carries out."""
+"""`Settings`: the models, prompts and limits of a batch run; `Job` is a subclass."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _template(job: Settings, attribute: Any, value: str | None) -> None:
 
 
 def check_one_of(name: str, kind: Any, value: object) -> None:
-    """Raise UsageError for a value that is not in a literal type."""
+    """Raise UsageError unless the value is one of those that the `Literal` type `kind` lists."""
     if value not in (allowed := get_args(kind)):
         raise UsageError(
             f"{name} is {value!r}", resolution=f"Give {' or '.join(map(repr, allowed))}."
@@ -167,7 +167,10 @@ class Settings:
     def stream(
         self, client: Client, prompt: Prompt, options: Mapping[str, Any]
     ) -> EventStream | AnswerStream[Any]:
-        """Return the stream of a row's call; nothing is sent yet. Raises UsageError."""
+        """Return the stream of a row's call, not yet sent.
+
+        Raises UsageError for invalid options.
+        """
         asked: Options = {**options}  # type: ignore[typeddict-item]  # the client checks the names
         if self.type is None:
             return client.stream(self.models, prompt, **asked)

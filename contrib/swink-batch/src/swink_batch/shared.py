@@ -1,4 +1,4 @@
-"""Share turns through Redis: many processes, on any machines, keep to one rate together."""
+"""Limit the total rate of processes on several machines, with turns assigned by Redis."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ return redis.call('ZCARD', KEYS[1])
 class RedisTurns:
     """Turns that a Redis server assigns, at an address such as `redis://localhost:6379`.
 
-    Its keys begin with `swink:batch:`, contain no credentials, and expire.
+    The Redis keys begin with `swink:batch:`, contain no credentials, and expire.
     """
 
     def __init__(self, url: str) -> None:

@@ -1,9 +1,9 @@
-"""Spending limits of a run: a gate at which calls wait until reserved amounts are released.
+"""Spending limits of a run: calls wait until enough of the reserved amounts is released.
 
 An attempt reserves its maximum expected cost when it begins, and usually costs less. A call that
 would exceed a limit together with the running ones waits before it begins (`admit`), so that its
-time limits do not include the wait; a retry waits at the gate (`enter`). A call that would exceed a
-limit by itself is rejected.
+time limits do not include the wait; a retry waits in `enter`. A call that would exceed a limit by
+itself is rejected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_limits(limits: Limits) -> None:
 
 
 class Spending:
-    """The gate of a run's limits, for `Client(gates=[…])`."""
+    """Admits calls within the limits of a run; passed to the client as `Client(gates=[…])`."""
 
     def __init__(self, limits: Limits) -> None:
         self._gate = LimitGate(limits)
@@ -78,7 +78,7 @@ class Spending:
             self._wake()
 
     async def enter(self, target: Target, attempt: Attempt) -> None:
-        """Reserve the maximum expected cost of an attempt. Raises LimitReached."""
+        """Reserve the maximum expected cost of an attempt. Raises LimitReached if it cannot fit."""
         self._admitted.pop(target, None)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Statistics of a run: counts, tokens, cost, latency. Their size is constant."""
+"""Statistics of a run: counts, tokens, cost, latency. They need constant memory."""
 
 from __future__ import annotations
 

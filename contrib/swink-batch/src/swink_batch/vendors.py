@@ -1,10 +1,11 @@
 """Vendors' batch APIs: rows are submitted together, answered within a day, and cost about half.
 
 A provider package implements a batch API through an entry point of the group `swink.batches`: a
-class without arguments whose methods yield requests, receive the bodies of the responses, and
-return the parsed result (`BatchAPI`). The provider plugin converts rows to requests and results to
-answers: a client is first used with an HTTP client that only stores the request, and later with one
-that returns the answer.
+class whose constructor takes no arguments. Its methods yield requests, receive the bodies of the
+responses, and return the parsed result (`BatchAPI`). The provider plugin converts rows to requests
+and results to answers: `Vendor` makes a normal call with an HTTP client that only stores the
+request, and later repeats the call with an HTTP client that returns the batch result as the
+response.
 """
 
 from __future__ import annotations
@@ -76,12 +77,12 @@ class BatchAPI(Protocol):
     def poll(
         self, like: HTTPRequest, id: str
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Check a batch; return where its results are, or `None` while it is running."""
+        """Check a batch; return the `sources` for `results`, or `None` while it is running."""
 
     def results(
         self, like: HTTPRequest, id: str, sources: Sequence[str]
     ) -> Generator[HTTPRequest, bytes, Sequence[tuple[str, int, bytes]]]:
-        """Return the ids with the status and the body of their answers."""
+        """Return a tuple for each row: its id, the HTTP status, and the body of the answer."""
 
     def cancel(self, like: HTTPRequest, id: str) -> Generator[HTTPRequest, bytes, None]:
         """Cancel a batch. Answers received by then are kept."""
@@ -108,7 +109,10 @@ class Vendor:
         await self._http.aclose()
 
     async def request(self, stream: Any) -> bytes:
-        """Return the request body that the call of a stream would send. Raises SwinkError."""
+        """Return the request body that a stream's call would send.
+
+        Raises SwinkError for an invalid call.
+        """
         async with self._alone:
             self._wire.begin(None)
             try:
@@ -122,7 +126,10 @@ class Vendor:
         return like.body
 
     async def answer(self, stream: Any, status: int, body: bytes) -> Any:
-        """Return a call's answer, parsed from a batch result. Raises SwinkError."""
+        """Return a call's answer, parsed from a batch result.
+
+        Raises SwinkError if the row failed.
+        """
         async with self._alone:
             self._wire.begin((status, body))
             return await stream.result()
@@ -130,7 +137,8 @@ class Vendor:
     async def submit(self, rows: Sequence[tuple[str, bytes]], token: str) -> str:
         """Submit a batch and return its id.
 
-        Raises SwinkError; the error is `Unsettled` if the vendor may have accepted the batch.
+        Raises SwinkError if the submission fails; the error is an `Unsettled` if the vendor may
+        have accepted the batch.
         """
         id: str = await self._carry_out("submit", rows, token)
         return id
@@ -138,7 +146,8 @@ class Vendor:
     async def find(self, intent: Intent) -> Sequence[str] | None:
         """Look for the batch of a submission, as `BatchAPI.find` does.
 
-        Also returns `None` if the vendor does not answer at the moment. Raises SwinkError.
+        Also returns `None` if the vendor does not answer at the moment. Raises SwinkError for any
+        other failure.
         """
         try:
             found: Sequence[str] | None = await self._carry_out("find", intent)
@@ -147,7 +156,10 @@ class Vendor:
         return found
 
     async def poll(self, id: str) -> Sequence[str] | None:
-        """Return where a batch's results are; `None` while it is running. Raises SwinkError."""
+        """Return the `sources` for `results`; `None` while the batch is running.
+
+        Raises SwinkError if the vendor rejects the request.
+        """
         try:
             found: Sequence[str] | None = await self._carry_out("poll", id)
         except Unsettled:
@@ -155,12 +167,12 @@ class Vendor:
         return found
 
     async def results(self, id: str, sources: Sequence[str]) -> Sequence[tuple[str, int, bytes]]:
-        """Fetch the results of a batch that has ended. Raises SwinkError."""
+        """Fetch the results of a batch that has ended. Raises SwinkError if this fails."""
         found: Sequence[tuple[str, int, bytes]] = await self._carry_out("results", id, sources)
         return found
 
     async def cancel(self, id: str) -> None:
-        """Cancel a batch. Answers received by then are kept. Raises SwinkError."""
+        """Cancel a batch; answers received by then are kept. Raises SwinkError if this fails."""
         await self._carry_out("cancel", id)
 
     async def _carry_out(self, what: str, *arguments: Any) -> Any:

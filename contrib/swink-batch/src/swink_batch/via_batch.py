@@ -1,7 +1,7 @@
 """A run through a vendor's batch API: submit, wait, fetch.
 
-Each step is recorded, so that a run can be resumed. A restarted run fetches the results of those
-batches in the ledger that contain its rows, and submits the rows that are in no batch. Each
+Each step is recorded, so that a run can be resumed. A restarted run fetches the results of the
+batches that the ledger lists for its rows, and submits the rows that are in no batch. Each
 submission is recorded before it is made, with a token that the vendor stores: if a process is
 killed before the vendor's answer, the next run finds the batch in the vendor's list, or submits the
 rows again if it is not there.

@@ -30,7 +30,10 @@ class CachePlugin:
     """A plugin that caches answers if the environment variables enable the cache."""
 
     def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
-        """Create a cache, or an object without hooks. Raises UsageError for an invalid setting."""
+        """Create a cache, or an object without hooks if the variables enable no cache.
+
+        Raises UsageError for an invalid setting.
+        """
         environ = os.environ if environ is None else environ
         path = environ.get(PATH_ENV, "").strip()
         if path in ("", "off"):

@@ -30,9 +30,9 @@ _LEAST_USED = "SELECT key, size FROM answers ORDER BY used LIMIT 1"
 class Shelf:
     """Cached answers by key, valid for `ttl` seconds (`None`: without limit).
 
-    If the answers take too much space, the least recently used ones are deleted. All methods must
-    be called in the same thread. They raise `sqlite3.Error` or OSError. A damaged file is renamed,
-    and a new one is created.
+    If the answers take too much space, the least recently used ones are deleted. A damaged file is
+    renamed, and a new one is created. All methods must be called in the same thread; they raise
+    `sqlite3.Error` or OSError if the file cannot be read or written.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class Cache(Protocol):
         """Return the events of an answer; `None` if it cannot be decoded."""
 
     def keep(self, key: str, batches: list[Batch]) -> asyncio.Task[bytes | None]:
-        """Start to store an answer; return a task whose result is the stored data, or `None`."""
+        """Start to store an answer, and return the task; `None` if the answer is not stored."""
 
 
 class CachedSource:
@@ -84,7 +84,7 @@ class CachedSource:
                 self._land(None)
 
     async def _held(self) -> list[Batch] | None:
-        """Return the answer from the cache or from an identical call; `None` if this call leads."""
+        """Return the answer from the cache or an identical call; `None` if there is neither."""
         loop = asyncio.get_running_loop()
         self._flights = _in_flight.setdefault(loop, {})
         name = self._cache.path, self._key
@@ -109,7 +109,7 @@ class CachedSource:
         keeping.add_done_callback(lambda done: self._land(_result(done)))
 
     def _land(self, data: bytes | None) -> None:
-        """Give the answer to the waiting calls; with `None`, one of them leads."""
+        """Give the answer to the waiting calls; with `None`, one of them sends the request."""
         self._leads = False
         self._flights.pop((self._cache.path, self._key), None)
         if self._flight is not None and not self._flight.done():

@@ -40,7 +40,7 @@ GIVEN_KEY = "the key of --api-key, or the stored key (swink keys list)"
 
 
 class Closable(Protocol):
-    """A stream that Ctrl-C stops."""
+    """A stream that can be closed when the user presses Ctrl-C."""
 
     async def aclose(self) -> None:
         """Stop the stream at once, so that its reader ends."""
@@ -53,10 +53,10 @@ PATIENCE = 3
 
 @asynccontextmanager
 async def interruptible(stream: Closable) -> AsyncGenerator[None, None]:
-    """Close the stream at the first Ctrl-C, so that its loop ends with `aborted`.
+    """Close the stream at the first Ctrl-C, so that reading it ends with the error `aborted`.
 
     People often press Ctrl-C twice, so the second press does nothing while the stream is being
-    closed. The third press raises KeyboardInterrupt, in case the stream does not close.
+    closed. If the stream does not close, the third press raises KeyboardInterrupt.
     """
     loop = asyncio.get_running_loop()
     closing: list[asyncio.Task[None]] = []

@@ -72,7 +72,7 @@ def kept_options(
 def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configured options of a provider, in the form that `Client` accepts.
 
-    Raises InvalidOption, which names the key and the file.
+    Raises InvalidOption for an invalid option; the message names the key and the file.
     """
     try:
         return checked_options(f"configured: providers.{provider}", options)
@@ -86,7 +86,7 @@ def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, A
 def default_options(settings: Settings) -> dict[str, Any]:
     """Check the configured default options and return them unchanged, as nested tables.
 
-    Raises InvalidOption, which names the key and the file.
+    Raises InvalidOption for an invalid option; the message names the key and the file.
     """
     try:
         check_defaults("options", settings.options)
@@ -118,8 +118,8 @@ def check_defaults(where: str, options: Mapping[str, Any]) -> None:
 def checked_options(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Convert options from nested tables to the form that `Client` accepts.
 
-    Raises InvalidOption, whose message begins with `where`, the key in the configuration that
-    contains the options.
+    Raises InvalidOption for an unknown or invalid option. The message begins with `where`, the key
+    of the configuration under which the options are.
     """
     for name in options:
         _check_name(where, name)

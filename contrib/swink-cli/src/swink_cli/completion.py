@@ -1,4 +1,4 @@
-"""Shell completion for models, aliases, tools, servers and files, from catalogues only.
+"""Complete models, aliases, tools, servers and files in a shell, without network requests.
 
 On an error, completion offers nothing: a traceback must not appear while someone types.
 """

@@ -2,7 +2,7 @@
 
 Standard output contains only the answer, so that it can be piped. On a terminal, stdout and stderr
 share one screen: the sink makes room before anything is written to stderr, and an unfinished line
-on one of them is ended before the other one continues.
+of one stream is ended before the other stream is written.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class PlainText:
 
 
 class HeldText:
-    """Text that is printed when the answer is complete.
+    """A sink that prints the text when the answer is complete.
 
     The text is held because a retry may discard it, or because `made` converts the whole text.
     """
@@ -165,7 +165,7 @@ class HeldText:
 
 
 class LastText(HeldText):
-    """The final answer of a tool loop; text before tool calls goes to stderr.
+    """A sink for the final answer of a tool loop; text before tool calls goes to stderr.
 
     This sink is used if stdout must contain a single document, such as JSON.
     """

@@ -1,4 +1,4 @@
-"""Exit codes."""
+"""The exit codes of the command line."""
 
 from collections.abc import Collection
 

@@ -1,9 +1,9 @@
-"""Commands and tools that other distributions add.
+"""Find the commands and tools that other distributions add, and load commands.
 
 Distributions declare them in the entry-point groups `swink.commands` and `swink.tools`. Commands
 and tools are listed from metadata alone; a command is imported when it is called. A broken command
-or tool does not affect the others. This module imports only light modules, because `swink --help`
-and completion use it.
+or tool does not affect the others. This module imports only modules that load quickly, because
+`swink --help` and completion use it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ COMMAND_GROUP, TOOL_GROUP = "swink.commands", "swink.tools"
 
 
 def added_commands() -> dict[str, list[EntryPoint]]:
-    """Return the entry points of commands by name; a name with several cannot be used."""
+    """Return the entry points of commands by name; a command with several cannot be run."""
     return _claims(COMMAND_GROUP)
 
 
 def installed_tools() -> dict[str, list[EntryPoint]]:
-    """Return the entry points of tools by name; a name with several cannot be used."""
+    """Return the entry points of tools by name; a tool with several cannot be used."""
     return _claims(TOOL_GROUP)
 
 

@@ -61,7 +61,10 @@ def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
 
 
 def tools_of(files: Sequence[str]) -> list[swink.Tool]:
-    """Read tool definitions, one or several per file. Raises MediaError."""
+    """Read tool definitions, one or several per file.
+
+    Raises MediaError for an invalid definition.
+    """
     tools: list[swink.Tool] = []
     for path in map(Path, files):
         if path.suffix == ".py":
@@ -244,7 +247,7 @@ def changing(path: Path) -> Iterator[None]:
     """Lock a file against other processes while the caller reads and then writes it.
 
     Creates the file's folder, and a lock file in it. The system releases the lock however a process
-    ends. Raises OSError.
+    ends. Raises OSError if the file cannot be locked.
     """
     private_folder(path.parent)
     lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)

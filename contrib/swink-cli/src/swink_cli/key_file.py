@@ -44,7 +44,10 @@ def profiles_with_keys() -> list[str]:
 
 
 def read() -> dict[str, Any]:
-    """Return the content of the key file; empty if it does not exist. Raises UsageError."""
+    """Return the content of the key file; empty if it does not exist.
+
+    Raises UsageError if the file cannot be read or is invalid.
+    """
     path = keys_path()
     try:
         with path.open("rb") as file:

@@ -76,7 +76,7 @@ def forget(provider: str) -> bool:
 
 
 def _at_hand() -> dict[str, tuple[str, Any]]:
-    """Return the stored keys by provider, each with its profile."""
+    """Return the keys that the active profile uses, by provider: (profile or "", stored value)."""
     data = read()
     found = {name: ("", value) for name, value in data.get("keys", {}).items()}
     profile = read_settings().profile if data else ""

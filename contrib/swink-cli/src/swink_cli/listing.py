@@ -70,7 +70,7 @@ def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
 
 
 def is_retired(catalog: Catalog, info: ModelInfo) -> bool:
-    """Return whether the provider no longer serves a model, according to its rules."""
+    """Return whether the catalogue's rules for a model say that it is no longer served."""
     today = date.today().isoformat()
     rules = catalog.resolve(f"{info.provider}/{info.id}").rules
     return any(rule.retires and rule.retires <= today for rule in rules)

@@ -35,7 +35,7 @@ BEGIN_CHANGE, END_CHANGE = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class LiveMarkdown:
-    """The answer as formatted text; see the module."""
+    """Shows an answer as formatted text, in the way that the module's docstring describes."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -79,7 +79,7 @@ class LiveMarkdown:
         self._voidable, self._erasable = False, 0
 
     def discard(self) -> bool:
-        """Remove the lines printed since the last other output, if they are still on the screen."""
+        """Remove the lines printed since the last turn or output to stderr, if still visible."""
         self._join()
         self._stop()
         self._text = ""
@@ -93,7 +93,7 @@ class LiveMarkdown:
         return gone
 
     def close(self) -> None:
-        """Print the rest."""
+        """Print the rest of the text."""
         self.end_block()
 
     @contextmanager

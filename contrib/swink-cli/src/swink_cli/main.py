@@ -315,7 +315,7 @@ def _begun() -> bool:
 
 
 def _show_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
-    """Print the usage as click does, but without line breaks inside words."""
+    """Print a usage error as click does, but without line breaks inside words."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()  # it is the help itself
         return
@@ -391,7 +391,7 @@ def _is_piped() -> bool:
 
 
 def _own_arguments(arguments: Sequence[str]) -> int:
-    """Count the arguments before a command or a question."""
+    """Count the options of `swink` itself, which precede a command or a question."""
     at = 0
     while at < len(arguments) and arguments[at].partition("=")[0] in _OWN_OPTIONS:
         at += 2 if arguments[at] == "--profile" else 1
@@ -440,5 +440,5 @@ def _explain(error: Exception, debug: bool) -> int:
 
 
 def _forget_output() -> None:
-    """Redirect stdout, because the interpreter flushes it once more at exit."""
+    """Redirect stdout to the null device, so that the flush at the interpreter's exit succeeds."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

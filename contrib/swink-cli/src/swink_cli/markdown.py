@@ -1,10 +1,10 @@
 """Render Markdown as lines of a terminal, without dropping content.
 
-The tokens of `markdown_tokens` become lines of segments. A token of an unknown kind shows its
-source, and so does HTML. A link shows its target after its text if the two differ; a code block
-shows its opening line if that line has an info string; a list shows the numbers of the source; line
-breaks of the answer are kept. Control characters are shown as escapes (`terminal.printable`), also
-those written as entities.
+Tokens from `markdown_tokens` are converted to lines of segments (pieces of text with a style).
+Tokens of unknown kinds and HTML are rendered as their source text. A link is rendered as its text,
+followed by its target if the two differ. A code block includes its opening line if that line has an
+info string. Lists keep the numbers of the source, and line breaks are kept. Control characters are
+shown as escapes (`terminal.printable`), also those written as entities.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _Renderer:
 
 
 def _siblings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """Split tokens into blocks: a single token, or an opening token to its closing one."""
+    """Split tokens into blocks: single tokens, or all from an opening to its closing token."""
     begin = depth = 0
     for at, token in enumerate(tokens):
         depth += token.nesting
@@ -212,7 +212,7 @@ def _table(tokens: Sequence[Token], width: int) -> list[Line]:
 
 
 def _shared(natural: Sequence[int], room: int) -> list[int] | None:
-    """Distribute the screen's width over table columns; return `None` if it is too narrow."""
+    """Distribute the screen's width over table columns; `None` if the screen is too narrow."""
     if sum(min(each, LEAST_CELL) for each in natural) > room:
         return None
     widths = list(natural)

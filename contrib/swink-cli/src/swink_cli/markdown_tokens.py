@@ -1,13 +1,14 @@
 """Parse Markdown into tokens of markdown-it-py, without dropping content.
 
-Every token has a form on the screen (`markdown`). The parser keeps content that CommonMark drops:
+The module `markdown` renders every token. The parser keeps content that CommonMark drops:
 
 * `definition`: a link definition stays in its place and is not resolved, because it may arrive when
   the paragraph that uses it is already on the screen.
 * `table`: CommonMark drops the cells of a row beyond those of the heading.
 * `too deep`: markdown-it-py drops blocks that are nested deeper than `maxNesting`.
-* emphasis: `*[a*][b]` is emphasised without a definition of `b`, and has two asterisks with one.
-  Marks that are syntax in only one of the two cases are text.
+* emphasis: In `*[a*][b]`, the asterisks mark emphasis if `b` is not defined, and are text if `b` is
+  defined. Since the definition may arrive later, marks are treated as text unless they mark
+  emphasis in both cases.
 """
 
 from __future__ import annotations

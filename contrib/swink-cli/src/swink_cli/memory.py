@@ -88,8 +88,8 @@ def memory_path() -> Path | None:
 class Memory:
     """Stores one conversation and its calls.
 
-    `found` is the conversation to continue, with its models (`None`: a new conversation). With
-    `off`, nothing is stored.
+    `found` is the conversation to continue, with its models (`None`: a new conversation). If `off`
+    is true, nothing is stored.
     """
 
     def __init__(self, *, go_on: bool = False, id: str | None = None, off: bool = False) -> None:
@@ -110,7 +110,7 @@ class Memory:
         self.id = secrets.token_hex(6)
 
     def branch(self) -> Memory:
-        """Return the memory of another conversation, with the same recorder."""
+        """Return a `Memory` for a separate new conversation, with the same recorder."""
         other = copy.copy(self)
         other.begin()
         return other
@@ -122,7 +122,7 @@ class Memory:
 
     @property
     def plugins(self) -> list[Any]:
-        """The recorder, as a list of plugins; empty if the environment already enables one."""
+        """The recorder, as a list of plugins; empty if the environment enables a recorder."""
         if self._path is None or recorded_path() is not None:
             return []
         from swink_recorder.recorder import Recorder

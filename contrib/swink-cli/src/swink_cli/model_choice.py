@@ -113,7 +113,7 @@ def paste_key() -> str:
 
 
 def provider_of_key(key: str, infos: Iterable[swink.ProviderInfo]) -> swink.ProviderInfo | None:
-    """Return the provider whose key prefix a key has; `None` if no provider or several match."""
+    """Return the provider that a key's prefix identifies; `None` unless exactly one matches."""
     found = [info for info in infos if key.startswith(info.key_prefixes or ("\0",))]
     return found[0] if len(found) == 1 else None
 
@@ -174,7 +174,7 @@ def _no_model(host: swink.Host) -> swink.InvalidModel:
 
 
 def _infos(host: swink.Host) -> list[swink.ProviderInfo]:
-    """Return the catalogue of each installed provider that can be read."""
+    """Return the catalogue entries of installed providers, without unreadable ones."""
     catalog = Catalog(host)
     found = []
     for name in host.provider_names():

@@ -143,7 +143,10 @@ class CallOptions:
         return context.messages
 
     def limit(self, **limits: Any) -> None:
-        """Add the limits of the options to `self.limits`. Raises InvalidOption."""
+        """Add the limits given as options to `self.limits`.
+
+        Raises InvalidOption for an invalid limit.
+        """
         wanted = {name: value for name, value in limits.items() if value is not None}
         if not wanted:
             return
@@ -166,8 +169,8 @@ class CallOptions:
         """Offer available models to the user if no model is given.
 
         `several` means that the command accepts several models, `runs_tools` that it runs tools.
-        Raises InvalidOption if the options need one of these and the command lacks it, and
-        InvalidModel, which lists the choices, if no model is chosen.
+        Raises InvalidOption if the options need one of these and the command lacks it. Raises
+        InvalidModel, whose message lists the available models, if the user chooses none.
         """
         if self.others and not several:
             raise swink.InvalidOption(

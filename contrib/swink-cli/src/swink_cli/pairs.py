@@ -45,7 +45,7 @@ WRITTEN = 'A value is JSON, such as true, 0.5 or ["a", "b"], or a word.'
 def parse_pairs(pairs: Sequence[str], defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the options in the pairs, merged with `defaults`.
 
-    Options with parts are merged part by part. Raises InvalidOption.
+    Options with parts are merged part by part. Raises InvalidOption for an invalid pair.
     """
     options: dict[str, Any] = deepcopy(dict(defaults or {}))
     named = {pair.partition("=")[0] for pair in pairs}
@@ -87,7 +87,7 @@ def _is_of_part(pair: str) -> bool:
 def with_parts(options: dict[str, Any], where: str = "") -> dict[str, Any]:
     """Combine the parts of each option into one value.
 
-    Raises InvalidOption, whose message begins with `where`.
+    Raises InvalidOption for an unknown or invalid part; the message begins with `where`.
     """
     for name, kind in _NESTED.items():
         if isinstance(options.get(name), dict):

@@ -6,10 +6,11 @@ A schema is JSON, a file, or a short notation:
     [name, age int]                         a list of such objects
     tags str[], born int?                   a list of texts; an optional field
 
-Fields are separated by commas, or on separate lines, where a description may contain commas.
+Fields are separated by commas. If each field is on a separate line instead, descriptions may
+contain commas.
 
 Answers are checked for types, enumerations, required and forbidden fields and choices; patterns,
-bounds and recursive schemas are left to the API.
+bounds and recursive schemas are not checked.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _looks_like_a_path(given: str) -> bool:
 
 
 def schema_of(words: str) -> dict[str, Any]:
-    """Parse the short schema notation. Raises InvalidOption."""
+    """Parse the short schema notation. Raises InvalidOption for a text that does not follow it."""
     text = words.strip()
     is_list = text.startswith("[") and text.endswith("]")
     text = text[1:-1].strip() if is_list else text

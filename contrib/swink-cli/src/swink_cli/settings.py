@@ -12,8 +12,8 @@
     default = ["azure/gpt-5.4"]
 
 An alias stands for a model or a fallback chain. A profile can contain the same settings as the
-file, and overrides them; `swink --profile`, SWINK_PROFILE or `profile` selects the active one.
-Reading needs only Python's own parser; writing keeps the user's comments.
+file, and overrides them; `swink --profile`, SWINK_PROFILE or `profile` selects the active one. The
+file is read with the standard library's parser; writing keeps the user's comments.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Settings:
     """The settings of the file, overridden by those of the profile; unset settings are empty.
 
     `system` is the default system prompt, as text or `@FILE`; `options` are default options for
-    every model, and `providers` those of one provider, as `Client` accepts them. `log` states
-    whether calls are stored, and `mcp` contains tool servers by name.
+    every model, and `providers` contains the options of each provider, in the form that `Client`
+    accepts. `log` states whether calls are stored, and `mcp` contains tool servers by name.
     """
 
     default: list[str] = field(factory=list)

@@ -30,7 +30,7 @@ def amount(count: int | None) -> str:
 
 
 def money(dollars: float, estimated: bool = False) -> str:
-    """Format US dollars: at least cents, and two significant digits."""
+    """Format US dollars with at least two decimals and two significant digits."""
     if estimated and dollars:
         return f"{money(dollars)} (estimated)"
     if dollars == 0:
@@ -52,7 +52,7 @@ def rate(count: int | None, duration: float) -> float | None:
 
 
 def tokens(usage: swink.Usage | None, *, complete: bool = True) -> str:
-    """Format the token usage of an answer; for an incomplete answer, the output is a minimum."""
+    """Format the token usage of an answer; output of an incomplete answer is "at least" that."""
     if usage is None or (usage.input is None and usage.output is None):
         return "tokens unknown"
     read = f" ({amount(usage.cache_read)} cached)" if usage.cache_read else ""

@@ -127,7 +127,10 @@ template_options = (
 
 
 def fill_template(context: click.Context, given: dict[str, Any]) -> None:
-    """Fill the options `given` from a template. Raises UsageError."""
+    """Fill the options `given` from a template.
+
+    Raises UsageError for an invalid variable, or a variable without a template.
+    """
     del given["template"]
     pairs = given.pop("parameters")
     template: Template | None = context.meta.get(IN_USE)
@@ -151,7 +154,7 @@ def fill_template(context: click.Context, given: dict[str, Any]) -> None:
 
 
 def asked(text: str) -> str:
-    """Return the question, with the template of this command line if there is one."""
+    """Return the question, inserted into the prompt of the template if `-t` names one."""
     context = click.get_current_context(silent=True)
     template: Template | None = context.meta.get(IN_USE) if context else None
     return text if template is None else template.asked(text)

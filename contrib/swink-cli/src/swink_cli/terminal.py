@@ -249,7 +249,7 @@ SPELLED_HERE = {
 
 
 def spelled_here(advice: str) -> str:
-    """Return the library's advice in command-line wording."""
+    """Replace Python arguments in the library's advice with options of the command line."""
     for python, here in SPELLED_HERE.items():
         advice = advice.replace(python, here)
     return advice

@@ -106,7 +106,10 @@ class OpenTools:
         return {"tools": self._found, "approve": self.approval, "max_turns": turns}
 
     async def open(self) -> None:
-        """Load tools and start servers. Raises UsageError and PluginError."""
+        """Load tools and start servers.
+
+        Raises UsageError for an invalid tool option, and PluginError for a broken plugin.
+        """
         is_ready = asyncio.Event()
         self._holding = asyncio.create_task(self._hold(is_ready))
         ready = asyncio.create_task(is_ready.wait())
@@ -174,7 +177,7 @@ class Approval:
         self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self, call: swink.ToolCallBlock) -> bool | str:
-        """Return whether a call may run; a string refuses it and is passed to the model."""
+        """Return True if a call may run; otherwise False, or a reason, which the model receives."""
         if self._yes:
             return True
         async with self._one_at_a_time:

@@ -162,7 +162,10 @@ def _claims(name: str) -> list[EntryPoint]:
 
 
 def plugin_tools(name: str) -> list[FunctionTool[..., Any]]:
-    """Load the tools that a plugin declares under a name. Raises UsageError and PluginError."""
+    """Load the tools that a plugin declares under a name.
+
+    Raises UsageError for an unknown name, and PluginError for a broken plugin.
+    """
     claims = _claims(name)
     owners = " and ".join(owner(point.dist) if point.dist else "?" for point in claims)
     if len(claims) > 1:

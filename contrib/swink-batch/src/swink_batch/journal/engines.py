@@ -1,4 +1,4 @@
-"""Storage of a journal's lines: files, or a SQLite database.
+"""Store the lines of a journal in files or in a SQLite database.
 
 An engine appends and reads lines; the journal interprets them. `append` returns after the line is
 written: a process that is killed afterwards loses nothing. Only a power failure can lose data that
@@ -29,7 +29,7 @@ class Engine(Protocol):
     """The interface of engines: durable storage of lines, addressed by position."""
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all lines with their positions, in the order in which each writer wrote them.
+        """Yield all lines with their positions; each writer's lines are in the order of writing.
 
         A second call yields only lines added since the first.
         """
@@ -38,10 +38,10 @@ class Engine(Protocol):
         """Write a line, which must not contain a line break, and return its position."""
 
     def read(self, place: int) -> bytes:
-        """Return a line."""
+        """Return the line at a position."""
 
     def where(self, place: int) -> str:
-        """Describe the location of a line."""
+        """Describe where the line at a position is stored, for error messages."""
 
     def close(self) -> None:
         """Flush to disk, and release the locks."""
@@ -50,7 +50,7 @@ class Engine(Protocol):
 def engine_of(path: str | Path, shard: str = "all") -> Engine:
     """Return the engine for a path: a database or a folder of files.
 
-    It is a database if the suffix is `.db`, `.sqlite` or `.sqlite3`. `shard` is the name of the
+    A path with the suffix `.db`, `.sqlite` or `.sqlite3` is a database. `shard` is the name of the
     writer; each writer has a separate file. Raises UsageError if another process writes this shard.
     """
     path = Path(path)
@@ -59,7 +59,7 @@ def engine_of(path: str | Path, shard: str = "all") -> Engine:
 
 
 class FileEngine:
-    """A folder with a file for each writer. Several machines may share it."""
+    """A folder with a file for each writer; processes on several machines may write to it."""
 
     def __init__(self, folder: Path, shard: str = "all") -> None:
         self._is_new = not folder.exists()
@@ -73,7 +73,7 @@ class FileEngine:
         self._alone = Lock()  # protects the position of a file
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all new lines with their positions, those of this writer last."""
+        """Yield all new lines with their positions; the lines of this writer come last."""
         known = {*self._paths}
         self._paths += sorted(path for path in self._folder.glob("*.journal") if path not in known)
         for number, path in [*enumerate(self._paths)][::-1]:
@@ -100,7 +100,7 @@ class FileEngine:
         return place
 
     def read(self, place: int) -> bytes:
-        """Return a line."""
+        """Return the line at a position."""
         number, offset = place >> PLACE_BITS, place & (1 << PLACE_BITS) - 1
         data, size = b"", 4096
         with self._alone:
@@ -113,7 +113,7 @@ class FileEngine:
         return data[: data.index(b"\n")]
 
     def where(self, place: int) -> str:
-        """Return the file and the line number in it."""
+        """Return the file and the line number of the line at a position."""
         path, number = self._paths[place >> PLACE_BITS], 1
         with path.open("rb") as file:
             while file.tell() < place & (1 << PLACE_BITS) - 1 and file.readline():
@@ -132,7 +132,7 @@ class FileEngine:
 
 
 class SQLiteEngine:
-    """A database in WAL mode. Several processes of one machine may share it."""
+    """A database in WAL mode; several processes of one machine may write to it."""
 
     def __init__(self, path: Path, shard: str = "all") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,13 +165,13 @@ class SQLiteEngine:
             return int(self._db.execute("INSERT INTO lines VALUES (?)", (line,)).lastrowid or 0)
 
     def read(self, place: int) -> bytes:
-        """Return a line."""
+        """Return the line at a position."""
         with self._used(), self._alone:
             row = self._db.execute("SELECT line FROM lines WHERE rowid = ?", (place,)).fetchone()
             return bytes(row[0])
 
     def where(self, place: int) -> str:
-        """Return the database and the line number in it."""
+        """Return the database and the line number of the line at a position."""
         return f"{self._path}: line {place}"
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ def _unusable(path: Path, error: Exception) -> SwinkError:
 def _locked(path: Path) -> IO[bytes]:
     """Open a file for reading and appending, with a lock against other processes.
 
-    The operating system releases the lock when a process ends, however it ends.
+    The operating system releases the lock when the process exits or is killed.
     """
     file = path.open("a+b", buffering=0)
     try:

@@ -1,9 +1,9 @@
-"""A table from ids to the positions of their answers, with about 26 bytes per entry.
+"""A hash table that maps ids to the positions of their answers, with 26 bytes per entry.
 
 Ten million ids fit into memory. The table uses open addressing with linear probing over flat
 arrays. An id is represented by a 64-bit digest; the probability that two of ten million ids collide
-is below one in three hundred thousand. The table is split into parts, so that growing one does not
-block the event loop.
+is below one in three hundred thousand. The table is split into parts that grow one at a time, so
+that growing a part blocks the event loop only briefly.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Index:
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
+        """The size of the table in bytes."""
         return sum(16 * len(part.keys) for part in self._parts)
 
     def get(self, key: int) -> int:

@@ -48,7 +48,7 @@ _read_job = msgspec.json.Decoder(_Job).decode
 
 
 class Kept(NamedTuple):
-    """A row's result in an earlier run: the answer's line, and the kind of failure or `None`."""
+    """A row's stored result: the answer as JSON, and its kind of failure (`None`: success)."""
 
     line: bytes
     failure: str | None
@@ -57,9 +57,9 @@ class Kept(NamedTuple):
 class Journal:
     """The answers of a job.
 
-    `charge` and `requests` are the totals of the answers in the journal when it was last read.
-    `job` describes the settings that answers depend on; opening the journal of a different job
-    raises UsageError.
+    `charge` is the total spending and `requests` the number of requests for the answers that were
+    in the journal when it was last read. `job` contains the settings that affect the answers.
+    Opening a journal whose first line contains different settings raises UsageError.
     """
 
     def __init__(self, engine: Engine, job: dict[str, Any]) -> None:
@@ -120,7 +120,7 @@ class Journal:
             )
 
     def kept(self, key: int, check: int) -> Kept | None:
-        """Return the stored result of a row; `None` without a result, or if the row has changed."""
+        """Return a row's stored result; `None` if the row is new or has changed."""
         if not (known := self.index.get(key)):
             return None
         line = self._line(known)

@@ -1,4 +1,4 @@
-"""Limits for concurrent calls and their rate, learned from the providers' responses."""
+"""Adapt the number of concurrent calls and the rate of new calls to providers' responses."""
 
 from swink_batch.limits.headers import Allowance, allowances
 from swink_batch.limits.lane import Lane

@@ -1,6 +1,6 @@
 """Parse rate-limit headers of any provider.
 
-Each header with a remaining quota has a counterpart with the time of the reset:
+For each header with a remaining quota, a second header contains the time of the quota's reset:
 `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests` (OpenAI, Groq),
 `anthropic-ratelimit-tokens-remaining` and `anthropic-ratelimit-tokens-reset`, `ratelimit-remaining`
 and `ratelimit-reset` (IETF draft-ietf-httpapi-ratelimit-headers-06).

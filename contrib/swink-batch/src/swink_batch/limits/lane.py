@@ -1,11 +1,12 @@
-"""`Lane`: the known limits of one target, and the decision whether a call may begin.
+"""`Lane`: the limits of one target (a model with its options), which decide when calls begin.
 
 Three learned values are used: the *window*, the maximum number of concurrent calls; the *rate*, the
 maximum number of new calls per second; and the *allowance* from response headers, which is the
 remaining quota divided by the seconds until its reset. If a server refills a quota continuously,
 the remaining quota settles at half of the maximum; if a server resets it at fixed intervals, the
-remaining quota is spread over the interval. Headers may be wrong: if calls keep succeeding although
-the headers rule them out, the headers are obeyed for shorter and shorter times.
+remaining quota is spread over the interval. Headers may be wrong: each time a call succeeds
+although headers report that the quota is used up, the maximum wait that such headers can cause is
+halved.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Lane:
         self._belief = LONGEST_SHUT
 
     def wait(self, now: float) -> float:
-        """Return the seconds that the next call must wait; `inf` means until a call has ended."""
+        """Return the seconds that the next call must wait; `inf`: until another call has ended."""
         if self.busy >= int(self.window.size):
             return inf
         return max(self._shut_until, self._due) - now
@@ -101,7 +102,7 @@ class Lane:
         self.busy -= 1
 
     def heed(self, headers: Mapping[str, str], now: float, answered: bool) -> None:
-        """Update the limits from a response's headers."""
+        """Update the limits from a response's headers; `answered` is true if the call succeeded."""
         allowed, shut = inf, 0.0
         for tokens, remaining, seconds in allowances(headers):
             calls = remaining / self.members

@@ -1,4 +1,4 @@
-"""`Limiter`: the gate of a run. Each attempt waits until the target's `Lane` admits it."""
+"""`Limiter`: delays each attempt of a run as the limits of the target (`Lane`) require."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MEMBERS_SECONDS = 5.0
 class _Queue:
     """Calls that wait for a lane, in order.
 
-    `again` are retries. They are admitted before new calls, because their time limits run while
-    they wait.
+    `again` are retries. They are admitted before new calls, because the time limits of a retried
+    call include this wait.
     """
 
     lane: Lane
@@ -37,7 +37,7 @@ class _Queue:
 
 
 class Limiter:
-    """A gate for `Client(gates=[…])` that sends as many calls to each target as its limits allow.
+    """Admits as many calls to each target as its limits allow; passed in `Client(gates=[…])`.
 
     At most `most` calls per target run at a time. `rpm` and `tpm` are known limits in requests and
     tokens per minute for each target; `turns` shares them with other processes. `admit` waits
@@ -78,12 +78,12 @@ class Limiter:
                 ) from error
 
     async def admit(self, target: Target) -> None:
-        """Wait until a call may begin at a target; `enter` then returns at once."""
+        """Wait until a call to a target may begin; the following `enter` then returns at once."""
         await self._take(target, is_retry=False)
         self._admitted.add(target)
 
     def give_up(self, target: Target) -> None:
-        """Let another call begin in place of an admitted call that has not begun."""
+        """Let another call begin in place of an admitted call that will not be made."""
         if target in self._admitted:
             self._admitted.discard(target)
             self._free(self._begun.pop(target)[0])
@@ -138,7 +138,7 @@ class Limiter:
             raise
 
     async def _keep_to_known_limits(self, key: str, queue: _Queue) -> float:
-        """Wait as known limits require, and return the tokens reserved for the call."""
+        """Wait as `rpm` and `tpm` require, and return the tokens reserved for the call."""
         now, wait, tokens = self._clock.time(), 0.0, 0.0
         if self._shared and now - self._asked_members > MEMBERS_SECONDS:
             self._asked_members = now

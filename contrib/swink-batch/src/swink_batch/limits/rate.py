@@ -88,13 +88,13 @@ SURE = 10.0
 class Rate:
     """The rate of calls that a server accepts, learned from rejections.
 
-    It is unknown until a call is rejected; then it is the rate of successful calls. From there it
-    increases, slowly near the known limit, and faster the longer no call is rejected.
+    Until the first rejection, the rate is unlimited. At a rejection, it is set to the measured rate
+    of successful calls. It then increases slowly, and faster the longer no call is rejected.
 
-    Calls are counted when they begin, because an answer may take long while a rejection does not.
-    If every call is rejected, as when a server's quota per minute is used up, single calls probe
-    the server with increasing waits until one succeeds. The rate is then the number of calls that
-    succeeded since the previous successful probe, divided by the elapsed time.
+    Calls are counted when they begin and not when they end, because rejections arrive much sooner
+    than answers. If every call is rejected, as when a server's quota per minute is used up, single
+    calls probe the server with increasing waits until one succeeds. The rate is then the number of
+    calls that succeeded since the previous successful probe, divided by the elapsed time.
 
     Some servers reject a share of calls at any rate: if slowing down does not help although most
     calls succeed, that share is treated as noise, and the rate increases again.
@@ -149,7 +149,7 @@ class Rate:
         return PATIENT * min(self._lag, LONGEST_LAG) if self._hold else 0.0
 
     def _release(self, tried_at: float) -> None:
-        """Resume after a successful probe."""
+        """End the phase of single probes after a successful one, and measure the new rate."""
         began, calls, refused, last = self._period
         self._hold, self._tried_at = 0.0, None
         passed, seconds = calls - refused - 1, tried_at - began
@@ -217,17 +217,17 @@ class Rate:
         return self._hold
 
     def _got_through(self, since: float, began: float) -> tuple[int, int, float]:
-        """Return the number of accepted and of rejected calls, and when the first of them began.
+        """Return the numbers of accepted and of rejected calls, and when the first of them began.
 
-        Only calls that began before the rejected one are counted. The outcome of later calls is not
-        known yet.
+        Only calls that began after `since`, and no later than the rejected call (`began`), are
+        counted: the outcome of later calls is not known yet.
         """
         begun = [at for at in self._begun if since < at <= began] or [began]
         refused = sum(1 for at in self._refused if since < at <= began)
         return max(0, len(begun) - refused), refused, max(since, begun[0])
 
     def _climb(self) -> float:
-        """Return the growth of the rate for one call."""
+        """Return the share by which the rate increases with one call."""
         if not self._is_measured:
             return GUESS_CLIMB
         if self._noise or not self._is_found:

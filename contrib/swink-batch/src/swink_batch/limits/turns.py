@@ -1,4 +1,4 @@
-"""`Turns`: spread calls over time at a known rate, in one process or in many."""
+"""`Turns`: spread calls evenly over time at a known rate, in one process or in many."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["LocalTurns", "Turns", "turn"]
 
 @runtime_checkable
 class Turns(Protocol):
-    """Assigns turns to calls, so that all processes together keep to a rate."""
+    """Assigns start times (turns) to calls, so that all processes together keep to a rate."""
 
     async def take(self, key: str, amount: float, rate: float) -> float:
         """Take a turn for an amount (calls, tokens) at a rate, and return the seconds to wait.
 
-        The rate is per second. All processes take turns from one sequence; a turn cannot be given
-        back.
+        The rate is per second. All processes take turns from one sequence. A turn that is not used
+        is lost.
         """
 
     async def members(self) -> int:
         """Return the number of processes that share the providers' limits."""
 
     async def aclose(self) -> None:
-        """Stop taking turns."""
+        """Release resources; this process no longer counts as one of the members."""
 
 
 ALIVE_SECONDS = 20

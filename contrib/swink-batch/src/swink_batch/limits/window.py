@@ -16,9 +16,9 @@ LEAST_ROUND = 8
 class Window:
     """An adaptive limit for concurrent calls (AIMD).
 
-    It doubles with each round of calls until the first overload, and then grows by one per round. A
-    round with too many failures reduces it by the share of failures, at most by half. A round is as
-    many calls as may run concurrently.
+    The limit doubles with each round of calls until the first overload, and then grows by one per
+    round. A round with too many failures reduces it by the share of failures, at most by half. A
+    round is as many calls as may run concurrently.
     """
 
     def __init__(self, most: int) -> None:
@@ -31,7 +31,7 @@ class Window:
     def end(self, good: bool, busy: int, step: float = 1.0) -> None:
         """Record the end of a call, while `busy` calls were running.
 
-        Until the first overload, each success raises the limit.
+        Until the first overload, each success raises the limit by `step`.
         """
         self._ended += 1
         self._bad += not good

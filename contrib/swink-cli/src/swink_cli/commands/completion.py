@@ -64,9 +64,10 @@ SHELLS = {
 def command(shell: str | None, install: bool, remove: bool) -> None:
     """Print a script that completes commands, models, templates, tools and files.
 
-    Without SHELL, the variable SHELL determines the shell. With --install, the script is written to
-    a file, which bash and zsh load through a line in ~/.bashrc or ~/.zshrc; fish finds it. Run
-    --install again after you upgrade swink.
+    Without the argument SHELL, the environment variable SHELL determines the shell. With --install,
+    the script is written to a file. For bash and zsh, a line that loads the file is added to
+    ~/.bashrc or ~/.zshrc; fish finds the file by itself. Run --install again after you upgrade
+    swink.
 
     \b
       swink completion --install

@@ -45,7 +45,7 @@ def command(ctx: click.Context) -> None:
       swink --profile work config set default azure/gpt-5.4
       swink --profile work "Why is the sky blue?"
 
-    `profile` sets the profile to use if neither --profile nor SWINK_PROFILE is given.
+    The key `profile` selects the profile to use if neither --profile nor SWINK_PROFILE is given.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(show)
@@ -53,7 +53,7 @@ def command(ctx: click.Context) -> None:
 
 @command.command("show")
 def show() -> None:
-    """List the settings and the source of each value; overridden values come last."""
+    """List the settings and the source of each value; overridden values are listed last."""
     profile = read_settings().profile
     say(f"{settings_path()}{f' · profile {profile}' if profile else ''}")
     rows = [(name, _shown(name, value), whence) for name, value, whence in _sources(profile)]
@@ -139,7 +139,7 @@ def put(key: str, value: str) -> None:
 def _check(tables: list[str], name: str, value: Any) -> None:
     """Reject values that would be invalid for every call.
 
-    Other errors are found when the changed settings are read.
+    Other errors are found when the changed file is read again.
     """
     if tables[:1] == ["profiles"]:
         tables = tables[2:]

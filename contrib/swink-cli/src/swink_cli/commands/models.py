@@ -184,7 +184,7 @@ def _has(info: ModelInfo, word: str) -> bool:
 
 
 def _found(word: str, host: Host, catalog: Catalog) -> bool:
-    """Return whether any installed provider lists a model that contains the word."""
+    """Return whether any provider lists a model whose name or features contain the word."""
     sound = (one.name for one in installed_providers(host, catalog) if one.error is None)
     return any(_has(info, word) for name in sound for info in catalog.models(name))
 
@@ -225,7 +225,7 @@ async def _served(provider: Any) -> list[ModelInfo]:
 
 
 def is_stale(info: ModelInfo, today: date | None = None) -> bool:
-    """Return whether a model's figures are too old to rely on."""
+    """Return whether a model's prices and limits in the catalogue are too old to rely on."""
     if info.as_of is None:
         return False
     try:

@@ -37,7 +37,7 @@ def default(models: Sequence[str], unset: bool) -> None:
 
 
 def check_models(models: Sequence[str]) -> None:
-    """Raise InvalidModel for a name that no call could use."""
+    """Raise InvalidModel for a name that is not a valid model name."""
     if not all(models):
         raise InvalidModel("a model name is empty", resolution="Pass a name such as acme/large.")
     catalog = Catalog(Host())

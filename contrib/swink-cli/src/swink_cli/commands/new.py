@@ -145,7 +145,10 @@ def command(
 
 
 def _owner(name: str) -> str | None:
-    """Return the distribution of a provider, installed or not (`None`: unknown provider)."""
+    """Return the name of a provider's distribution, even if it is not installed.
+
+    The result is `None` for an unknown provider.
+    """
     host = swink.Host(environ={})
     if name in host.provider_names():
         return host.entry(name).distribution

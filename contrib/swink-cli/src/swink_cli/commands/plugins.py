@@ -22,9 +22,9 @@ NO_PLUGIN = "No plugins installed. Try: pip install swink-provider-openai"
 def command(load: bool, as_json: bool) -> int:
     """List installed plugins: providers, and shared plugins that process every call.
 
-    Nothing is imported without --load; with it, the exit code says whether all plugins loaded.
-    SWINK_PLUGINS and SWINK_DISABLE_PLUGINS, comma-separated names, select the plugins that may
-    load.
+    Without --load, no plugin is imported. With --load, the exit code is 0 if all plugins were
+    loaded. SWINK_PLUGINS and SWINK_DISABLE_PLUGINS, comma-separated names, select the plugins that
+    may load.
     """
     host = Host()
     clashes = _load_all(host) if load else {}
@@ -56,8 +56,8 @@ def command(load: bool, as_json: bool) -> int:
 def _load_all(host: Host) -> dict[str, str]:
     """Load every plugin (shared plugins load with the first provider).
 
-    Returns errors that belong to no single plugin, by provider name, such as two plugins with one
-    name.
+    Returns, by provider name, the errors that concern more than one plugin, such as two plugins
+    with the same name.
     """
     errors: dict[str, str] = {}
     for name in host.provider_names():

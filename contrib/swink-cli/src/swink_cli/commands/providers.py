@@ -43,9 +43,9 @@ __all__ = ["command"]
 def command(name: str | None, as_json: bool) -> None:
     """List installed providers: name, title, wire format, and the variables they read.
 
-    With a NAME, show its variables, address and settings, and the options and content that it
-    accepts, by model if models differ. The list imports no plugin, so it includes broken ones; a
-    NAME imports that plugin.
+    With a NAME, show the variables, address and settings of that provider, and the options and
+    content that it accepts (for each model, if its models differ). Without a NAME, no plugin is
+    imported, so the list includes broken plugins.
     """
     host = Host()
     if name is not None:
@@ -141,7 +141,8 @@ PLAIN = Context([UserMessage("Hi")])
 def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
     """List the options and content that the models of a provider accept.
 
-    For each listed model, a sample call of each kind is checked as before sending; nothing is sent.
+    For each listed model, one sample call per option and content type is validated as any call is
+    before it is sent; no sample call is sent.
     """
     catalog = Catalog(host)
     provider: Any = host.bind(name).provider

@@ -162,7 +162,7 @@ async def _keep(
     "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
 )
 def replay(folder: Path, fast: bool, plain: bool) -> int:
-    """Replay a recording: no key, no network.
+    """Replay a recording without a key or network.
 
     The recording's provider plugin must be installed; it sends a real request to a local server
     that replays the bytes. A plugin that makes no requests gets the bytes directly.

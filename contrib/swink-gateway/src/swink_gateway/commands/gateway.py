@@ -138,8 +138,8 @@ def command(
 
     Clients name models as provider/model, or by their bare names. Without keys, the gateway serves
     only this machine. Set SWINK_GATEWAY_KEY to one or more keys, separated by spaces, or list keys
-    in the --config file: then clients must send one of them. If a key of the file refers to
-    SWINK_GATEWAY_KEY, its limits apply to that key.
+    in the --config file: then clients must send one of them. If a key in the file has the value
+    ${SWINK_GATEWAY_KEY}, the limits in the file apply to the key in that variable.
     """
     if check is not None:
         return asyncio.run(_check(check))

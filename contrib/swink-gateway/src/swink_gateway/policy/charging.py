@@ -85,7 +85,7 @@ def allowance_of(key: Key) -> Allowance:
 
 
 def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the tags in a request's header, for the ledger. Raises Refused."""
+    """Return the tags in a request's header, for the ledger. Raises Refused for invalid tags."""
     given = headers.get(TAGS_HEADER, "")
     tags = tuple(tag.strip() for tag in given.split(TAG_SEPARATOR)) if given.strip() else ()
     if len(tags) > MOST_TAGS or not all(map(TAG.fullmatch, tags)):
@@ -98,7 +98,8 @@ def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
 class Payer:
     """The key that pays for a call, and the facts about the call for rows of the ledger.
 
-    `account` returns the name of a target's account; `heard` is called with each settled row.
+    `account` returns the name of a target's account; `heard` is called with each row of the ledger
+    once its final charge is known.
     """
 
     owner: str
@@ -118,7 +119,7 @@ class KeyCharge:
     """A gate that charges a key for the attempts of one call.
 
     `call` is the id of the call, and `guards` are its guards, if it has any; both are set when the
-    call is created. The tags of guards that acted are added to the rows.
+    call is created. The tags of guards that changed or refused a request are added to the rows.
     """
 
     _ledger: Ledger
@@ -133,7 +134,10 @@ class KeyCharge:
     _admitting: asyncio.Future[Ticket | Refusal] | None = field(default=None, init=False)
 
     async def begin(self, most: Charge, model: Model) -> None:
-        """Admit the call and reserve `most` for its first attempt. Raises Refused."""
+        """Admit the call and reserve `most` for its first attempt.
+
+        Raises Refused if a limit of the key is reached.
+        """
         refusal = await self._admit(most, model, begins=True)
         if refusal is not None:
             raise Refused(_failure(self._payer.owner, refusal), TOO_MANY)
@@ -218,7 +222,7 @@ class KeyCharge:
         return None
 
     def _hold(self, ticket: Ticket) -> None:
-        """Store the ticket of an attempt that has not begun."""
+        """Remember the ticket (the reservation) of an attempt that is about to begin."""
         self._ticket = ticket
         self._is_used = False
         self._charge = Charge()

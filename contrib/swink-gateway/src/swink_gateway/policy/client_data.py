@@ -1,7 +1,8 @@
-"""Conversions that fail because of data that the client sends.
+"""Report failed conversions as invalid requests if data from the client may be the cause.
 
-The gateway seals data of a provider's plugin in answers, and clients send it back. A client can
-send any other data in its place, and the plugin may raise. That is an invalid request.
+An answer contains encoded data for a provider's plugin, which the client sends back in its next
+request. If a client sends other data in its place, the plugin may raise an exception; the client,
+and not the plugin, is then at fault.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _PLUGIN_RAISED = "plugin"
 
 
 class ClientDataGate:
-    """An item of `Call.gates` that blames a failed conversion on the data in `context`."""
+    """An item of `Call.gates`: reports a failed conversion of `context` as an invalid request."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -26,7 +27,8 @@ class ClientDataGate:
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
         """Change the failure of a plugin to an invalid request, if the client's data may cause it.
 
-        A plugin that has received a response has converted the request.
+        If the provider has sent a response, the conversion succeeded, and the failure is not
+        changed.
         """
         if (
             isinstance(terminal, Error)
@@ -44,7 +46,7 @@ class ClientDataGate:
 
 
 def _has_own_data(context: Context) -> bool:
-    """Tell whether a conversation has data that only a plugin reads."""
+    """Return True if a conversation has data that only a provider's plugin can read."""
     for message in context.messages:
         content = message.content
         for block in () if isinstance(content, str) else content:

@@ -1,4 +1,4 @@
-"""A gate that shares the circuit breakers of failing models between clients and processes.
+"""`Cooldowns`: share the circuit breakers of failing models between clients and processes.
 
     ledger = MemoryLedger()
     async with swink.Client(breaker=False, gates=[Cooldowns(ledger)]) as client: ...
@@ -54,7 +54,7 @@ Each end is computed from the remaining time, which is not exact.
 
 @define(frozen=True, kw_only=True)
 class ImpatientTimeouts(Timeouts):
-    """Time limits of a client that are so short that a healthy provider may not keep them."""
+    """Time limits of a client that are so short that a healthy provider may exceed them."""
 
 
 @define(frozen=True)
@@ -89,10 +89,10 @@ class Cooldowns:
         return [*self._open.values()]
 
     async def enter(self, target: Target) -> None:
-        """Admit an attempt; after a cooldown, only the first one.
+        """Admit an attempt; after a cooldown, only single attempts (see `FailedAttempt.probe`).
 
-        Raises ProviderFailure while the target is cooling down, unless the chain has no other
-        target and the provider stated no time.
+        Raises ProviderFailure while the target is cooling down. The last target of a chain is
+        admitted nevertheless if the provider did not state how long to wait.
         """
         key = target.key
         if key in self._writing:
@@ -188,7 +188,7 @@ def _is_impatient(target: Target, terminal: Error) -> bool:
 
 
 def _kind(circuit: Circuit) -> StreamErrorKind:
-    """Return the kind of a circuit's last failure; another version of swink may have stored it."""
+    """Return the kind of a circuit's last failure; OVERLOADED if this version lacks the kind."""
     try:
         return StreamErrorKind(circuit.kind)
     except ValueError:

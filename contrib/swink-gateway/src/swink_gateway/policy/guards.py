@@ -85,7 +85,10 @@ _BLANK = re.compile(r"[\s\u115f\u1160\u2800]+")
 
 @define(frozen=True)
 class Guard:
-    """A guard of the configuration file, ready for use. Raises ValueError if it cannot work."""
+    """A guard of the configuration file, with its patterns compiled and its plugin loaded.
+
+    Raises ValueError if the guard is invalid.
+    """
 
     name: str
     of: RequestGuard
@@ -95,7 +98,7 @@ class Guard:
 
     @classmethod
     def made(cls, name: str, of: RequestGuard) -> Guard:
-        """Create a guard from its description in the file. Raises ValueError."""
+        """Create a guard from its description in the file. Raises ValueError if it is invalid."""
         if not (of.redact or of.block or of.max_prompt_tokens or of.plugin):
             raise ValueError("redact, block, max_prompt_tokens or plugin was expected")
         if not all(map(_plain, of.block)):
@@ -190,7 +193,7 @@ class CallGuards:
         return body
 
     def tags(self) -> list[str]:
-        """Return a tag for the ledger for each guard that acted."""
+        """Return a ledger tag for each guard that changed or refused a request."""
         return [f"guard:{name}" for name in self.acted]
 
     def _note(self, guard: Guard, what: str) -> None:
@@ -286,7 +289,7 @@ _WITHOUT_TEXTS = (bool, int, float, NoneType)
 
 
 def _other_forms(text: str) -> Iterator[str]:
-    """Yield the visible text, and the texts without the escapes of JSON, if they differ."""
+    """Yield other readings of a text: its visible characters, and the text without JSON escapes."""
     if not (text.isascii() and text.isprintable()):
         visible = _visible(text)
         if visible != text:
@@ -296,9 +299,9 @@ def _other_forms(text: str) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> Iterator[str]:
-    """Yield a text without the escapes of JSON, whether or not it is JSON, as often as it has some.
+    """Replace JSON escapes in a text repeatedly, until none are left, and yield each result.
 
-    Each backslash is read as the beginning of an escape.
+    The text need not be JSON: each backslash is read as the beginning of an escape.
     """
     for _ in range(MOST_UNESCAPED):
         if "\\" not in text:
@@ -348,7 +351,7 @@ _Place = tuple[Any, Any] | None
 
 
 def _texts(data: Any) -> Iterator[tuple[_Place, str]]:
-    """Yield the texts and names in data with their places."""
+    """Yield the texts and the field names in data, each with its path."""
     left: list[tuple[_Place, Any]] = [(None, data)]
     while left:
         place, one = left.pop()
@@ -366,7 +369,7 @@ def _texts(data: Any) -> Iterator[tuple[_Place, str]]:
 
 
 def _written(place: _Place) -> str:
-    """Write a place as the path of a field."""
+    """Format a path as text, such as `messages[0].content`."""
     parts: list[str] = []
     while place is not None:
         place, at = place

@@ -1,4 +1,4 @@
-"""Decide whether a request needs the provider's API that its client uses.
+"""Choose the API of a provider with several APIs, if a request needs its client's own API.
 
 For a provider with several APIs, the rules of a model prefer one of them. Fields of the body that
 the preferred API lacks would be dropped, although the provider also serves the client's API.

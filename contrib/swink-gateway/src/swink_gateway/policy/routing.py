@@ -69,14 +69,14 @@ class Routing:
         return [*self.config.routes, *self.config.aliases]
 
     def models(self, name: str) -> list[Model]:
-        """Return the models behind a name. Raises UsageError."""
+        """Return the models behind a name. Raises UsageError for an unknown name."""
         meant = self.config.aliases.get(name, name)
         return [model for model, _ in self._chain(meant, lambda place: 1.0)]
 
     def routed(self, asked: Asked, owner: str) -> tuple[Chain, Asked]:
         """Return the models for a request, and the changed request.
 
-        Raises UsageError and Refused.
+        Raises UsageError for an unknown or forbidden model, and Refused for forbidden fields.
         """
         if not self.allows(owner, asked.model):
             raise InvalidModel(
@@ -226,7 +226,10 @@ class Routing:
         return drawn
 
     def _resolve(self, name: str) -> Model:
-        """Resolve a model, with prices from the configuration. Raises UsageError."""
+        """Resolve a model, with prices from the configuration.
+
+        Raises UsageError for an unknown name.
+        """
         model = self.client.catalog.resolve(name)
         if not self.config.prices:
             return model

@@ -1,4 +1,4 @@
-"""The properties of requests on which the rules of a configuration depend."""
+"""Match requests with the rules of a configuration, and model names with its patterns."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class ServedModels:
     owner: str
 
     def names(self) -> list[str]:
-        """Return the gateway's own names."""
+        """Return the model names that the gateway's configuration defines."""
         return [name for name in self.routing.names if self.routing.allows(self.owner, name)]
 
     def providers(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Spending reports: parse the query, and format the result as JSON or CSV.
 
-The command `swink spend` and the route `/v1/spending/report` both use it.
+The command `swink spend` and the route `/v1/spending/report` both use this module.
 """
 
 from __future__ import annotations

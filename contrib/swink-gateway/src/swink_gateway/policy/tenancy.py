@@ -193,7 +193,7 @@ def _is_tool_use(kind: Any) -> bool:
 
 
 class Names:
-    """Names of end users for vendors, in a separate namespace for each key.
+    """Hashes names of end users that are sent to vendors, so that those of two keys never match.
 
     Without separate names, all keys would share a prompt cache and limits at a vendor, and the
     suspension of one end user would affect all keys.

@@ -34,9 +34,9 @@ class Asked:
     `options` are keyword arguments of `Client.stream`. `dropped` lists the paths in the body that
     are not forwarded. `own` are body fields that swink does not model and `headers` are request
     headers, both for a provider with the same wire format (see `passthrough`); `own_places` are the
-    paths of such fields if they differ from the names in `own`. `tools` maps the names of tools
-    sent to the provider to the client's names. `said` is data from the request that the encoder of
-    the answer needs. `inherited` are the names of options that a swink client sets for all its
+    paths of such fields if they differ from the names in `own`. `tools` contains the client's name
+    of each tool, by the name sent to the provider. `said` is data from the request that the encoder
+    of the answer needs. `inherited` are the names of options that a swink client sets for all its
     calls; body fields of this call override an inherited `extra`. `idle` is the stop reason of an
     answer that is given without a provider. `patience` is the client's own time limit in seconds,
     if it sends one. `tags` are the client's tags for the ledger. `memory` is the memory of the
@@ -81,7 +81,7 @@ class Facts:
     """Data from the server that the encoder needs before the answer begins.
 
     `id` is used if the provider sends no id. `created` is in seconds since 1970. `wire_formats`
-    maps the providers that may answer to their wire formats.
+    contains the wire format of each provider that may answer, by provider name.
     """
 
     id: str
@@ -91,7 +91,7 @@ class Facts:
 
 @define(frozen=True)
 class Reply:
-    """A complete HTTP response that replaces an answer."""
+    """A complete HTTP response that is sent instead of an answer, for example for a failure."""
 
     status: int
     body: bytes
@@ -130,7 +130,7 @@ class ClientProtocol(Protocol):
         """Parse a request.
 
         `body` is the decoded JSON; `path` contains the variable parts of the URL and the query.
-        Raises BadRequest.
+        Raises BadRequest for a body that is invalid in this protocol.
         """
 
     def encoder(self, asked: Asked, facts: Facts) -> Encoder:

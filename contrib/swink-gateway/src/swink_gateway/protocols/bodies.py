@@ -91,7 +91,7 @@ def _memory_of_values(text: bytes) -> int:
 
 
 def _width(body: bytes) -> int:
-    """Return the bytes per character of a body's strings; the widest character decides."""
+    """Return the bytes that Python needs per character of a body, given its widest character."""
     if body.isascii() and b"\\u" not in body:
         return 1
     return 4 if any(part in body for part in _WIDE) else 2
@@ -106,7 +106,7 @@ def check_sealed(text: bytes) -> None:
 
 
 def json_of(body: bytes) -> Any:
-    """Parse JSON, whatever the media type. Raises BadRequest."""
+    """Parse JSON, whatever the media type. Raises BadRequest for invalid or too large JSON."""
     if body.count(b"{") + body.count(b"[") > MOST_ELEMENTS:
         raise BadRequest(f"the body has more than {MOST_ELEMENTS} objects and lists")
     try:
@@ -118,7 +118,7 @@ def json_of(body: bytes) -> Any:
 
 
 def _check_size(data: Any) -> None:
-    """Refuse data with too many levels or values, without recursion. Raises BadRequest."""
+    """Raise BadRequest for data with too many levels or values; works without recursion."""
     level = [data] if isinstance(data, dict | list) else []
     containers = 0
     values = 0
@@ -139,7 +139,10 @@ def _check_size(data: Any) -> None:
 def asked_of(
     protocol: ClientProtocol, data: Any, path: Mapping[str, str], headers: Mapping[str, str]
 ) -> Asked:
-    """Parse the JSON data of a request within the limits. Raises BadRequest."""
+    """Parse the JSON data of a request.
+
+    Raises BadRequest for a request that is invalid or exceeds a limit.
+    """
     _sealed.set([0])
     asked = protocol.read(data, path, headers)
     if len(asked.model) > MOST_NAME:

@@ -1,4 +1,4 @@
-"""Parts of encoders that all protocols share."""
+"""Functions and a base class that the encoders of several protocols share."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class EventEncoder:
 
 
 def cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
-    """Remove the ends of blocks that a failure cut off; vendors do not send such ends either.
+    """Remove the end events of blocks that a failure cut off, because vendors send none.
 
     Clients treat a block with an end as complete: Claude Code would keep the block and not retry.
     """
@@ -142,7 +142,7 @@ def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[Assistan
 
 
 def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:
-    """Return the answer's id: the provider's if it is already known."""
+    """Return the answer's id: the provider's if it is already known, or else `facts.id`."""
     said = known.response_id or _end(batch, "response_id")
     return said or f"{prefix}{facts.id}"
 

@@ -200,7 +200,7 @@ def of_bad_request(why: object) -> Error:
 
 
 def of_exception(error: SwinkError) -> Error:
-    """Return the failure for an exception before a call."""
+    """Return the failure for an exception that was raised before a call began."""
     kind, resolution = Kind.INTERNAL, error.resolution
     if isinstance(error, StreamError):
         kind = error.kind

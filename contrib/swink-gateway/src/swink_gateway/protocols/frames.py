@@ -1,4 +1,4 @@
-"""JSON and server-sent events as bytes."""
+"""Encode JSON and server-sent events as bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SSE = "text/event-stream"
 
 
 def encode(data: Any) -> bytes:
-    """Encode JSON; a lone surrogate, which models sometimes produce, becomes its escape."""
+    """Encode JSON; a lone surrogate, which models sometimes produce, is written as an escape."""
     try:
         return msgspec.json.encode(data)
     except UnicodeEncodeError:

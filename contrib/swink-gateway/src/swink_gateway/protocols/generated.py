@@ -1,4 +1,4 @@
-"""Images and code that a model's vendor made, for protocols that have fields for them.
+"""Images that a vendor generated and code that it ran, for protocols with fields for them.
 
 Each vendor has its own format for these blocks. `image_of` and `run_of` read all formats.
 """

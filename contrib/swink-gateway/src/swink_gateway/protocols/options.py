@@ -1,4 +1,4 @@
-"""Option values that several vendors share."""
+"""Parse option values that have the same form in the protocols of several vendors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 
 
 def check_one_answer(said: Fields, name: str) -> None:
-    """Refuse a request for several answers: a call has only one answer. Raises BadRequest."""
+    """Raise BadRequest for a request for several answers, because a call has only one."""
     count = said.whole_number(name)
     if count not in (None, 1):
         raise BadRequest(

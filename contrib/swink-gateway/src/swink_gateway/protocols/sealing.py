@@ -83,7 +83,7 @@ class Numbers:
         self._seen: Counter[str | None] = Counter()
 
     def next(self, id: str | None) -> Key:
-        """Return the key of the next call or text."""
+        """Return the key of the next call with this id, or of the next text (`None`)."""
         self._seen[id] += 1
         return id, self._seen[id] - 1
 

@@ -72,7 +72,7 @@ class LogLine:
 
 @define(frozen=True)
 class AccessLog:
-    """Writes log lines in one format; `clock` measures seconds, and `now` is the time of day."""
+    """Writes log lines in one format. `clock` measures durations; `now` returns the Unix time."""
 
     format: str = "text"
     clock: Callable[[], float] = time.monotonic

@@ -45,7 +45,7 @@ class _Joined:
         return type(other) is self._kind and other.content_index == self._index
 
     def add(self, other: Delta) -> bool:
-        """Merge another delta; return `False` if it does not fit."""
+        """Merge another delta; return `False` if the result would be too large."""
         if self.size + len(other.delta) > MOST_JOINED:
             return False
         self._texts.append(other.delta)
@@ -105,7 +105,8 @@ class Outbox:
     def _join(self, event: Delta) -> bool:
         """Merge a delta into the queued delta of the same block; return whether this was possible.
 
-        It is not if an event other than a delta has been queued since then.
+        Merging is not possible if an event other than a delta was queued later, or if the merged
+        delta would be too large.
         """
         for waiting in reversed(self._waiting):
             if not isinstance(waiting, _Joined):

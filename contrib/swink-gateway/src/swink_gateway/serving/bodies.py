@@ -57,7 +57,9 @@ async def memory_needed(body: bytes) -> int:
 
 
 async def within(read: Callable[[], T], size: int) -> T:
-    """Call `read`, which parses `size` bytes, and return its result. Raises Refused.
+    """Call `read`, which parses `size` bytes, and return its result.
+
+    Raises Refused if the bytes are not a valid request.
 
     A large body is parsed in a thread, so that it does not block other clients.
     """
@@ -72,5 +74,5 @@ async def within(read: Callable[[], T], size: int) -> T:
 async def read_body(
     protocol: ClientProtocol, body: bytes, path: Mapping[str, str], headers: Mapping[str, str]
 ) -> Asked:
-    """Parse a body as a request of `protocol`. Raises Refused."""
+    """Parse a body as a request of `protocol`. Raises Refused if it is invalid."""
     return await within(lambda: asked_of(protocol, json_of(body), path, headers), len(body))

@@ -119,7 +119,7 @@ def _megabytes(size: int) -> str:
 
 @contextmanager
 def _store_needed() -> Iterator[None]:
-    """Refuse a call whose limits cannot be checked. Raises Refused."""
+    """Convert StoreUnavailable to Refused: the limits of the call cannot be checked."""
     try:
         yield
     except StoreUnavailable as error:
@@ -383,7 +383,7 @@ class Calls:
     async def read_request(
         self, request: web.Request, protocol: ClientProtocol, hold: Holding
     ) -> Asked:
-        """Parse a request. Raises Refused."""
+        """Parse a request. Raises Refused if it is invalid, too large or too slow."""
         memory = 0
 
         def holding(size: int) -> None:

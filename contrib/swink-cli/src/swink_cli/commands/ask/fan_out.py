@@ -1,7 +1,7 @@
 """Ask several models at once: a live table on a terminal, then the answers in order.
 
-In a pipe, answers are printed as blocks, each below the model's name, in order. A failure of one
-model does not affect the answers of the others.
+In a pipe, the answers are printed one after the other, each below its model's name. A failure of
+one model does not affect the answers of the others.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ROOMY = 60
 
 
 class _Kept(HeldText):
-    """Collects the text of an answer for later."""
+    """Collects the text of an answer, to print it after the table."""
 
     @cached_property
     def text(self) -> str:
@@ -179,7 +179,7 @@ def _show(one: _Asked, console: Console) -> None:
 
 
 async def _draw(asked: list[_Asked], tasks: list[asyncio.Task[None]], console: Console) -> None:
-    """Redraw the table until all answers have ended; the answers then replace it."""
+    """Redraw the table until all answers have ended, and then erase it."""
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             live.update(_table(asked, console.width - ECHO), refresh=True)

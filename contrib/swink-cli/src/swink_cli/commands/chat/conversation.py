@@ -1,4 +1,4 @@
-"""A conversation that continues after failed calls, and the file format that stores it."""
+"""A conversation that continues after failed calls, and its file format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Conversation:
     def take_back(self) -> bool:
         """Remove the last answer, so that the question can be sent again.
 
-        Returns True if there is a question. Tool results count as a question.
+        Returns True if the conversation then ends with a question or with tool results.
         """
         messages = self.context.messages
         end = len(messages)

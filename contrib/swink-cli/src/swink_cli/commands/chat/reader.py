@@ -24,10 +24,11 @@ Completer = Callable[[str], Iterable[str]]
 def read_turn(line: Callable[[bool], str]) -> str:
     """Read the lines of a user's turn and return them as one text.
 
-    A turn has several lines if a line ends with a backslash, or between triple quotes.
+    A turn continues after a line that ends with a backslash, and between two lines of triple
+    quotes.
 
     `line(is_first)` returns the next line without its line break, or raises EOFError at the end of
-    input. If the end of input comes within a turn, the turn is complete.
+    input. If the input ends within a turn, the lines read so far are the turn.
     """
     text = line(True)
     if text.lstrip().startswith(QUOTES):

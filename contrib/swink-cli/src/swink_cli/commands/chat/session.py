@@ -1,7 +1,7 @@
 """`swink chat`: messages, and commands that begin with a slash.
 
-No error ends a conversation: the question and the partial answer are kept, and /retry sends the
-question again.
+A conversation continues after an error: the question and the partial answer are kept, and /retry
+sends the question again.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def _tail(one: Performance, console: Console, width: int, height: int) -> Text:
 
 
 def _ticker(one: Performance, width: int) -> Text:
-    """Return the end of the text, in one line."""
+    """Return the end of the text as one line, for a panel of height 1."""
     if one.problem:
         return Text(printable(one.problem)[:width], "red")
     said = "".join(piece for _, piece in one.pieces[-width:])

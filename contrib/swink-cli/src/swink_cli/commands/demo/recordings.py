@@ -45,13 +45,13 @@ class DemoClock(LoopClock):
     """
 
     def now(self) -> datetime:
-        """Return noon of the same working day, in UTC."""
+        """Return noon of a fixed working day, in UTC."""
         return datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
 @define(eq=False)
 class Performance:
-    """One stream of the demo and its progress. `pieces` are (style, text).
+    """One stream of the demo and its progress; `pieces` is its output as (style, text) pairs.
 
     `problem` describes the failure. `broken` is true if the failure is new, and not part of the
     recording.
@@ -96,7 +96,7 @@ class Performance:
 
 
 def plan(client: swink.Client, names: Sequence[str] = ()) -> list[Performance]:
-    """Choose the streams: one for each provider, or all of the named providers.
+    """Choose the streams: one for each installed provider, or all recordings of those in `names`.
 
     Providers that need a network and have no recordings are omitted. Raises UnknownProvider for a
     name that is not installed.
@@ -148,7 +148,8 @@ def _plan_one(
 def _dullness(recording: Recording) -> tuple[bool, bool, int, int]:
     """Return the sort key of a recording.
 
-    Answers come before failures, then short recordings first, then those with most content.
+    Answers are sorted before failures, and short recordings before long ones. Among equals, the
+    recordings with the most kinds of content come first.
     """
     message = recording.message
     kinds = {block.type for block in message.content} if message else set()
@@ -161,7 +162,7 @@ def _answered(recording: Recording) -> bool:
 
 
 async def perform(client: swink.Client, shown: Sequence[Performance], speed: float) -> None:
-    """Play all streams at the same time, at `speed` times the recorded speed.
+    """Run all streams at the same time, at `speed` times the recorded speed.
 
     All streams have ended when this function returns, even if some of them failed.
     """
@@ -227,7 +228,7 @@ def result(one: Performance) -> tuple[str, ...]:
 
 
 def remarks(shown: Sequence[Performance], names: Iterable[str]) -> list[str]:
-    """Explain whose recordings were replayed, and which providers had none."""
+    """List providers that replayed another provider's recordings, or that had none to replay."""
     silent = sorted(set(names) - {one.provider for one in shown})
     lines = _borrowings(shown)
     if silent:

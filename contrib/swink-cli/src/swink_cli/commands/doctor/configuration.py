@@ -67,7 +67,7 @@ def configuration(host: Host) -> list[Finding]:
 
 
 def models_file(host: Host) -> list[Finding]:
-    """Check the user's models file for rows without a provider."""
+    """Check the user's models file for rows of unknown providers, and for unknown capabilities."""
     try:
         users = Catalog(host).users
     except SwinkError as error:
@@ -98,7 +98,7 @@ def models_file(host: Host) -> list[Finding]:
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
-    """Return advice on which provider a row with an unknown provider name may mean."""
+    """Suggest the provider that a row with an unknown provider name may mean."""
     near = difflib.get_close_matches(name, known, 1, LIKENESS) or ("NAME",)
     return f'Write provider = "{near[0]}" (see `swink providers`), or install the provider.'
 

@@ -1,6 +1,6 @@
 """The findings of `swink doctor`, and the checks of installed plugins.
 
-A finding names the place, the problem and the fix.
+A finding names the location of a problem, the problem and the fix.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ LIKENESS = 0.8
 
 
 class Finding(NamedTuple):
-    """One problem."""
+    """A problem that `swink doctor` reports: where it is, what it is, and how to fix it."""
 
     where: str
     what: str
@@ -81,7 +81,10 @@ class Finding(NamedTuple):
 
 
 def failing(checks: Mapping[str, Callable[[], object]]) -> list[Finding]:
-    """Run each check, and return a finding for each failure; the keys name what is checked."""
+    """Run each check, and return a finding for each failure.
+
+    The keys of `checks` name what each function checks.
+    """
     found = []
     for where, check in checks.items():
         try:
@@ -92,7 +95,7 @@ def failing(checks: Mapping[str, Callable[[], object]]) -> list[Finding]:
 
 
 def instead(word: str, known: Sequence[str]) -> str:
-    """Suggest the most similar known name, or list all of them."""
+    """Suggest the known name that is most similar to `word`, or list all known names."""
     near = difflib.get_close_matches(word, known, 1, LIKENESS)
     return f'Write "{near[0]}".' if near else f"There are {', '.join(known)}."
 
@@ -119,7 +122,7 @@ def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list
 
 
 def added() -> list[Finding]:
-    """Load the commands and tools that distributions add."""
+    """Load the commands and tools that distributions add, and report those that fail."""
     loads: dict[str, Callable[[], object]] = {}
     for name, points in added_commands().items():
         loads[f"the command {name}"] = partial(load_command, name, points)
@@ -143,7 +146,7 @@ def _damaged(host: Host) -> Iterator[Finding]:
 
 
 def _groups(installed: Sequence[Distribution]) -> Iterator[Finding]:
-    """Find entry points whose group is similar to a group of swink."""
+    """Find entry points in an unknown group whose name resembles a group that swink reads."""
     for point in (point for dist in installed for point in points_of(dist)):
         if point.group in GROUPS or point.group == "pytest11":
             continue
@@ -318,7 +321,7 @@ def _unmarked(where: str, plugin: Any) -> Iterator[Finding]:
 
 
 def _misspelt(where: str, made: type, promised: Sequence[str]) -> Iterator[Finding]:
-    """Find methods of a plugin whose names are similar to a method that it could override."""
+    """Find methods of a plugin that are probably misspelt names of methods to override."""
     bases = [base for base in made.__mro__ if base not in HTTPProvider.__mro__]
     for base in bases:
         for name, value in vars(base).items():

@@ -195,7 +195,7 @@ def costs(by: str | None, days: int | None, as_json: bool) -> None:
 @_code_option
 @_as_json
 def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
-    """Show a call: the question, the answer, tokens and cost. Default: the newest.
+    """Show the question, the answer, tokens and cost of a call. Default: the newest call.
 
     An ID may be shortened to its first characters. --json prints the whole record, with every
     network read.
@@ -233,7 +233,7 @@ def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
     "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
 )
 def replay(id: str | None, fast: bool, plain: bool) -> int:
-    """Replay the answer of a call: no key, no network. Default: the newest."""
+    """Replay the answer of a call without a key or network. Default: the newest call."""
     store = _store()
     return play_recording(_recording(store, _entry(store, id)), fast, plain)
 
@@ -287,8 +287,8 @@ def delete(ids: tuple[str, ...], everything: bool) -> None:
 def last(raw: bool, code: bool, as_json: bool) -> None:
     """Show the last answer again; nothing is sent.
 
-    On a terminal, the answer is formatted as by `swink ask`; in a pipe, it is the text. Calls
-    without an answer are skipped. `swink log show ID` shows the answer of another call.
+    On a terminal, the answer is formatted as by `swink ask`; in a pipe, the plain text is printed.
+    Calls without an answer are skipped. `swink log show ID` shows the answer of another call.
 
     \b
       swink last --code > script.py
@@ -312,7 +312,7 @@ def last(raw: bool, code: bool, as_json: bool) -> None:
 
 
 def _check_one(**views: bool) -> None:
-    """Raise click.UsageError if more than one view is selected."""
+    """Raise click.UsageError if more than one of the options --raw, --code, --json is given."""
     wanted = [f"--{name}" for name, is_wanted in views.items() if is_wanted]
     if len(wanted) > 1:
         raise click.UsageError(f"{' and '.join(wanted)} exclude each other.")
@@ -417,7 +417,7 @@ def _print_answer(entry: Entry, *, raw: bool, code: bool) -> None:
 
 
 async def _draw(text: str, *, plain: bool) -> None:
-    """Show text through an answer sink, which draws in an event loop."""
+    """Show text as `swink ask` shows an answer, which needs a running event loop."""
     with closing(make_sink(plain=plain)) as sink:
         sink.write(text)
         sink.end_block()

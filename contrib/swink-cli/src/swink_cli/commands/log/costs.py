@@ -18,7 +18,8 @@ class Sum(msgspec.Struct):
 
     `cost` is in US dollars, over the calls with a known cost; `estimated` is the part of the cost
     for which the provider reported no usage; `unpriced` counts the calls without a known cost.
-    `day` is in local time; `day` or `model` is empty if the sum covers all of them.
+    `day` is in local time; an empty `day` or `model` means that the sum covers all days or all
+    models.
     """
 
     day: str = ""

@@ -71,7 +71,7 @@ class Source:
             raise ConfigError(f"{file}: {why}", resolution="Pass a readable TOML file.") from error
 
     def config(self, environ: Mapping[str, str]) -> Config:
-        """Parse the text. Raises ConfigError."""
+        """Parse the text. Raises ConfigError if it has faults."""
         config, faults = self.read(environ)
         self.refuse(faults)
         assert config is not None  # otherwise, `refuse` has raised
@@ -110,7 +110,7 @@ class Source:
     def store(self, environ: Mapping[str, str]) -> tuple[Store, list[str]]:
         """Return the store and the names of the keys, without reading the keys themselves.
 
-        Raises ConfigError.
+        Raises ConfigError if the text is not TOML, or if the store is invalid.
         """
         try:
             data = tomllib.loads(self.text)
@@ -175,7 +175,7 @@ def _filled(data: Any, path: Path, environ: Mapping[str, str], faults: list[Faul
 
 
 def _faults(error: BaseException, path: Path) -> Iterator[Fault]:
-    """Yield a fault for each error that cattrs reports, with the path from its notes."""
+    """Yield a fault for each error that cattrs reports; the path comes from the error's notes."""
     if isinstance(error, ForbiddenExtraKeysError):
         known = [one.name for one in fields(error.cl)] if has(error.cl) else []
         for name in sorted(error.extra_fields):

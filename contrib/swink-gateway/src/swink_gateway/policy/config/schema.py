@@ -99,10 +99,11 @@ class Route:
 class When:
     """Conditions of a rule; all of them must hold.
 
-    `models` are patterns of the requested names. `thinking`, `tools` and `web_search` match
-    requests that do or do not use that feature; tools that run on a vendor's servers do not count
-    as `tools`. `longer_than` is an estimated number of tokens. `background` matches the side
-    requests of agents, for example for the title or a summary of a conversation, without tools.
+    `models` are patterns of the requested names. For `thinking`, `tools` and `web_search`, `true`
+    matches requests that use the feature, and `false` requests that do not; tools that run on a
+    vendor's servers do not count as `tools`. `longer_than` is an estimated number of tokens.
+    `background` matches the side requests of agents, for example for the title or a summary of a
+    conversation, without tools.
     """
 
     models: tuple[str, ...] = ()
@@ -174,7 +175,7 @@ class Key:
 class Price:
     """Prices in US dollars per million tokens. Cache tokens cost `input` by default.
 
-    These override the catalog's prices. For free models, set `input` and `output` to 0.
+    They override the prices in the catalog. For free models, set `input` and `output` to 0.
     """
 
     input: Dollars
@@ -207,10 +208,10 @@ class Config:
 
     `aliases` are other names for routes and models. `routes` are names with a fallback chain of
     models each. `rules` choose a route by the properties of a request. `keys` are clients' keys by
-    the names of their owners. `prices`, by patterns of `provider/model`, override the catalog's;
-    the first pattern that matches applies. `guards` check requests before they are sent to a
-    vendor. `store` is where limits and the ledger are kept. For a streamed answer, the gateway
-    sends the HTTP status after the provider's first output or failure, or after `head_wait`
+    the names of their owners. `prices` maps patterns of `provider/model` to prices, which override
+    the catalog's; the first pattern that matches applies. `guards` check requests before they are
+    sent to a vendor. `store` is where limits and the ledger are kept. For a streamed answer, the
+    gateway sends the HTTP status after the provider's first output or failure, or after `head_wait`
     seconds; after that, it sends keep-alives until output arrives.
     """
 

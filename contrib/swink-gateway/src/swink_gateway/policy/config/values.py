@@ -1,4 +1,4 @@
-"""Convert configuration values strictly with cattrs, with messages for the file's author."""
+"""Convert configuration values strictly with cattrs, with errors that the author understands."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SECRET = frozenset({"api_key", "base_url", "headers"})
 
 
 def digest_of(key: str) -> str:
-    """Return the digest of a key, as a configuration file may have it."""
+    """Return the digest of a key, in the form that `key` has in a configuration file."""
     return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -238,7 +238,7 @@ def _field(kind: Any, name: str, value: Any) -> Any:
 
 
 def _each(data: Mapping[str, Any], read: Callable[[str, Any], Any], kind: Any) -> dict[str, Any]:
-    """Convert the values of a table; collect errors in cattrs's format."""
+    """Convert the values of a table, and raise all their errors together, as cattrs does."""
     values, errors = {}, []
     for name, value in data.items():
         try:

@@ -25,8 +25,8 @@ __all__ = ["Account", "Breaker"]
 class Account(Struct):
     """The usage of a key.
 
-    It consists of requests and tokens by second, dollars by period, and concurrent answers by
-    process.
+    It counts requests and tokens for each second, dollars for each day and month, and concurrent
+    answers for each process.
     """
 
     seconds: dict[int, tuple[float, float]] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Account(Struct):
     streams: dict[str, int] = field(default_factory=dict)
 
     def spending(self, key: str, now: float, is_alive: Callable[[str], bool]) -> Spending:
-        """Return the current spending; remove old seconds, and processes that have ended."""
+        """Return the current spending; drop counts of old seconds, and of processes that ended."""
         first, last = int(now) - WINDOW_SECONDS, int(now) + MOST_AHEAD_SECONDS
         self.seconds = {at: taken for at, taken in self.seconds.items() if first <= at <= last}
         self.streams = {name: count for name, count in self.streams.items() if is_alive(name)}

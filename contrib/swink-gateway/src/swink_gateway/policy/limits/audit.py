@@ -44,7 +44,10 @@ class Difference:
 
 @define(frozen=True)
 class Findings:
-    """The `unsettled` rows, which count with their reservations, and the differences."""
+    """The result of an audit: rows without a final charge (`unsettled`), and the differences.
+
+    Rows without a final charge count with their reservations.
+    """
 
     unsettled: Sequence[Entry]
     differences: Sequence[Difference]

@@ -1,4 +1,4 @@
-"""Select the keys whose state a process reads from Redis, to avoid reading all of them.
+"""Select the API keys whose state a process reads from Redis, instead of reading all.
 
 Each admission and each charge adds the key and the time to a list in Redis. Every second, a process
 reads the new part of that list and then the state of these keys. It first reads the keys that

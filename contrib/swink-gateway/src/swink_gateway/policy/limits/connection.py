@@ -32,8 +32,8 @@ class Connection:
 
     `clock` replaces the server's clock in tests. The counter `LOST` in `counters` counts how often
     the server was lost, and `on_loss` is called each time with the error. `redis` is the client,
-    and `failures` are the exceptions of an unreachable server. Raises StoreError if the extra is
-    not installed, and for an invalid address.
+    and `failures` are the exceptions that are raised if the server is unreachable. Raises
+    StoreError if the extra `redis` is not installed, and for an invalid address.
     """
 
     def __init__(
@@ -90,7 +90,10 @@ class Connection:
         return reply if losses == self._losses else None  # ignore replies after a loss
 
     async def run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
-        """Run a script and return its reply. Raises one of `failures`."""
+        """Run a script and return its reply.
+
+        Raises one of `failures` if the server is unreachable.
+        """
         now = "" if self._now is None else self._now().timestamp()
         reply = await self._scripts[script](keys=keys, args=[now, *arguments])
         return reply if reply is not None else []

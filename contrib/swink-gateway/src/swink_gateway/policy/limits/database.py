@@ -15,9 +15,9 @@ Execute = Callable[[str, Sequence[Any]], Iterable[Sequence[Any]]]
 class Database(Protocol):
     """A connection to a database, used by one thread.
 
-    `name` identifies this process in the database, and `errors` are the exceptions of a database
-    that cannot be used at the moment. `put` is the statement that replaces a value: `{}` in it
-    stands for the table, and its parameters are a key and a value.
+    `name` identifies this process in the database, and `errors` are the exceptions that are raised
+    if the database cannot be used at the moment. `put` is the statement that replaces a value: `{}`
+    in it stands for the table, and its parameters are a key and a value.
     """
 
     name: str
@@ -25,17 +25,23 @@ class Database(Protocol):
     put: str
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Iterable[Sequence[Any]]:
-        """Run a statement with `?` for parameters, and return the rows. Raises one of `errors`."""
+        """Run a statement with `?` for parameters, and return the rows.
+
+        Raises one of `errors` if the database cannot be used.
+        """
 
     def transaction(self, lock: str) -> AbstractContextManager[None]:
         """Return a context in which statements form a transaction.
 
-        It is committed at the end, and rolled back by an exception. Transactions with the same
-        `lock` do not overlap. Raises one of `errors`.
+        The transaction is committed at the end, and rolled back by an exception. Transactions with
+        the same `lock` do not overlap. Raises one of `errors` if the database cannot be used.
         """
 
     def reading(self) -> AbstractContextManager[Execute]:
-        """Open another connection for reading, usable in any thread. Raises StoreUnavailable."""
+        """Open another connection for reading, usable in any thread.
+
+        Raises StoreUnavailable if the database cannot be read.
+        """
 
     def is_running(self, process: str) -> bool:
         """Return True if the process with this name, which used the database, still runs."""

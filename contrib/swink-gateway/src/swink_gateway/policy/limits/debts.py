@@ -50,7 +50,7 @@ class Debts:
                 file.write(json.encode(debt) + b"\n")
 
     async def pay(self, pays: Callable[[Debt], Awaitable[object]]) -> None:
-        """Call `pays` with each debt, and keep the debts for which it raises an exception."""
+        """Call `pays` with each debt, and keep the debts for which `pays` raises an exception."""
         for file in self._of_the_dead():
             with suppress(FileNotFoundError):  # another process was faster
                 for line in file.read_bytes().splitlines(keepends=True):

@@ -2,9 +2,9 @@
 
 Half of the remaining amount of each limit is leased to the processes, in equal parts. For all other
 processes, Redis counts a lease as used. While Redis is unreachable, each process admits attempts
-within its lease; after a minute, its equal part of the limits per minute replaces that lease.
-Therefore the processes together exceed no limit. The charges of attempts during that time are
-debts, which are sent when Redis can be reached again.
+within its lease. After a minute, limits per minute no longer depend on the lease: each process may
+then use an equal part of them. Therefore the processes together exceed no limit. The charges of
+attempts during that time are debts, which are sent when Redis can be reached again.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Leases:
         return ticket
 
     async def settle(self, ticket: Ticket, tokens: int, dollars: float | None, ends: bool) -> None:
-        """Settle an attempt while the server is lost, if it was also admitted in that time."""
+        """Settle an attempt while the server is lost, if the attempt was also admitted then."""
         if ticket.key in self.local.accounts:
             await self.local.settle(ticket, tokens, dollars, ends=ends)
 
@@ -118,5 +118,5 @@ class Leases:
 
 
 def least(one: Iterable[float], other: Iterable[float]) -> Numbers:
-    """Return the smaller number at each position."""
+    """Return, for each position, the smaller of the two numbers."""
     return tuple(map(min, one, other))

@@ -276,7 +276,7 @@ class Ledger(Protocol):
 
 
 def periods(at: float) -> tuple[str, str]:
-    """Return the names of the day and the month of a time."""
+    """Return the day and the month of a Unix time, such as `2026-11-25` and `2026-11`."""
     date = datetime.fromtimestamp(at, UTC)
     return f"{date:%Y-%m-%d}", f"{date:%Y-%m}"
 

@@ -28,7 +28,10 @@ SELF = "self"
 
 
 class MemoryLedger:
-    """A ledger in memory. `rows` writes the rows of the ledger; `None` means no rows."""
+    """A ledger in memory.
+
+    `rows` writes the rows of the ledger; if it is `None`, no rows are kept.
+    """
 
     def __init__(self, clock: Clock | None = None, rows: RowWriter | None = None) -> None:
         self.accounts: dict[str, Account] = {}

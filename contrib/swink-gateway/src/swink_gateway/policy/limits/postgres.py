@@ -53,8 +53,8 @@ class PostgresDatabase:
     """A database of the Postgres server at an address such as `postgresql://user@host/database`.
 
     It connects, and creates its tables, on first use and after each error. A process counts as
-    running as long as the server has a connection with its name. Raises StoreError if the extra is
-    not installed, and for an invalid address.
+    running as long as the server has a connection with its name. Raises StoreError if the extra
+    `postgres` is not installed, and for an invalid address.
     """
 
     put = (

@@ -1,8 +1,9 @@
-"""The ledger of several machines: limits in a Redis server.
+"""The ledger for several machines, with the limits in a Redis server.
 
-Each request is one script, which Redis runs atomically. Every second, a process reports its leases
-of each limit and gets new ones: see `leases`. If Redis has lost a budget, processes that remember
-it write it again: see `remembered`. `writer` writes the rows of the ledger to a SQL database.
+Each operation is one Lua script, which Redis runs atomically. Every second, a process reports its
+leases of each limit and gets new ones: see `leases`. If Redis has lost a budget, processes that
+remember it write it again: see `remembered`. `writer` writes the rows of the ledger to a SQL
+database.
 """
 
 from __future__ import annotations
@@ -82,10 +83,9 @@ class RedisLedger:
 
     Its Redis keys begin with `swink:gateway:` and contain no credentials. Charges that cannot be
     sent to the server are stored in `folder`, if given, so that other processes of the machine can
-    send them later.
-    `counters` counts by name how often the server was lost, and how often it had lost its data.
-    `rows` writes the rows of the ledger; `None` disables them. Raises UsageError if the extra is
-    not installed, and for an invalid address.
+    send them later. `counters` counts by name how often the server was lost, and how often it had
+    lost its data. `rows` writes the rows of the ledger; `None` disables them. Raises UsageError if
+    the extra `redis` is not installed, and for an invalid address.
     """
 
     def __init__(
@@ -305,7 +305,7 @@ class RedisLedger:
                     return
 
     async def _mark(self) -> None:
-        """Set the mark in the hash of budgets; if the mark was lost, restore the budgets."""
+        """Write a marker into the hash of budgets; if Redis has lost it, restore the budgets."""
         had_marked = int(self._has_marked)
         is_new = await self._server.run(scripts.MARK, [BUDGETS], self._name, had_marked)
         if is_new and self._has_marked:

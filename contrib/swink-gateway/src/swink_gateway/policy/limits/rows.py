@@ -52,13 +52,13 @@ MOST_ENTRIES = 100_000
 class Entry(Struct):
     """A row of the ledger: an attempt of a call, or the reservation for one.
 
-    `at` is the Unix time of the reservation in seconds. `call` is the call's id, as in the access
-    log, `request_id` is the provider's. `account` is the path, in the configuration file, of the
-    options that were used, such as `routes.best.tiers[0][1]`, or else the provider's name. The five
-    token counts are those that the provider reported, `None` if it did not; `tokens` and `cost` (US
-    dollars) are what the key is charged, and `cost` is `None` for a model without a price;
-    `reserved` is the amount reserved. `latency` and `first_token` are seconds since the attempt
-    began.
+    `at` is the Unix time of the reservation in seconds. `call` is the id of the call, as in the
+    access log, and `request_id` is the provider's id for the request. `account` is the path, in the
+    configuration file, of the options that were used, such as `routes.best.tiers[0][1]`, or else
+    the provider's name. The five token counts are those that the provider reported, `None` if it
+    did not; `tokens` and `cost` (US dollars) are what the key is charged, and `cost` is `None` for
+    a model without a price; `reserved` is the amount reserved. `latency` and `first_token` are
+    seconds since the attempt began.
     """
 
     id: str = ""

@@ -159,7 +159,7 @@ class SQLLedger:
     async def _change(
         self, table: str, name: str, kind: type[Kept], change: Callable[[Kept], T]
     ) -> T:
-        """Change the value of a name; no other process changes it at the same time."""
+        """Change the value stored as `name`; no other process changes it at the same time."""
 
         def changed() -> T:
             with self._database.transaction(f"{table} {name}"):

@@ -75,7 +75,10 @@ class SQLiteDatabase:
 
 @contextmanager
 def reading(path: Path) -> Iterator[Execute]:
-    """Open a file for reading while other processes write it. Raises StoreUnavailable."""
+    """Open a file for reading while other processes write it.
+
+    Raises StoreUnavailable if the file cannot be read.
+    """
     address = f"{path.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
@@ -93,7 +96,7 @@ def _execute_in(connection: sqlite3.Connection) -> Any:
 def open_rows(path: Path | None) -> SQLiteDatabase:
     """Open a database with rows, and create it if it is missing; `None` means in memory.
 
-    Raises StoreError.
+    Raises StoreError if the file cannot be used.
     """
     try:
         database = SQLiteDatabase(path)

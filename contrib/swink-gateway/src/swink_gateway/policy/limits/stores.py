@@ -25,14 +25,15 @@ ENGINES = ("memory", "sqlite", "postgres", "redis")
 
 @define(frozen=True)
 class Store:
-    """Where limits, budgets, circuit breakers and the ledger are kept.
+    """The storage of limits, budgets, circuit breakers and the ledger.
 
-    `engine` is `memory`, `sqlite`, `postgres` or `redis`. SQLite has the `path` of a file, and
-    Postgres a `url`; their database contains the ledger, too. Redis has a `url`, and `ledger` is
-    where its rows are written: the path of a SQLite file, or the address of a Postgres server.
-    With the engine `memory`, and with Redis without `ledger`, each process keeps its latest 50,000
-    rows in memory. If Redis cannot be reached, charges are kept in the folder at `path`, if given;
-    the processes of a machine share this folder.
+    `engine` is `memory`, `sqlite`, `postgres` or `redis`. For SQLite, `path` is the file; for
+    Postgres, `url` is the address of the server; these databases also contain the ledger. For
+    Redis, `url` is the address of the server, and `ledger` is where the rows of the ledger are
+    written: the path of a SQLite file, or the address of a Postgres server. With the engine
+    `memory`, and with Redis without `ledger`, each process keeps its latest 50,000 rows in memory.
+    If Redis cannot be reached, charges are kept in the folder at `path`, if given; the processes of
+    a machine share this folder.
     """
 
     engine: str = "memory"
@@ -78,7 +79,8 @@ def reading_rows(store: Store) -> AbstractContextManager[Execute] | None:
 
     `None` means that the rows are in the memory of the gateway's processes.
 
-    Raises StoreError for an invalid path or URL. The context raises StoreUnavailable.
+    Raises StoreError for an invalid path or URL. When it is entered, the context raises
+    StoreUnavailable if the rows cannot be read.
     """
     place: str | Path | None = {
         "sqlite": store.path, "postgres": store.url, "redis": store.ledger,

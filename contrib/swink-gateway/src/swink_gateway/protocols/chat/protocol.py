@@ -87,7 +87,7 @@ FACTS = ("service_tier", "system_fingerprint")
 
 
 class ChatProtocol:
-    """The requests of OpenAI's SDKs to `chat.completions`."""
+    """Reads requests that OpenAI's SDKs send to `chat.completions`, and answers them."""
 
     name = "chat"
     wire_format = WIRE_FORMAT
@@ -241,7 +241,7 @@ class ChatEncoder(EventEncoder):
     def _media(self, said: Extension | ExtensionBlock, images: int) -> dict[str, Any]:
         """Return generated audio, for which the API has a field, or an image in OpenRouter's field.
 
-        `images` is the number of images before it.
+        `images` is the number of earlier images in the answer.
         """
         if said.kind == AUDIO:
             return {AUDIO: said.data} if self._speaks(said.provider) else {}
@@ -297,7 +297,7 @@ class ChatEncoder(EventEncoder):
 
 
 def _finish(reason: StopReason, has_refusal: bool) -> str:
-    """Return the finish reason; with a refusal in its own field, the answer ended normally."""
+    """Return the finish reason: `stop` for a refusal, because refusals have their own field."""
     if has_refusal and reason is StopReason.CONTENT_FILTER:
         return "stop"
     return FINISH[reason]

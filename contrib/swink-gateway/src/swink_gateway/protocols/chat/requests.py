@@ -51,7 +51,7 @@ _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 
 def read_chat(body: Any) -> Asked:
-    """Parse a request. Raises BadRequest."""
+    """Parse a request. Raises BadRequest if it is invalid."""
     said = Fields(body)
     asked = Asked(said.required("model"), Context(_messages(said)))
     own: list[dict[str, Any]] = []

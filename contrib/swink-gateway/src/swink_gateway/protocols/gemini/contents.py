@@ -1,8 +1,9 @@
 """Convert contents of Google's API to messages: https://ai.google.dev/api/caching#Content.
 
-A client may send a model's answer in the many pieces in which it was streamed: adjacent texts are
-joined. A `thoughtSignature` that the gateway sealed is decoded (see `sealing`). It contains blocks
-that the client's protocol could not represent; these blocks are inserted before the part.
+A client may send a model's answer in the many pieces in which it was streamed; therefore, adjacent
+texts are joined. A `thoughtSignature` that the gateway sealed is decoded (see `sealing`). It
+contains blocks that the client's protocol could not represent; these blocks are inserted before the
+part.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Contents:
         self._waiting: dict[str, list[str]] = {}
 
     def add(self, content: Fields) -> None:
-        """Convert one content. Raises BadRequest."""
+        """Convert one content. Raises BadRequest if it is invalid."""
         role = content.text("role") or "user"
         if role not in ("model", "assistant"):
             self.finish()

@@ -75,10 +75,10 @@ def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
 
 
 def is_blocked_prompt(error: Error) -> bool:
-    """Return True if a failure is an answer without candidates instead of an error.
+    """Return True if a failure is reported as an answer without candidates.
 
-    If an upstream refuses a prompt with an HTTP status, it stays an error: Gemini CLI would retry
-    an answer without candidates three times.
+    A refusal that an upstream reports with an HTTP status is reported as an error, because Gemini
+    CLI would retry an answer without candidates three times.
     """
     return error.error_kind is Kind.CONTENT_FILTERED and (error.status or 200) < 400
 

@@ -62,7 +62,7 @@ Google writes errors that way. Other clients read them from an event.
 
 
 class GeminiProtocol:
-    """The requests of Google's SDKs to `models.generate_content`."""
+    """Reads requests that Google's SDKs send to `models.generate_content`, and answers them."""
 
     name = "gemini"
     wire_format = WIRE_FORMAT

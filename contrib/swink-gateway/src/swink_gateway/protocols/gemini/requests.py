@@ -1,10 +1,11 @@
 """Convert requests of Google's API to conversations and options.
 
 https://ai.google.dev/api/generate-content, https://ai.google.dev/api/caching#Content: contents of
-the roles user and model, each a list of parts. Field names may be in either spelling of protocol
-buffers' JSON, bytes in either base64 alphabet, and a value may replace a list of one value. A call
-without an id gets one from its position in the conversation, which is the same in every request. A
-result without an id belongs to the first call with the same name that has no result yet.
+the roles user and model, each a list of parts. Field names may be written in camel case or snake
+case, and bytes in either base64 alphabet; a list with one value may be replaced by the value
+itself. A call without an id gets one from its position in the conversation, which is the same in
+every request. A result without an id belongs to the first call with the same name that has no
+result yet.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class _Message(Fields):
 
 
 def read_gemini(body: Any, path: Mapping[str, str]) -> Asked:
-    """Parse a request. Raises BadRequest."""
+    """Parse a request. Raises BadRequest if it is invalid."""
     said: Fields = _Message(body)
     if (inner := said.object("generateContentRequest")) is not None:  # the form for countTokens
         said = inner
@@ -170,7 +171,8 @@ def _response_format(config: Fields, asked: Asked) -> Any:
 def _thinking(thinking: Fields, asked: Asked) -> str | int | None:
     """Return the thinking level or budget.
 
-    `asked.said` gets whether the client wants thoughts, because the encoder shows or hides them.
+    The function also stores in `asked.said` whether the client wants thoughts, because the encoder
+    shows or hides them accordingly.
     """
     shown = bool(thinking.flag("includeThoughts"))
     asked.said["thoughts"] = shown

@@ -1,7 +1,8 @@
 """Convert Google's schemas to JSON schemas: https://ai.google.dev/api/caching#Schema.
 
-The source format is OpenAPI 3.0: types in upper case, `nullable` next to them, counts that may be
-strings, the order of properties in a list. Names may be in either spelling.
+The source format is based on OpenAPI 3.0: types are in upper case, with `nullable` next to them;
+counts may be strings; a list contains the order of the properties. Names may be written in camel
+case or snake case.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ class MessagesEncoder(EventEncoder):
             self._sealed.append(sealed_beside(self._provider, key, metadata, is_wordless))
 
     def _begin_texts(self, out: list[bytes]) -> None:
-        """Begin the texts that were held back because they have no words yet.
+        """Begin the texts that were held back; a text is held back until its first words arrive.
 
         If a text ends without words and has opaque data, the data is sealed and the text is not
         sent.
@@ -318,7 +318,7 @@ def _end_of(index: int, batch: Sequence[Any]) -> ToolCallEnd | None:
 
 
 def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the end of an answer, including metadata for which this protocol has a field."""
+    """Return the fields that end an answer, including metadata for which there is a field."""
     said = metadata or {}
     stop: dict[str, Any] = {"stop_reason": STOPS[reason], "stop_sequence": None}
     if reason is StopReason.STOP and isinstance(said.get("stop_sequence"), str):

@@ -53,7 +53,7 @@ _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
 def read_messages(body: Any, headers: Mapping[str, str]) -> Asked:
-    """Parse a request. Raises BadRequest."""
+    """Parse a request. Raises BadRequest if it is invalid."""
     return _Reader(Fields(body)).read(headers)
 
 

@@ -1,8 +1,9 @@
 """swink's native protocol, `POST /v1/stream`, which swink-provider-proxy uses.
 
-Conversations and events have the format of `swink_core.dump`: one JSON event per server-sent event,
-and options under their names. No information is lost. With `"stream": false`, the answer is the
-message. Clients cannot set options about the gateway's own connections.
+Conversations and events have the format of `swink_core.dump`: each server-sent event contains one
+JSON event, and options have the same names as in the library. No information is lost. With
+`"stream": false`, the response body is the complete message. Clients cannot set options about the
+gateway's own connections.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class NativeProtocol:
 
 
 def _check_addresses(messages: Iterable[Message]) -> None:
-    """Refuse media URLs that do not begin with http: or https:. Raises BadRequest."""
+    """Raise BadRequest for a media URL that does not begin with http: or https:."""
     for at, message in enumerate(messages):
         for block in () if isinstance(message.content, str) else message.content:
             source = getattr(block, "source", None)
@@ -141,7 +142,7 @@ def _check_addresses(messages: Iterable[Message]) -> None:
 
 
 def _check_extra(data: Any, place: str) -> None:
-    """Refuse file URLs in a provider's own fields. Raises BadRequest."""
+    """Raise BadRequest for a file URL in a provider's own fields."""
     if isinstance(data, str):
         if data[: len(_FILE_SCHEME)].lower() == _FILE_SCHEME:
             raise BadRequest(f"{place} is a file URL; send the data, or an http: or https: URL")

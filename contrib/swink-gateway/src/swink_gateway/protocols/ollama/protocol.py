@@ -1,8 +1,9 @@
 """Ollama's API: `/api/chat`, and `/api/generate`, whose answers have no message object.
 
-https://github.com/ollama/ollama/blob/main/docs/api.md. Each line is a JSON object; the last one has
-`done`, the reason of the end and the counts. Calls are sent complete, with arguments as objects.
-The protocol has no field for opaque provider data or partial counts, and an error is only a text.
+https://github.com/ollama/ollama/blob/main/docs/api.md. Each line is a JSON object; the last line
+has `done`, the reason why the answer ended, and the token counts. Calls are sent complete, with
+arguments as objects. The protocol has no field for opaque provider data or partial counts, and an
+error is only a text.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_du
 
 
 class OllamaProtocol:
-    """The requests of Ollama's clients to `chat`."""
+    """Reads requests that Ollama's clients send to `/api/chat`, and answers them."""
 
     name = "ollama"
     wire_format = WIRE_FORMAT
@@ -64,7 +65,7 @@ class OllamaProtocol:
 
 
 class OllamaGenerateProtocol(OllamaProtocol):
-    """The requests of Ollama's clients to `generate`: one prompt, one text."""
+    """Reads requests to `/api/generate`, with one prompt as text, and answers them with a text."""
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Parse a request."""

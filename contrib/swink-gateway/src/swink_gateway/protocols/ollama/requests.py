@@ -53,7 +53,7 @@ _IMAGES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "ima
 
 
 def read_chat(body: Any) -> Asked:
-    """Parse a request to `/api/chat`. Raises BadRequest."""
+    """Parse a request to `/api/chat`. Raises BadRequest if it is invalid."""
     said = Fields(body)
     asked = Asked(said.required("model"), Context(_Messages().read(said)))
     asked.context.tools = [tool for one in said.objects("tools") if (tool := _tool(one))]
@@ -61,7 +61,7 @@ def read_chat(body: Any) -> Asked:
 
 
 def read_generate(body: Any) -> Asked:
-    """Parse a request to `/api/generate`. Raises BadRequest."""
+    """Parse a request to `/api/generate`. Raises BadRequest if it is invalid."""
     said = Fields(body)
     asked = Asked(said.required("model"), Context([]))
     asked.context.system_prompt = said.text("system") or None

@@ -84,7 +84,7 @@ class Items:
         return {"type": "function_call", "id": self._id("fc", notes), **item, "arguments": ""}
 
     def said(self, item: dict[str, Any], block: TextBlock) -> dict[str, Any]:
-        """Return a message with its text and the provider's ids."""
+        """Return the completed message: with its text and the provider's ids."""
         metadata = block.metadata or {}
         own = _item(metadata) if self.is_own else {}
         own.pop("refused", None)
@@ -98,7 +98,7 @@ class Items:
         return {**item, **own, "id": item["id"], "status": "completed", "content": [part]}
 
     def thought(self, item: dict[str, Any], block: ThinkingBlock) -> dict[str, Any]:
-        """Return reasoning with its text and opaque provider data."""
+        """Return the completed reasoning: with its text and opaque provider data."""
         own = _item(block.metadata) if self.is_own else {}
         if own:
             return {**own, "id": item["id"]}
@@ -113,7 +113,7 @@ class Items:
         return whole
 
     def called(self, item: dict[str, Any], block: ToolCallBlock) -> dict[str, Any]:
-        """Return a call with its arguments and the provider's ids."""
+        """Return the completed call: with its arguments and the provider's ids."""
         own = _item(block.metadata) if self.is_own else {}
         own.pop("type", None)
         whole = {**item, **own, "id": item["id"], "status": _status(block)}
@@ -122,7 +122,7 @@ class Items:
         return {**whole, "arguments": arguments_text(block)}
 
     def key(self, id: str | None) -> Key:
-        """Return the key of the next call, or of the next text (`None`)."""
+        """Return the key of the next call with this id, or of the next text (`None`)."""
         return self._numbers.next(id)
 
     def beside(
@@ -207,7 +207,7 @@ class Items:
 
 
 def is_made(id: Any) -> bool:
-    """Return True if an item's id is generated."""
+    """Return True if the gateway, and not the provider, generated an item's id."""
     return isinstance(id, str) and id.partition("_")[2].startswith(MADE)
 
 

@@ -30,8 +30,8 @@ PARTS: dict[str, tuple[str, dict[str, int], str]] = {
 class Open:
     """An item in progress: its index in the output, and its text so far.
 
-    `head` is the constant beginning of each delta event, up to its sequence number: nearly all
-    events are deltas.
+    `head` is the constant beginning of each delta event, up to its sequence number. It is encoded
+    once, because nearly all events are deltas.
     """
 
     place: int

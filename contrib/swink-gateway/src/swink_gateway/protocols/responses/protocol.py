@@ -1,8 +1,8 @@
 """OpenAI's Responses: https://developers.openai.com/api/reference/resources/responses/streaming.
 
-Every block is an output item with its own id and index. It has events for its beginning, its
-continuation and its end (without `response.output_item.done`, Codex prints nothing). Events are
-numbered. The last event contains the complete response: completed, incomplete or failed.
+Every block is an output item with its own id and index. Events report the beginning, the
+continuation and the end of an item (without `response.output_item.done`, Codex prints nothing).
+Events are numbered. The last event contains the complete response: completed, incomplete or failed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ PREFIX = "resp_"
 
 
 class ResponsesProtocol:
-    """The requests of OpenAI's SDKs to `responses`, and of Codex."""
+    """Reads requests that OpenAI's SDKs and Codex send to `responses`, and answers them."""
 
     name = "responses"
     wire_format = WIRE_FORMAT
@@ -85,7 +85,7 @@ class ResponsesProtocol:
 
 
 class ResponsesEncoder(EventEncoder):
-    """Writes numbered events; `_output` maps indexes to complete items or `None`.
+    """Writes numbered events; `_output` lists the items by index (`None`: not complete yet).
 
     `_texts` contains the kinds of texts that have begun and have no words yet, by index.
     """
@@ -255,7 +255,7 @@ class ResponsesEncoder(EventEncoder):
         self._done(self._open.pop(-1), item, out)
 
     def _begin_texts(self, batch: Sequence[Any], out: list[bytes]) -> None:
-        """Begin the texts that were held back because they have no words yet.
+        """Begin the texts that were held back; a text is held back until its first words arrive.
 
         If a text ends without words and has opaque data, the data is sealed and the text is not
         sent.

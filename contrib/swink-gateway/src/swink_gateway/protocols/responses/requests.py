@@ -56,7 +56,7 @@ ANSWERS = ("_output", "_response")
 
 
 def read_responses(body: Any) -> Asked:
-    """Parse a request. Raises BadRequest."""
+    """Parse a request. Raises BadRequest if it is invalid."""
     return _Reader(Fields(body)).read()
 
 
