@@ -86,8 +86,8 @@ def missing_name(owner: str, name: str) -> str:
 def takes_options(kind: Any) -> Callable[[F], F]:
     """Decorate a public function that takes the options of a call or of a client.
 
-    The signature of the decorated function lists each option. The tracebacks of its `SwinkError`s,
-    and of errors for wrong arguments, contain no frames inside swink.
+    The signature of the decorated function lists each option. When the function raises a
+    `SwinkError`, or is called with wrong arguments, the traceback contains no frames inside swink.
     """
     named = names_options(kind)
 
