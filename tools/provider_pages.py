@@ -35,12 +35,12 @@ WORDS = {
 """The features in the words of the field."""
 
 MOST_MODELS = 20
-"""The models that a page lists; `swink models NAME` lists all of them."""
+"""The maximum number of models that a page lists; `swink models NAME` lists all models."""
 
 
 @cache
 def found() -> dict[str, list[Row]]:
-    """Return the rows of each provider by its name; nothing in the environment changes them."""
+    """Return the rows of each provider by its name, independent of the environment variables."""
     with patch.dict(os.environ, clear=True):
         by_name: dict[str, list[Row]] = {}
         for row in rows():
@@ -98,8 +98,8 @@ def _example(rows: Iterable[Row]) -> str:
 def _quickstart(main: Row, others: list[Row]) -> Iterator[str]:
     model = _example([main, *others]) or f"{main.name}/MODEL"
     yield (
-        "Stream answers in Python or on the command line. The provider's name is\n"
-        f"`{main.name}`, and its package is `{main.distribution}`."
+        "You can stream answers of this provider in Python or on the command line. The\n"
+        f"provider's name is `{main.name}`, and its package is `{main.distribution}`."
     )
     yield "## Quickstart"
     lines = [f"pip install swink swink-cli {main.distribution}"]
@@ -115,7 +115,7 @@ def _quickstart(main: Row, others: list[Row]) -> Iterator[str]:
         '        print(piece, end="", flush=True)\n```'
     )
     if model.endswith("/MODEL"):
-        yield "`MODEL` is the id of a model, as the service or the server lists it."
+        yield "Replace `MODEL` by the id of a model that the service or your server offers."
 
 
 def _key(main: Row) -> Iterator[str]:
@@ -134,7 +134,7 @@ def _key(main: Row) -> Iterator[str]:
     yield table(("setting", "value"), lines)
     if info.api_key_env:
         yield (
-            "The option `api_key` has precedence over the variables.\n"
+            "The option `api_key` takes precedence over these environment variables.\n"
             "[API keys and proxies](../how-to/keys-and-proxies.md) explains all ways to set a key."
         )
 
@@ -144,16 +144,16 @@ def _models(name: str) -> Iterator[str]:
     listed = [model for model in models if model.info and model.info.status == "active"]
     yield "## Models"
     if not listed:
-        yield "The catalogue lists no models of this provider. Use any model id that it supports."
+        yield "The catalogue lists no models of this provider. Use any model id of the service."
         return
     yield table(
-        ("model", "context window", "longest answer", "input", "output", "features"),
+        ("model", "context window", "maximum output", "input price", "output price", "features"),
         (_model_line(model) for model in listed[:MOST_MODELS]),
     )
     yield (
-        "Sizes are in tokens, and prices in US dollars per million tokens.\n"
-        f"`swink models {name}` lists all {len(models)} models of the catalogue. You can also use\n"
-        "models that are not listed."
+        "The context window and the maximum output are in tokens, and prices in US dollars per\n"
+        f"million tokens. `swink models {name}` lists all {len(models)} models of the catalogue.\n"
+        "You can also use models that are not listed."
     )
 
 
@@ -187,10 +187,11 @@ def _features(name: str) -> Iterator[str]:
     if missing := [WORDS[each] for each in names if each not in takes]:
         yield (
             f"Not supported: {', '.join(missing)}.\n"
-            "A call that needs one of these fails with the kind `unsupported` before it is sent."
+            "A call that needs one of these features fails with the kind `unsupported` before it\n"
+            "is sent."
         )
     tuned = [each for each in OPTIONS if each in takes]
-    yield f"[Options](../reference/options.md) for sampling and limits: {code(tuned)}."
+    yield f"Supported [options](../reference/options.md) for sampling and limits: {code(tuned)}."
     yield f"`swink providers {name}` shows which models support which option."
 
 
@@ -199,8 +200,8 @@ def _settings(main: Row) -> Iterator[str]:
         return
     yield "## Settings"
     yield (
-        "Pass these in [`settings`](../reference/extra-and-settings.md), for example\n"
-        f'`settings={{"{next(iter(main.info.settings))}": …}}`.'
+        "Pass these settings in the option [`settings`](../reference/extra-and-settings.md), for\n"
+        f'example `settings={{"{next(iter(main.info.settings))}": …}}`.'
     )
     yield table(
         ("setting", "values"),
@@ -225,7 +226,9 @@ def _special(name: str) -> Iterator[str]:
     for feature in (*CONTENT, *(each for each in FEATURES if each != "thinking")):
         if feature not in takes and "providers" in (why := reason_of(feature, name)):
             reasons.setdefault(why["why"], []).append(WORDS[feature])
-    notes += [f"No {' or '.join(words)}: {why}." for why, words in reasons.items()]
+    notes += [
+        f"Not supported: {', '.join(words)}. Reason: {why}." for why, words in reasons.items()
+    ]
     yield "## What is special"
     yield "\n".join(f"* {note}" for note in notes)
 

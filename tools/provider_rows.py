@@ -141,10 +141,15 @@ def framing(row: Row) -> str:
 
 
 def credentials(info: ProviderInfo) -> str:
-    """Say which variables hold a key, and what else signs in."""
+    """Return the environment variables with an API key, and the other ways to sign in."""
     if info.auth == "none":
         return "none"
-    ways = {"key": [], "optional": ["none"]}.get(info.auth, [info.auth])
+    ways = {
+        "aws": ["AWS credentials"],
+        "google-auth": ["Google's default credentials"],
+        "key": [],
+        "optional": ["none"],
+    }.get(info.auth, [info.auth])
     return " or ".join([*(f"`{name}`" for name in info.api_key_env), *ways])
 
 

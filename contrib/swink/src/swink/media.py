@@ -25,13 +25,13 @@ __all__ = ["MediaInput", "PILImage", "audio", "begins_as", "document", "image"]
 
 
 class PILImage(Protocol):
-    """The interface of an image of Pillow."""
+    """The attributes and the method of a Pillow image that `image` uses."""
 
     format: str | None
     mode: str
 
     def save(self, fp: Any, format: str | None = None) -> None:
-        """Write the image."""
+        """Write the image to a file object `fp` in the given format, for example "PNG"."""
 
 
 MediaInput: TypeAlias = str | PurePath | bytes
@@ -59,10 +59,10 @@ _SAVED_AS = {"JPEG": "image/jpeg", "PNG": "image/png", "GIF": "image/gif", "WEBP
 
 
 def image(given: MediaInput | PILImage, media_type: str | None = None) -> ImageBlock:
-    """Return an image block from a path, a URL, bytes, or an image of Pillow.
+    """Return an image block for a path, a URL, bytes, or an image object of the library Pillow.
 
     `media_type` sets the type (`None`: detect it from the suffix or first bytes). Raises MediaError
-    for a missing file, UsageError for data that is not an image.
+    if the file cannot be read, UsageError if the data is not an image.
     """
     if hasattr(given, "save") and hasattr(given, "format"):
         given, media_type = _saved(given)
@@ -72,9 +72,9 @@ def image(given: MediaInput | PILImage, media_type: str | None = None) -> ImageB
 def document(
     given: MediaInput, media_type: str | None = None, *, name: str | None = None
 ) -> DocumentBlock:
-    """Return a document block from a path, a URL or bytes; the model can see `name`.
+    """Return a document block for a path, a URL or bytes; `name` is sent to the model.
 
-    Raises MediaError for a missing file, UsageError for data that is not a document.
+    Raises MediaError if the file cannot be read, UsageError if the data is not a document.
     """
     source = _source(given, media_type, "document", ("application/", "text/"))
     if name is None and isinstance(source, FileSource):
@@ -83,15 +83,15 @@ def document(
 
 
 def audio(given: MediaInput, media_type: str | None = None) -> AudioBlock:
-    """Return an audio block from a path, a URL or bytes.
+    """Return an audio block for a path, a URL or bytes.
 
-    Raises MediaError for a missing file, UsageError for data that is not audio.
+    Raises MediaError if the file cannot be read, UsageError if the data is not audio.
     """
     return AudioBlock(_source(given, media_type, "audio", ("audio/",)))
 
 
 def begins_as(data: bytes) -> str | None:
-    """Return the media type of a file's first bytes; `None` if unknown."""
+    """Detect a file's media type from its first bytes; return `None` if it is unknown."""
     return next((kind for magic, kind in _MAGIC if re.match(magic, data)), None)
 
 

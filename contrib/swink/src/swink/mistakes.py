@@ -1,8 +1,8 @@
 """Help with mistakes in a program: short tracebacks, and hints on what to write instead.
 
-When a `SwinkError` leaves a public function, the frames inside the function are removed: the
-message says what is wrong and what to do, and the line to correct is in the program. The log
-contains the whole traceback at DEBUG level.
+When a public function raises a `SwinkError`, the frames inside swink are removed from the
+traceback, because the line to correct is in the user's program. The whole traceback is logged at
+DEBUG level.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def missing_name(owner: str, name: str) -> str:
 def takes_options(kind: Any) -> Callable[[F], F]:
     """Decorate a public function that takes the options of a call or of a client.
 
-    Its signature lists each option. Errors for wrong arguments, and errors of swink, are raised
-    without the frames inside swink.
+    The signature of the decorated function lists each option. When the function raises a
+    `SwinkError`, or is called with wrong arguments, the traceback contains no frames inside swink.
     """
     named = names_options(kind)
 
@@ -183,9 +183,9 @@ class Unawaited(Coroutine[Any, Any, Any]):
 
 
 def shortened(error: SwinkError) -> SwinkError:
-    """Return an error without the frames through which it was raised.
+    """Remove the traceback of an error, and return the error.
 
-    For a mistake in the program, the cause is removed as well; the message quotes it.
+    The cause of a UsageError is removed as well, because its message already contains the cause.
     """
     if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
         log.debug("raised to the program", exc_info=error)
@@ -198,7 +198,7 @@ def shortened(error: SwinkError) -> SwinkError:
 def _misfit(
     function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any], error: TypeError
 ) -> BaseException:
-    """Return a helpful error for arguments that a function does not take.
+    """Return an error that shows the correct call, for arguments that a function does not accept.
 
     A TypeError that was raised inside the function is returned unchanged.
     """
@@ -244,5 +244,5 @@ _ADVICE = {"tools": " For a call without tools, use complete(…)."}
 
 
 def _form(required: list[str]) -> str:
-    """Return an example with the required arguments of a call."""
+    """Return example source code for the required arguments of a call."""
     return ", ".join(_EXAMPLES.get(name, f"{name}=…") for name in required)

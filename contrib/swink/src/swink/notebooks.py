@@ -1,8 +1,8 @@
 """Display messages, answers, usage and streams in IPython and Jupyter.
 
-The formatters are registered when swink is imported in IPython. All text of models is escaped.
-Displaying a stream reads it: a synchronous stream is read before the display returns, a stream of
-`Client` is read in a task of the running loop while the cell continues.
+The formatters are registered when swink is imported in IPython. All text from models is escaped.
+Displaying a stream reads the stream: a synchronous stream is read to its end at once, and a stream
+of `Client` is read by a task of the running event loop while the cell continues.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def register(shell: Any) -> None:
 
 
 def _printing(text: Callable[[Any], str]) -> Callable[[Any, Any, bool], None]:
-    """Return a function for IPython's pretty printer."""
+    """Return a formatter for IPython's pretty printer that prints `text(value)`."""
     return lambda value, printer, _: printer.text(text(value))
 
 
@@ -149,7 +149,7 @@ class _Growing(Protocol):
 
 
 class _Screen:
-    """An output that is redrawn while messages grow; in a terminal, text is appended."""
+    """The display of a stream: redrawn in a notebook as text arrives, appended to in a terminal."""
 
     def __init__(self, stream: _Growing) -> None:
         shown: Any = import_module("IPython.display")
@@ -197,13 +197,13 @@ _under_way: dict[asyncio.Task[None], _Screen] = {}
 
 
 def _draw_all(*_: object) -> None:
-    """Draw all streams when a cell ends, while the display still counts as the cell's output."""
+    """Draw all streams when a cell ends; later updates may not belong to the cell's output."""
     for screen in _under_way.values():
         screen.draw(at_once=True)
 
 
 def _show_now(stream: Any) -> None:
-    """Read a stream to its end and draw it; an interrupt closes it."""
+    """Read a stream to its end and draw it; close the stream if reading is interrupted."""
     screen = _Screen(stream)
     try:
         for _ in stream:

@@ -1,4 +1,4 @@
-"""Shared code of streams, typed answers and runs: the current call and the message so far."""
+"""The base class of streams, typed answers and runs, with the current call and message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Known(Protocol):
 
 
 class OfStream:
-    """Delegates properties to the stream that the object contains."""
+    """The base class of objects that wrap a stream; the properties are those of the stream."""
 
     _stream: _Known
 
@@ -28,5 +28,5 @@ class OfStream:
 
     @property
     def message(self) -> AssistantMessage:
-        """The call's answer so far; complete after its terminal event."""
+        """The part of the answer that has arrived; complete after the call's terminal event."""
         return self._stream.message

@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"(?<![0-9])[0-9]+(?:[eE][+-]?[0-9]+)?\Z")
 
 
 def json_in(text: str) -> Any:
-    """Return the JSON data of an answer, with or without code fences. Raises ValueError."""
+    """Parse a JSON answer, with or without a code fence. Raises ValueError for invalid JSON."""
     try:
         return json.loads(_inside(text), parse_constant=_refused)
     except RecursionError as error:
@@ -28,7 +28,7 @@ def _refused(constant: str) -> Any:
 
 
 def partial_json(text: str) -> Any:
-    """Return the data in incomplete JSON text; `None` if there is not enough text.
+    """Parse the beginning of a JSON text; return `None` if it is too short to contain data.
 
     An incomplete string is returned as far as it has arrived. A number or word that may continue,
     and a key without a value, are omitted.
@@ -53,7 +53,7 @@ def _data_in(text: str) -> Any:
 
 
 def _inside(text: str) -> str:
-    """Remove the code fence. Each pattern and method reads a character once, so this is linear."""
+    """Remove the code fence around a text. The time is linear in the length of the text."""
     opening = _OPENING_FENCE.match(text)
     if opening is None:
         return text

@@ -1,9 +1,9 @@
 """Convert types to JSON schemas, and JSON data to values of these types.
 
-Each type is handled by a library: msgspec for plain annotations, dataclasses, attrs classes and
-TypedDicts; cattrs for a choice between classes and for attrs classes with converters, which msgspec
-does not support; pydantic for any type that contains a pydantic type. A caller who uses such a type
-has already imported pydantic, so swink does not import it.
+One of three libraries handles a type. msgspec handles plain annotations, dataclasses, attrs classes
+and TypedDicts. cattrs handles unions of classes and attrs classes with converters, which msgspec
+does not support. pydantic handles any type that contains a pydantic type; swink imports pydantic
+only for such a type, when the caller has already imported it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ class Schema(Generic[T]):
         self.json, self._load = _made(kind)
 
     def load(self, data: Any) -> T:
-        """Convert JSON data to a value of the type. Raises ValueError, which says what is wrong."""
+        """Convert JSON data to a value of the type.
+
+        Raises ValueError if the data does not match the type.
+        """
         try:
             value: T = self._load(data)
         except RecursionError as error:
@@ -75,7 +78,7 @@ class Schema(Generic[T]):
 
 
 def plain_data(value: Any) -> Any:
-    """Convert a value to JSON data. Raises TypeError if that is impossible."""
+    """Convert a value to JSON data. Raises TypeError if JSON cannot represent the value."""
     return msgspec.to_builtins(value, enc_hook=_of_pydantic, str_keys=True)
 
 
@@ -181,7 +184,7 @@ def _name(kind: Any) -> str:
 
 
 def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with references replaced by their targets, without titles below the root."""
+    """Replace each `$ref` by the schema it refers to, and remove all titles except the root's."""
     whole = inlined_schema(schema)
     reference = whole.get("$ref")
     if isinstance(reference, str):  # a recursive type
@@ -230,7 +233,7 @@ def _is_record(kind: Any) -> bool:
 
 
 def _holds_values(kind: type) -> bool:
-    """Return True if instances of a class are ordinary values, and cannot be annotations."""
+    """Return True if instances of a class are data values, which cannot be used as annotations."""
     return _is_record(kind) or hasattr(kind, "__pydantic_core_schema__")
 
 

@@ -1,4 +1,4 @@
-"""The client without `await`: the same methods, run by an event loop in the background."""
+"""The synchronous client: the methods of `Client`, run by an event loop in a background thread."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ class SyncClient:
                     print(piece, end="")
 
     One client may be used by any number of threads, with one connection pool. `SyncClient` takes
-    the same arguments as `Client`. A client can be kept for as long as the program runs. It is
-    closed at exit, or when neither the client nor its streams are referenced.
+    the same arguments as `Client`. A program can use one client until it exits. The client is
+    closed at exit, or earlier when the program has no more references to the client and its
+    streams.
     """
 
     if not TYPE_CHECKING:
@@ -107,17 +108,17 @@ class SyncClient:
 
     @property
     def usage(self) -> Usage | None:
-        """The token usage of all attempts of all calls so far; `None` if unknown so far."""
+        """The token usage of all attempts of all calls so far; `None` if no usage is known."""
         return self._client.usage
 
     @property
     def cost(self) -> Cost | None:
-        """The known cost of all attempts of all calls so far."""
+        """The known part of the cost of all attempts of all calls so far; `None` if unknown."""
         return self._client.cost
 
     @property
     def charge(self) -> Charge:
-        """The charge for all attempts that have ended: tokens, and US dollars."""
+        """The sum of the tokens and US dollars that all ended attempts are charged with."""
         return self._client.charge
 
     @takes_options(Options)
@@ -195,7 +196,10 @@ class SyncClient:
         limits: Limits | LimitGate | None = None,
         **options: Unpack[RunOptions],
     ) -> SyncRun[V]:
-        """Return a tool loop; see `Client.run`. `approve` is called in the background loop."""
+        """Return a run of the tool loop; see `Client.run`.
+
+        `approve` is called in the background thread.
+        """
         run = self._client.run(
             model,
             context,
@@ -273,7 +277,7 @@ def complete_sync(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> AssistantMessage:
-    """Make one call with a new client; for several calls, keep a `SyncClient`."""
+    """Make one call with a new client. For several calls, use one `SyncClient`."""
     with SyncClient() as client:
         return client.complete(model, context, limits=limits, **options)
 

@@ -1,4 +1,4 @@
-"""Streams, typed answers and runs without `await`: the calling thread waits instead."""
+"""Synchronous streams, typed answers and runs: the calling thread waits for each result."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _iterated(
 
 
 class _SyncStream(OfStream, Generic[E, R]):
-    """A stream for synchronous code: the calling thread waits."""
+    """A stream for synchronous code; the calling thread waits while the background loop reads."""
 
     if not TYPE_CHECKING:
 
@@ -78,7 +78,10 @@ class _SyncStream(OfStream, Generic[E, R]):
         self._process = os.getpid()
 
     def _loop(self) -> BackgroundLoop:
-        """Return the loop. Raises UsageError in a process that did not create the stream."""
+        """Return the background event loop.
+
+        Raises UsageError in a process that did not create the stream.
+        """
         if os.getpid() != self._process:
             raise UsageError(
                 "the stream belongs to the process that this one was forked from",
@@ -95,18 +98,19 @@ class _SyncStream(OfStream, Generic[E, R]):
 
     @property
     def text(self) -> Iterator[str]:
-        """The text, in pieces. Raises the same errors as `result()`."""
+        """An iterator over the answer's pieces of text. Raises the same errors as `result()`."""
         return _iterated(self._loop, lambda: self._stream.text)
 
     def result(self) -> R:
-        """Read to the end and return the result, or raise the error that prevented it.
+        """Read the stream to its end and return the result, or raise the error that ended the call.
 
-        All reading raises UsageError in a process that was forked after the stream was created.
+        Every method that reads raises UsageError in a process that was forked after the stream was
+        created.
         """
         return self._loop().run(self._stream.result())
 
     def close(self) -> None:
-        """Close the connection at once. May be called from any thread; further calls do nothing."""
+        """Close the connection at once. Any thread may call this; repeated calls do nothing."""
         self._loop().run(self._stream.aclose())
 
     def __enter__(self) -> Self:
@@ -147,7 +151,7 @@ class SyncRun(_SyncStream[RunEvent, AssistantMessage], Generic[V]):
 
     @property
     def paused(self) -> PausedRun | None:
-        """The run as data, if it waits for decisions on tool calls; otherwise `None`."""
+        """The paused run as data, if it waits for decisions on tool calls; otherwise `None`."""
         return self._stream.paused
 
     @property
@@ -162,15 +166,15 @@ class SyncRun(_SyncStream[RunEvent, AssistantMessage], Generic[V]):
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the run ended; `None` until it has ended."""
+        """The reason why the run ended; `None` until it has ended."""
         return self._stream.outcome
 
     @property
     def usage(self) -> Usage | None:
-        """The token usage of all attempts of all turns; `None` if unknown so far."""
+        """The token usage of all attempts of all turns; `None` if no usage is known."""
         return self._stream.usage
 
     @property
     def cost(self) -> Cost | None:
-        """The known cost of all attempts of all turns."""
+        """The known part of the cost of all attempts of all turns; `None` if unknown."""
         return self._stream.cost

@@ -1,7 +1,7 @@
 """Run blocking functions in daemon threads, which do not delay the end of the program.
 
-`asyncio.run` and the interpreter wait for the threads of an executor, even if their results are no
-longer needed.
+An executor is unsuitable: `asyncio.run` and the interpreter wait for its threads, even if their
+results are no longer needed.
 """
 
 from __future__ import annotations

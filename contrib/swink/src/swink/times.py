@@ -1,7 +1,7 @@
-"""JSON schemas that state the format of all times.
+"""Create msgspec's JSON schemas with a `format` for every date and time.
 
-msgspec leaves out `format` for a datetime or time whose time zone is optional. A model that does
-not know the format writes the time in words.
+msgspec omits `format` for a datetime or time whose time zone is optional. Without the format, a
+model may write the time in words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RECORDS = (
 
 
 def msgspec_schemas(kinds: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return msgspec's JSON schemas of types, with the formats of their times.
+    """Return msgspec's JSON schemas of types, with a `format` for every date and time.
 
     Also returns the definitions to which the schemas refer. Raises TypeError for a type that
     msgspec does not support.

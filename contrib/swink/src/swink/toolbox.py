@@ -32,7 +32,7 @@ PATIENCE = 5.0
 
 
 class Toolbox:
-    """The tools of a run, and the state of the calls in its last turn."""
+    """The tools of a run, and the state of the tool calls in its current turn."""
 
     def __init__(
         self,
@@ -55,12 +55,14 @@ class Toolbox:
         return [*self._results.values()]
 
     def take(self, results: Iterable[ToolResultMessage], decisions: Mapping[str, Decision]) -> None:
-        """Add the results and decisions of a paused turn, before its other calls continue."""
+        """Add the results and decisions of a paused turn before the remaining calls are carried
+        out.
+        """
         self.settle(results)
         self._decisions = decisions
 
     def settle(self, results: Iterable[ToolResultMessage]) -> None:
-        """Add results of calls that no function carries out."""
+        """Add results of calls that exist already, so that these calls are not carried out."""
         self._results |= {each.tool_call_id: each for each in results}
 
     async def carry_out(
@@ -116,9 +118,10 @@ class Toolbox:
             self._over(task)
 
     def _over(self, task: asyncio.Task[ToolResultMessage | None]) -> ToolResultMessage | None:
-        """Return the result of a call that has ended, or an error for a call that was given up.
+        """Return the result of a call that has ended, or an error result for a call that was
+        stopped.
 
-        `None`: the call waits for a decision.
+        Returns `None` if the call waits for a decision.
         """
         call = self._under_way.pop(task)
         has_result = task.done() and not task.cancelled()
@@ -154,7 +157,10 @@ class Toolbox:
         return await known.carry_out(call)
 
     async def _verdict(self, approve: Approve, call: ToolCallBlock) -> Any:
-        """Call the application's `approve`; an exception or another type refuses the call."""
+        """Call the application's `approve`.
+
+        The call is refused if `approve` raises an exception or returns a value of a wrong type.
+        """
         try:
             verdict: Any = approve(call)
             if inspect.isawaitable(verdict):

@@ -1,4 +1,4 @@
-"""Use functions as tools: the schema from annotations, the result as content for the model."""
+"""Create tools from functions: make schemas from annotations, and convert results for the model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SHOWN = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
 
 @define
 class _Parameter:
-    """A parameter of a function; `default` is `NOTHING` if a model must pass the argument."""
+    """A parameter of a function; `default` is `NOTHING` if the model must pass an argument."""
 
     name: str
     schema: Schema[Any]
@@ -67,9 +67,10 @@ def _seconds(tool: Any, attribute: Any, value: Any) -> None:
 class FunctionTool(Generic[P, R]):
     """A function that a model may call. A program can call the tool like the function itself.
 
-    `definition` is sent to the model. `timeout` is in seconds (`None`: no limit); a blocking
-    function runs in a thread, which cannot be stopped: after its timeout, its result is ignored.
-    `needs_approval` means that each call waits for a decision, see `Client.run`.
+    `definition` is sent to the model. `timeout` is in seconds (`None`: no limit). A blocking
+    function runs in a thread, which cannot be stopped; if the timeout passes, its result is
+    ignored. With `needs_approval`, each call waits for a decision of the application, see
+    `Client.run`.
     """
 
     function: Callable[P, R]
@@ -83,7 +84,7 @@ class FunctionTool(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def refusal(self, call: ToolCallBlock) -> ToolResultMessage | None:
-        """Return an error result for arguments that do not fit, or `None` if they fit."""
+        """Return an error result if the arguments do not match the schema, otherwise `None`."""
         try:
             self._arguments(call)
         except ValueError as error:
@@ -91,7 +92,7 @@ class FunctionTool(Generic[P, R]):
         return None
 
     async def carry_out(self, call: ToolCallBlock) -> ToolResultMessage:
-        """Return the result of a model's call, which describes the error if the call fails."""
+        """Carry out a model's call and return its result, or an error result if the call fails."""
         if (refusal := self.refusal(call)) is not None:
             return refusal
         task = asyncio.current_task()
@@ -180,8 +181,9 @@ def tool(
 
     Name, description and schema default to the function's name, docstring and annotations.
     `timeout` is in seconds; `strict` requests arguments that match the schema. With
-    `needs_approval`, each call waits for a decision, see `Client.run`. Raises UsageError for a
-    lambda without a name, a parameter without a JSON schema, and an invalid limit.
+    `needs_approval`, each call waits for a decision of the application, see `Client.run`. Raises
+    UsageError for a lambda without `name`, a parameter without a JSON schema, and an invalid
+    timeout.
     """
 
     def make(function: Callable[P, R]) -> FunctionTool[P, R]:
@@ -267,7 +269,7 @@ def tools_by_name(given: Sequence[ToolLike]) -> dict[str, FunctionTool[..., Any]
 
 
 def _place_of(given: FunctionTool[..., Any]) -> str:
-    """Return where a tool's function is defined."""
+    """Return the module and the qualified name of a tool's function."""
     function: Any = given.function
     while isinstance(function, partial):
         function = function.func
@@ -276,7 +278,7 @@ def _place_of(given: FunctionTool[..., Any]) -> str:
 
 
 def refuse_functions(tools: Any) -> None:
-    """Raise UsageError for functions if tools are only offered to the model and never called."""
+    """Raise UsageError if `tools` contains functions, for methods that never call tools."""
     given = tools if tools is None or isinstance(tools, Sequence) else [tools]
     if given and any(map(callable, given)):
         raise UsageError(
@@ -362,7 +364,7 @@ def _parameters_of(function: Callable[..., Any], called: str) -> list[_Parameter
 
 
 def _object_of(parameters: list[_Parameter], said: dict[str, str]) -> dict[str, Any]:
-    """Return the schema of the object of all arguments; `said` describes them."""
+    """Return the schema of the arguments object; `said` maps parameters to their descriptions."""
     properties: dict[str, Any] = {}
     definitions: dict[str, Any] = {}
     for one in parameters:
