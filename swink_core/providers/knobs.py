@@ -22,8 +22,8 @@ def sent_options(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str
     `knobs` maps each option of the API to the name of the field that receives the value unchanged;
     `options.num_predict` means the field `num_predict` of the object `options`. It may also map an
     option to a function, which is called whether or not the option is set, and returns fields, also
-    nested ones. `None` means that other code of the provider sends the option, for example with the
-    conversation. An option that is not set gives no field.
+    nested ones. `None` in place of a field name means that other code of the provider sends the
+    option, for example with the conversation. An option that is not set gives no field.
     """
     fields: dict[str, Any] = {}
     for name, place in knobs.items():

@@ -32,7 +32,7 @@ _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
 
 @define(eq=False)
 class ToolCall(OpenBlock):
-    """A tool call that is being received. Its index is negative until it is announced.
+    """A tool call that is being received; `index` is negative until its first event is written.
 
     The brackets and strings of the arguments are scanned, to find where the object ends.
     """
@@ -140,7 +140,10 @@ class OpenCalls:
         self._named.append(call)
 
     def take_named(self) -> list[ToolCall]:
-        """Return the calls that can be announced now; each call is returned once."""
+        """Return the calls whose name is now known, so that their first event can be written.
+
+        Each call is returned once.
+        """
         named = self._named
         self._named = []
         return [call for call in named if call.index < 0 and call in self._open]
@@ -150,11 +153,11 @@ class OpenCalls:
         del self._open[call]
 
     def strays_first(self) -> list[ToolCall]:
-        """Return the open calls, first those that were never announced."""
+        """Return the open calls, first those for which no event has been written."""
         return sorted(self._open, key=lambda call: call.index >= 0)
 
     def completed_by(self, stray: ToolCall) -> ToolCall | None:
-        """Find the announced call that the fragments of `stray` complete, and add them to it.
+        """Find the named call that the fragments of `stray` complete, and add the fragments to it.
 
         The fragments have a different key because the server changed the key during the call.
         Returns the call, or `None` if no call is completed.

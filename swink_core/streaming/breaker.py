@@ -1,4 +1,4 @@
-"""The circuit breaker: the calls of a client skip a target that keeps failing.
+"""The circuit breaker: the calls of a client skip a target (a model) that keeps failing.
 
 The circuit of a target opens when `circuit_threshold` calls in a row have failed on it; the retries
 of one call count once. It stays open for as long as the provider asked callers to wait. If the

@@ -75,7 +75,7 @@ def reserved_output(info: ModelInfo | None, options: StreamOptions) -> int:
 
 
 def _whole(value: Any) -> int:
-    """Return a number of answers as an API may read it, also from `2.0` or `"2"`; else 0."""
+    """Convert a number of answers, such as 2, `2.0` or `"2"`, to an integer; else return 0."""
     try:
         return ceil(float(value))
     except (TypeError, ValueError, OverflowError):
@@ -115,10 +115,11 @@ def prompt_of(
 def reserved(
     prompt: int, info: ModelInfo | None, options: StreamOptions, at: datetime | None = None
 ) -> Charge:
-    """Return the amount to reserve for a prompt of so many tokens.
+    """Return the amount to reserve for a prompt of `prompt` tokens.
 
     `at` is the time whose prices apply (`None`: now). If the call caches, the prompt is assumed to
-    be written to the cache, which may cost more. A service tier that the request names is included.
+    be written to the cache, which may cost more. If the request names a service tier, the prices of
+    this tier apply.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
@@ -162,7 +163,7 @@ def completed_usage(
     info: ModelInfo | None,
     options: StreamOptions,
 ) -> Usage:
-    """Return the usage to charge if the provider's own is missing or not final.
+    """Return the usage to charge if the provider's usage report is missing or not final.
 
     `prompt` and `seen` are the estimated tokens of the prompt and of the output that arrived in
     `seconds`. Reported numbers are kept; if the answer is not complete, they are lower bounds.

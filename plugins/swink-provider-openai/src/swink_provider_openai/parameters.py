@@ -92,7 +92,7 @@ def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
 
 
 def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
-    """Return the request fields of each option that a function converts."""
+    """Map options that functions of this module convert to all request fields that may result."""
     return {
         "thinking": (
             "reasoning", "reasoning_effort", "thinking", "thinking_budget", "enable_thinking",

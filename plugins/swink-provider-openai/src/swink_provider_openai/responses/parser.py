@@ -15,10 +15,10 @@ the
   when the item is done, and never reopen a block that has ended.
 * An item of another type (hosted tools, compaction) becomes an extension when it is done. A
   client-side tool call ends the answer with the stop reason tool use (`hosted`).
-* `calls` writes function calls.
+* The module `calls` writes function calls.
 
-The answer is complete after `response.completed` or `response.incomplete`. It does not matter what
-follows.
+The answer is complete after `response.completed` or `response.incomplete`. Later events are not
+read.
 """
 
 from __future__ import annotations
