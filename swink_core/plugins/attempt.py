@@ -229,7 +229,7 @@ class Attempt:
         self.reported_cost = cost
 
     def about(self, context: Context, counter: TokenCounter | None) -> None:
-        """Set the conversation and the token counter that estimate the prompt tokens."""
+        """Set the conversation that is sent, and the token counter (`None`: swink's estimate)."""
         self._context = context
         self._counter = counter
 

@@ -406,8 +406,8 @@ class DrivenExchange(Exchange):
     def attach(self, out: EventWriter, feed_frame: Callable[[bytes], None]) -> bool:
         """Give the provider's code access to the state of the parser.
 
-        Returns False if the provider does not override `exchange`. `out` is the parser's writer,
-        and `feed_frame` lets the parser read a frame that no decoder made.
+        Returns False if the provider's `exchange` only returned a response body. `out` is the
+        parser's writer, and `feed_frame` lets the parser read a frame that no decoder made.
         """
         if self._steps is None:
             return False

@@ -118,7 +118,7 @@ class ForeignSource:
 
 @coroutine
 def _resumed(step: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any, Any]:
-    """Continue a step in a task; it was begun outside the task and now waits for `waiting`."""
+    """Continue, in a task, a step that was begun outside the task and waits for `waiting`."""
     while True:
         try:
             sent = yield waiting

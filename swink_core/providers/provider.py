@@ -165,7 +165,8 @@ class HTTPProvider:
     def speaker(self, model: Model) -> HTTPProvider:
         """Return the provider whose error format the model uses.
 
-        This is another provider if its API sends the errors, as with an upstream behind a router.
+        This is another provider if errors come from the API of another provider, for example of an
+        upstream behind a router.
         """
         return self
 

@@ -121,7 +121,10 @@ class Fitted:
         return self._wanted
 
     def words(self, name: str) -> set[Any]:
-        """Return the states of an option, a feature or a `Shape` in this call; see `Rule.when`."""
+        """Return the states (such as `set`) that an option, feature or `Shape` has in this call.
+
+        Conditions of rules (`Rule.when`) are compared with these states.
+        """
         if (shape := SHAPE_ROWS.get(name)) is not None:
             return {"set"} if shape.holds(self.context, self.options) else {"unset"}
         value = getattr(self.options, name, None)

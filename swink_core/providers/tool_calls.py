@@ -61,7 +61,7 @@ class ToolCall(OpenBlock):
         return sum(map(len, self.parts[self._followed :]))
 
     def can_end(self, closing: int, quotes: int) -> bool:
-        """Return True if text with so many closing brackets and quotes may end the arguments."""
+        """Return True if text with this many closing brackets and quotes may end the arguments."""
         self._follow()
         return not self._ended and closing >= self._depth and bool(quotes or not self._string)
 

@@ -1,10 +1,11 @@
 """The charge for an attempt: an amount reserved before it begins, and the final amount.
 
-    reserved    the upper bound of the prompt, and as output `max_tokens` or a typical answer
+    reserved    the price of the upper bound of the prompt's tokens, and of `max_tokens` output
+                tokens (without `max_tokens`: those of a typical answer)
     final       the cost of the usage that the provider reported, and nothing else
-    estimated   if no usage was reported: the estimated prompt, and as output the larger of two
-                numbers: the output that arrived, and the output that the model can write in the
-                elapsed time (at most the reserved output)
+    estimated   if no usage was reported: the price of the estimated prompt, and of the larger of
+                two numbers of output tokens: those that arrived, and those that the model can
+                write in the elapsed time (at most the reserved output)
 
 All prices are computed by `cost_of`.
 """
