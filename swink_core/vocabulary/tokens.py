@@ -141,7 +141,7 @@ def _other_scripts(text: str) -> Estimate:
 
 
 def data_tokens(data: Any) -> Estimate:
-    """Estimate the tokens of data as JSON, or of its `repr` if it cannot be encoded."""
+    """Estimate the tokens of data as JSON, or as a `repr` if JSON cannot represent the data."""
     if not data:
         return Estimate()
     try:
