@@ -69,10 +69,10 @@ class Client:
     removes. `providers` maps the name of a provider to options for it alone, such as credentials
     and address, or to the class of a provider that is not installed: `{"acme": Acme}`.
     `count_tokens` is a function of a `Model` and a `Context` that returns the number of tokens of a
-    prompt, in place of swink's estimate. It may be async; if it raises, the estimate is used.
-    `limits` apply to all calls together. Other keyword arguments are the default options of every
-    call. Raises UsageError for an unknown option, or for a credential that would apply to every
-    provider.
+    prompt, in place of swink's estimate. The function may be async; if it raises an exception, the
+    estimate is used. `limits` apply to all calls together. Other keyword arguments are the default
+    options of every call. Raises UsageError for an unknown option, or for a credential that would
+    apply to every provider.
 
     The attribute `catalog` contains the data about providers and models, see `Catalog`.
     """

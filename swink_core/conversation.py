@@ -159,8 +159,7 @@ def _tool_of(given: Mapping[str, Any]) -> Tool:
     """Convert a dictionary to a tool: in swink's form, or as in OpenAI's or Anthropic's API.
 
     The accepted forms are those of Chat Completions, Responses and Messages (see `tools` in their
-    API references). In each, the fields mean the same: a name, a description, and a JSON schema of
-    the arguments.
+    API references). Each form contains a name, a description, and a JSON schema of the arguments.
     """
     function = given.get("function", given) if given.get("type", "function") == "function" else {}
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):

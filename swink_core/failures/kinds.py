@@ -309,7 +309,8 @@ def health_of(terminal: Done | Error) -> bool | None:
     """Return the health of a target, judged by the last event of an attempt on it.
 
     `False`: the target failed, which counts towards a circuit breaker's threshold. `True`: the
-    target answered, even if it rejected this request. `None`: the event shows neither.
+    target answered, even if it rejected this request. `None`: the event does not show whether the
+    target works.
     """
     if isinstance(terminal, Done):
         return True

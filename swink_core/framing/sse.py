@@ -8,13 +8,13 @@ unterminated line is kept in a bytearray that is never searched again; the paylo
 frame is collected in a second one. Each byte is therefore processed a constant number of times,
 however small the reads are.
 
-The fast path runs first. It handles what providers send nearly always: frames of one `data:` line,
-perhaps after one `event:` line. One `findall` with a pattern that can only match adjacent frames
-does the work in C. As soon as something is not such a frame, the last alternative of the pattern
-matches all that is left and yields an empty payload. A last payload that is not empty therefore
-proves that the whole range consists of such frames, without a second pass. Quantifiers are
-possessive or confined to one line, so matching takes linear time on any input. Everything else goes
-through the algorithm.
+The fast path runs first. Nearly all streams of providers consist of frames that it handles: one
+`data:` line, perhaps after one `event:` line. One `findall` with a pattern that can only match
+adjacent frames does the work in C. As soon as something is not such a frame, the last alternative
+of the pattern matches all that is left and yields an empty payload. A last payload that is not
+empty therefore proves that the whole range consists of such frames, without a second pass.
+Quantifiers are possessive or confined to one line, so matching takes linear time on any input.
+Everything else goes through the algorithm.
 
 A blank line always ends a frame. If a read begins or ends inside a frame, the range between the
 first and the last blank line of the read therefore still consists of whole frames, and only the
@@ -258,7 +258,7 @@ class _NamedEvents(SSEDecoder):
 
     @staticmethod
     def as_json(frame: bytes) -> bytes:
-        """Return a frame as JSON. It already is JSON, so it is returned unchanged."""
+        """Return a frame as JSON; the frame is returned unchanged, because it already is JSON."""
         return frame
 
     @staticmethod

@@ -117,7 +117,7 @@ class Leg:
 
 @define(eq=False)
 class Attempt:
-    """One attempt of a call with one model, and the facts about its answer so far.
+    """One attempt of a call with one model, and the data about its answer so far.
 
     `number` counts from 1 over all models. `legs` are the requests in the order of sending,
     including those that fetch credentials. `leg` is the last request for an answer, with its

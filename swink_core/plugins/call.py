@@ -48,7 +48,7 @@ MOST_CODE = 100
 
 @define(eq=False)
 class Call:
-    """A call and the facts about it so far.
+    """A call, with its current attempt, and the usage and cost so far.
 
     `attempt` is the current or last attempt, and `attempts` is the number of attempts so far;
     `model`, `options` and the attributes about the provider are those of the current attempt.

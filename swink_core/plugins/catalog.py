@@ -75,8 +75,8 @@ class Catalog:
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
         """Return the catalogue entry of a model, or `None` for an unknown model.
 
-        An entry with exactly this id takes precedence over an entry with a pattern that matches it;
-        the latter is returned with this id.
+        An entry with exactly this id takes precedence over an entry whose pattern matches the id.
+        An entry with a pattern is returned with `model_id` as its id.
         """
         files = (self.users, self._package(provider))
         listed = (file.models.get((provider, model_id)) for file in files)

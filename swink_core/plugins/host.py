@@ -72,7 +72,7 @@ class PluginEntry:
 
     @property
     def distribution(self) -> str:
-        """The name of the distribution. It is read from a metadata file on first access."""
+        """The name of the distribution, which is read from a metadata file on first access."""
         return "?" if self.dist is None else name_of(self.dist)
 
     @property

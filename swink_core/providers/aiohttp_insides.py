@@ -36,7 +36,7 @@ class Connector(aiohttp.TCPConnector):
     """A pool that discards connections on which data arrived while they were idle.
 
     Such data belongs to no request: a second response, a timeout message (HTTP 408), the end of
-    TLS. It would be mistaken for the response to the next request.
+    TLS. aiohttp would mistake such data for the response to the next request.
     """
 
     def _release(

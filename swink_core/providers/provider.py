@@ -128,20 +128,23 @@ class HTTPProvider:
     # -- methods that a provider overrides --------------------------------------------------
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the whole JSON body of the request. It must be pure.
+        """Return the whole JSON body of the request. This method must be pure.
 
-        It contains the conversation, the tools, the fields of options (see `sent_options`), `extra`
-        (see `with_extra`), and whatever else the API needs in a body, such as the model's name.
-        Wrappers of the hook `convert_messages` receive exactly this body and may change it.
+        The body contains the conversation, the tools, the fields of options (see `sent_options`),
+        `extra` (see `with_extra`), and whatever else the API needs in a body, such as the model's
+        name. Wrappers of the hook `convert_messages` receive exactly this body and may change it.
         """
         raise NotImplementedError("convert() has to be written")
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the URL of the request: by default `path` below the base URL. It must be pure."""
+        """Return the URL of the request: by default `path` below the base URL.
+
+        This method must be pure.
+        """
         return f"{self.base_url(options)}{self.path}"
 
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
-        """Return the request with the body `payload`. It must be pure.
+        """Return the request with the body `payload`. This method must be pure.
 
         `payload` is what `convert` returned, or the changed body from wrappers of
         `convert_messages`. By default, `payload` is posted to `url`. Override this method to add
@@ -159,7 +162,10 @@ class HTTPProvider:
         return None
 
     def api(self, model: Model, options: StreamOptions) -> API:
-        """Return the API that a call uses, if the provider has several. It must be pure."""
+        """Return the API that a call uses, if the provider has several APIs.
+
+        This method must be pure.
+        """
         return self
 
     def speaker(self, model: Model) -> HTTPProvider:
@@ -171,7 +177,7 @@ class HTTPProvider:
         return self
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Return notices for options that are changed or omitted. It must be pure.
+        """Return notices for options that are changed or omitted. This method must be pure.
 
         `options` are those that remain after adaptation to the API and the rules (`Fitted`). The
         default returns no notices. A provider whose `request` changes an option must report it
@@ -180,7 +186,7 @@ class HTTPProvider:
         return ()
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Return the call, adapted to the API and the model. It must be pure.
+        """Return the call, adapted to the API and the model. This method must be pure.
 
         Override this method for adaptations that rules cannot express. Calls that consist of a
         single text and have the same model and options share one result, as long as `learned` and
@@ -189,7 +195,7 @@ class HTTPProvider:
         return Fitted(model, context, options).fit(self.api(model, options))
 
     def learned(self, model: Model, options: StreamOptions) -> Hashable:
-        """Return the facts about the model's server that `fit` uses, or `None`."""
+        """Return the information about the model's server that `fit` uses, or `None`."""
         return None
 
     def error_facts(self, failure: Failure) -> None:
@@ -201,7 +207,7 @@ class HTTPProvider:
         read_error(failure)
 
     def takes_address(self, model: Model, block: MediaBlock, options: StreamOptions) -> bool:
-        """Return True if the API itself fetches media from a URL. It must be pure.
+        """Return True if the API itself fetches media from a URL. This method must be pure.
 
         The default converts a message that contains only this block, and returns False if this
         conversion fails with the kind `unsupported`.
@@ -221,7 +227,7 @@ class HTTPProvider:
     def credential(
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
-        """Return the credential of a request: a key, a token, or a grant. It must be pure.
+        """Return the credential of a request: a key, a token, or a grant. This method must be pure.
 
         The core fetches, stores and renews the token of a grant. The default is `api_key`. With
         `None`, the request is sent without a credential. Raises ProviderFailure if a credential is
@@ -318,7 +324,7 @@ class HTTPProvider:
         return HTTPRequest(url, body, {**own, **(headers or {})})
 
     def plan_again(self, call: Call, options: StreamOptions) -> Plan:
-        """Plan the attempt again with `options`, and with new facts about the server.
+        """Plan the attempt again with `options`, and with new information about the server.
 
         From then on `call.convert()` returns the body of the new plan. Observers receive the
         notices that the earlier plan did not have. Raises ProviderFailure for a call that is

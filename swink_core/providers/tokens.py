@@ -67,9 +67,9 @@ class Token:
 class Grant:
     """The data with which a token is fetched. Write a subclass with `@attrs.define(frozen=True)`.
 
-    Its fields are all that the token depends on. They are the key of the token cache: equal grants
-    share a token. Fields with `repr=False` are secrets. `issuer` names the service in error
-    messages (empty: its host).
+    The token depends only on the fields of the grant. The fields are the key of the token cache:
+    equal grants share a token. Fields with `repr=False` are secrets. `issuer` names the service in
+    error messages (empty: its host).
     """
 
     issuer: ClassVar[str] = ""

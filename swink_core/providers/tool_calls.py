@@ -1,9 +1,9 @@
 """The open tool calls of an answer, and the matching of fragments to them.
 
-The fragments of parallel calls may arrive interleaved. They are matched by the provider's key, id
-and name; a fragment without a key or a known id belongs to the latest call. The work is linear in
-the input: calls are found by dictionary, and each piece of the arguments is scanned once to see
-whether they are complete, instead of parsing them again with every fragment.
+The fragments of parallel calls may arrive interleaved. A fragment is matched to its call by the
+provider's key, id and name; a fragment without a key or a known id belongs to the latest call. The
+work is linear in the input: calls are found by dictionary, and each piece of the arguments is
+scanned once to see whether they are complete, instead of parsing them again with every fragment.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ class EventWriter:
     """Converts what a parser reports to events.
 
     `provider` labels extension blocks, `id_prefix` makes generated tool call ids unique, and
-    `model` (`provider/id`) is the requested model. The reported facts are `cost` (US dollars),
-    `stop_reason` (if set, the answer is complete), `failure`, `response_id` and `model`. `finished`
-    means that no more input is needed.
+    `model` (`provider/id`) is the requested model. The values that the parser has reported are
+    `cost` (US dollars), `stop_reason` (if set, the answer is complete), `failure`, `response_id`
+    and `model`. `finished` means that no more input is needed.
     """
 
     most_blocks: ClassVar[int] = 4_096
@@ -139,7 +139,7 @@ class EventWriter:
     ) -> None:
         """Add a fragment to a tool call, or begin a new one.
 
-        `key` is the provider's index or id for distinguishing calls (`None`: it sends neither).
+        `key` is the provider's index or id for distinguishing calls (`None`: it sends no key).
         `arguments` is a piece of JSON text. A new id or name begins a new call.
         """
         name = self.names.get(name, name) if name else name
@@ -225,7 +225,7 @@ class EventWriter:
         model: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record the response's id, the responding model, and further facts about the answer."""
+        """Record the response's id, the responding model, and further metadata of the answer."""
         self.response_id = id or self.response_id
         self.model = model or self.model
         if metadata:

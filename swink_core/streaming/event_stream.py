@@ -35,8 +35,8 @@ class EventStream(AsyncOnly):
         print(stream.message.usage)
 
     Iterate over the stream for its events. Leaving the `async with` closes the connection. `call`
-    contains the facts about the call; `message` is the partial message at any time, also after a
-    failure.
+    contains the attempts, the usage and the cost of the call; `message` is the partial message at
+    any time, also after a failure.
     """
 
     def __init__(self, driver: Driver) -> None:

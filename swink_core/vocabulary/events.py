@@ -144,7 +144,7 @@ class Retry(AssistantMessageEvent, tag="retry"):
 class Done(AssistantMessageEvent, tag="done"):
     """The answer is complete. `usage` and `cost` are `None` if unknown.
 
-    `metadata` contains other facts of the provider about the whole answer.
+    `metadata` contains other information from the provider about the whole answer.
     """
 
     stop_reason: StopReason

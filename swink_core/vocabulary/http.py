@@ -52,7 +52,7 @@ class HTTPResponse(Protocol):
 
 @runtime_checkable
 class HTTPClient(Protocol):
-    """Sends requests. It does not follow redirects."""
+    """Sends requests, without following redirects."""
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
         """Send a request and return when the response's headers have arrived.

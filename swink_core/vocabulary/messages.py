@@ -272,7 +272,7 @@ class AssistantMessage(_Turn, tag="assistant"):
     `model` is the responding model, as named by the provider. `usage` and `cost` are those of this
     answer, or `None` if unknown; `total_usage` and `total_cost` cover all attempts of the call.
     `stop_reason` is `None` only for a message that the caller created or that is incomplete.
-    `metadata` contains other facts from the provider about the answer.
+    `metadata` contains other information from the provider about the answer.
     """
 
     if TYPE_CHECKING:

@@ -302,7 +302,10 @@ class ChatConverter(OpenAIConverter):
         return SENT_ELSEWHERE if isinstance(block, TextBlock) else self.part(block)
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a block of a user message, with its cache marks. Raises MediaError."""
+        """Convert a block of a user message, with its cache marks.
+
+        Raises MediaError for a bad file.
+        """
         native = self._part(block)
         if not isinstance(block, ExtensionBlock):
             native |= self.marks(block)

@@ -73,11 +73,11 @@ _NO_OPTIONS = StreamOptions()
 class OpenAIProvider(HTTPProvider):
     """A service with OpenAI's APIs; the name of the entry point selects it.
 
-    A package for another service subclasses this class. It has a catalogue entry with a `dialect`,
-    or passes a dialect. `converter` is the class that converts messages for Chat Completions.
-    `chat_parser` is the class that parses answers, after fields have been renamed by the dialect's
-    `answer`. A subclass that overrides an attribute which is not used raises TypeError when it is
-    defined.
+    A package for another service subclasses this class. The subclass has a catalogue entry with a
+    `dialect`, or passes a dialect to its constructor. `converter` is the class that converts
+    messages for Chat Completions. `chat_parser` is the class that parses answers, after fields have
+    been renamed by the dialect's `answer`. A subclass that overrides an attribute which is not used
+    raises TypeError when it is defined.
     """
 
     buffered = True

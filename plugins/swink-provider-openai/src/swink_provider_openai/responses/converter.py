@@ -10,7 +10,7 @@ extension with the output into the conversation (see `hosted`).
 Output of the service is sent back unchanged: reasoning and hosted tools as whole items, messages
 and calls with their ids and other fields. The API has no field that marks a tool result as failed,
 so the text of a failure starts with `Error: `. Reasoning is omitted if the service neither stored
-nor encrypted it. It is also omitted if no other item follows, because OpenAI rejects such
+nor encrypted it. Reasoning is also omitted if no other item follows, because OpenAI rejects such
 reasoning. If reasoning is omitted, the other items are sent without their ids, because the service
 would look for the missing reasoning by these ids.
 """
