@@ -1,6 +1,6 @@
 """One Python interface to every language-model provider's streaming API.
 
-The packages are listed from the lowest layer to the highest; each imports only from those above it:
+The packages are layers: each imports only from the packages listed before it.
 
     framing/      bytes to frames
     vocabulary/   the shared types: messages, events, options, models

@@ -31,7 +31,7 @@ _FIELDS = StreamOptions.names()
 def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options under swink's names, with shorthands replaced by the full options.
 
-    Raises InvalidOption.
+    Raises InvalidOption if a shorthand has an invalid value or is combined with its full option.
     """
     try:
         options = in_own_words(given)
@@ -57,7 +57,7 @@ _RECORDS = frozenset({Timeouts, RetryPolicy, CacheStrategy})
 
 
 def frozen(value: Any, depth: int = 2) -> Hashable:
-    """Return a hashable value that is equal for equal options of the same types.
+    """Return a hashable cache key that is equal for equal options of the same types.
 
     Raises TypeError for data nested deeper than `depth` levels. Such data cannot be cached, because
     a plugin could change it.
@@ -81,7 +81,10 @@ def frozen(value: Any, depth: int = 2) -> Hashable:
 
 
 def options_of(values: Mapping[str, Any]) -> StreamOptions:
-    """Return the options of a call as `StreamOptions`. Raises InvalidOption, with a hint."""
+    """Return the options of a call as `StreamOptions`.
+
+    Raises InvalidOption for an unknown name or an invalid value.
+    """
     for name in values:
         if name not in _FIELDS:
             from difflib import get_close_matches
@@ -109,7 +112,10 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
 
 
 def address_of(url: str | None) -> tuple[str, ...]:
-    """Normalize a URL, so that different spellings of it compare equal. Raises ValueError."""
+    """Normalize a URL, so that different spellings of the same URL compare equal.
+
+    Raises ValueError for an invalid URL.
+    """
     try:
         parts = urlsplit(url or "")
     except ValueError:  # the exception's own message may quote a secret
@@ -122,10 +128,10 @@ def address_of(url: str | None) -> tuple[str, ...]:
 def check_credentials(
     provider: str, home: str, all_given: StreamOptions, sent: StreamOptions
 ) -> None:
-    """Refuse to send the client's credentials to an address that only the call gave.
+    """Refuse to send the client's credentials to a base URL that was only passed to the call.
 
-    Credentials from the environment are used only if neither client nor call has any. Raises
-    InvalidOption.
+    Raises InvalidOption in this case. Credentials from the environment are not checked here: they
+    are used only if neither the client nor the call has credentials.
     """
     had, has = (credentials_in({"key": o.api_key or "", **o.headers}) for o in (all_given, sent))
     if had and not has:

@@ -64,14 +64,15 @@ class Client:
 
     `plugins` are added to the installed plugins. `host`, `http` and `clock` replace the plugin
     host, the HTTP client and the clock. `default` is the model of calls without a model (`None`:
-    the environment variable `SWINK_MODEL`). `gates` are called in order before each attempt, after
-    the circuit breaker, which `breaker=False` removes. `providers` maps the name of a provider to
-    options for it alone, such as credentials and address, or to the class of a provider that is not
-    installed: `{"acme": Acme}`. `count_tokens` is a function of a `Model` and a `Context` that
-    returns the number of tokens of a prompt, in place of swink's estimate. It may be async; if it
-    raises, the estimate is used. `limits` apply to all calls together. Other keyword arguments are
-    the default options of every call. Raises UsageError for an unknown option, or for a credential
-    that would apply to every provider.
+    the environment variable `SWINK_MODEL`). `gates` can delay or refuse an attempt, see `Gate`;
+    they are called in order before each attempt, after the circuit breaker, which `breaker=False`
+    removes. `providers` maps the name of a provider to options for it alone, such as credentials
+    and address, or to the class of a provider that is not installed: `{"acme": Acme}`.
+    `count_tokens` is a function of a `Model` and a `Context` that returns the number of tokens of a
+    prompt, in place of swink's estimate. The function may be async; if it raises an exception, the
+    estimate is used. `limits` apply to all calls together. Other keyword arguments are the default
+    options of every call. Raises UsageError for an unknown option, or for a credential that would
+    apply to every provider.
 
     The attribute `catalog` contains the data about providers and models, see `Catalog`.
     """
@@ -436,7 +437,7 @@ def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:
 
 
 def _is_chain(models: Any) -> bool:
-    """Return True for a chain, and False for one target, which may be a (name, options) pair."""
+    """Return True for a fallback chain, and False for a single model or (model, options) pair."""
     return isinstance(models, tuple) and not (len(models) == 2 and isinstance(models[1], Mapping))
 
 
@@ -477,7 +478,7 @@ def complete_sync(
 ) -> AssistantMessage:
     """Make one call and return its message, for scripts without an event loop.
 
-    Raises UsageError inside a running loop, which it would block.
+    Raises UsageError if an event loop is running in this thread, because the call would block it.
     """
     try:
         asyncio.get_running_loop()

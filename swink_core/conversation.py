@@ -2,10 +2,10 @@
 
 The fast path uses the compiled code of msgspec: it converts the conversation to plain data and
 back, by the annotations of the classes. (The detour is needed because msgspec returns an existing
-object of the expected class without checking its fields.) `_has_classes` checks the classes first,
-since the conversion would hide wrong ones. Files, media and the order of messages are checked
-afterwards. If a conversation fails, it is checked again field by field, to report which value is
-invalid and why.
+object of the expected class without checking its fields.) `_has_classes` checks the classes of the
+objects first, since the conversion would hide objects of wrong classes. Files, media and the order
+of messages are checked afterwards. If a conversation fails, it is checked again field by field, to
+report which value is invalid and why.
 """
 
 from __future__ import annotations
@@ -80,7 +80,10 @@ _INSTRUCTION = TextBlock | ExtensionBlock
 
 
 def context_of(prompt: Prompt, system_prompt: Any, tools: Any) -> Context:
-    """Return the `Context` for the prompt and options of a call. Raises InvalidContext."""
+    """Return the `Context` for the prompt and options of a call.
+
+    Raises InvalidContext if the prompt, the system prompt or a tool has a wrong type.
+    """
     context = Context.of(_prompt_of(prompt))
     if system_prompt is not None:
         if isinstance(system_prompt, list | tuple):
@@ -98,7 +101,10 @@ def context_of(prompt: Prompt, system_prompt: Any, tools: Any) -> Context:
 
 
 def _prompt_of(prompt: Any) -> Any:
-    """Return a prompt in which mappings are converted to message objects. Raises InvalidContext."""
+    """Return a prompt in which mappings are converted to message objects.
+
+    Raises InvalidContext for a mapping that is not a valid message.
+    """
     if isinstance(prompt, list | tuple):
         if _PARTS_OF.keys() >= {*map(type, prompt)}:
             return prompt
@@ -144,7 +150,7 @@ def _loaded(kind: Any, given: Mapping[str, Any], where: str) -> Any:
 def tools_of(given: Sequence[Any]) -> list[Any]:
     """Return tools as `Tool` objects, converting dictionaries in another API's format.
 
-    Raises InvalidContext.
+    Raises InvalidContext for an entry that is not a tool.
     """
     return [_tool_of(each) if isinstance(each, Mapping) else each for each in given]
 
@@ -153,8 +159,7 @@ def _tool_of(given: Mapping[str, Any]) -> Tool:
     """Convert a dictionary to a tool: in swink's form, or as in OpenAI's or Anthropic's API.
 
     The accepted forms are those of Chat Completions, Responses and Messages (see `tools` in their
-    API references). In each, the fields mean the same: a name, a description, and a JSON schema of
-    the arguments.
+    API references). Each form contains a name, a description, and a JSON schema of the arguments.
     """
     function = given.get("function", given) if given.get("type", "function") == "function" else {}
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
@@ -294,7 +299,7 @@ def _is_sound(context: Context) -> bool:
 
 
 def _has_classes(message: Message) -> bool:
-    """Return True if a message and its parts have exactly the classes that compiled code checks."""
+    """Return True if a message and its blocks have swink's own classes, not subclasses of them."""
     kind = type(message)
     parts = _PARTS_OF.get(kind)
     if parts is None or (kind is AssistantMessage and (*map(type, _facts(message)),) not in _FACTS):

@@ -38,12 +38,12 @@ class AsyncOnly:
         def __exit__(self, *raised: object) -> None: ...
 
     def _pieces(self, generator: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Wrap an async generator in an object that raises UsageError for the same wrong uses."""
+        """Wrap an async generator, so that reading it without `async for` raises UsageError."""
         return _AsyncPieces(generator)
 
 
 class _AsyncPieces(AsyncOnly, AsyncGenerator[T, None]):
-    """The pieces of an answer, as an async generator yields them."""
+    """An async generator that raises UsageError when used with `await`, `for` or `with`."""
 
     __slots__ = ("_generator",)
 

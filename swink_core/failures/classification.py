@@ -26,9 +26,9 @@ def by_tables(
 
     `codes` maps error codes and types to kinds. `wordings` pairs a lower-case piece of the error
     message with a kind. `statuses` maps the HTTP statuses that have a special meaning at the
-    provider. A code takes precedence over a wording, and a wording over a status, because they are
-    more specific. The classification contains the provider's code: the one found in `codes`, or
-    else any that the failure has.
+    provider. A code is more specific than a wording, and a wording is more specific than a status;
+    the most specific match decides. The classification contains the provider's code: the one found
+    in `codes`, or else any that the failure has.
     """
     wait = _wait(failure)
     for code in (failure.code, failure.type):

@@ -1,4 +1,4 @@
-"""The raw facts of a failure, and its classification."""
+"""The details of a failure (`Failure`), and its kind (`Classification`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _check_status(failure: Failure, attribute: Any, status: object) -> None:
 
 @define
 class Failure:
-    """The raw facts of a failure, before it is classified.
+    """The details of a failure, before it is classified.
 
     `phase` is the step of the attempt at which it failed. `code`, `type` and `message` are copied
     from the provider's error, if it has them; `body` is the response body, cut to a maximum size.

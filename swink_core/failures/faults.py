@@ -16,7 +16,7 @@ FAULT = "plugin"
 def raised(error: Exception) -> Failure:
     """Convert an exception from a plugin's iterator to a failure.
 
-    An unexpected exception gets the kind `internal`: a bug in the plugin.
+    An unexpected exception is a bug in the plugin and gets the kind `internal`.
     """
     if isinstance(error, ProviderFailure):
         return error.failure

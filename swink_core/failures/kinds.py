@@ -1,8 +1,9 @@
 """A table of the kinds of failure, and a table of the error codes that the core itself sets.
 
 To add a kind, add a member to `StreamErrorKind` with its docstring and its constructor, a row here,
-and a subclass of `StreamError`. Other modules and distributions decide by the fields of the row.
-Titles and resolutions are read by people; `advice` fills in the names in braces.
+and a subclass of `StreamError`. Other modules and distributions decide by the fields of this row
+how they handle the kind. Titles and resolutions are read by people; `advice` fills in the names in
+braces.
 """
 
 from __future__ import annotations
@@ -308,7 +309,8 @@ def health_of(terminal: Done | Error) -> bool | None:
     """Return the health of a target, judged by the last event of an attempt on it.
 
     `False`: the target failed, which counts towards a circuit breaker's threshold. `True`: the
-    target answered, even if it rejected this request. `None`: the event shows neither.
+    target answered, even if it rejected this request. `None`: the event does not show whether the
+    target works.
     """
     if isinstance(terminal, Done):
         return True

@@ -74,7 +74,7 @@ def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """Replace every secret of six characters or more in a text for people.
+    """Replace every secret of six characters or more in a text by a placeholder.
 
     Secrets are found in each encoding that `codings_of_secret` lists.
     """
@@ -96,7 +96,8 @@ _HEXADECIMAL = re.compile(r"(?:[0-9A-Fa-f]{2}){6,}+")
 def codings_of_secret(secret: str) -> tuple[str, ...]:
     """Return the encodings in which a server may echo a secret, the longest first.
 
-    They are the secret unchanged, and escaped for JSON, HTML, URLs, Base64 and hexadecimal.
+    They are the secret itself, the secret escaped for JSON, HTML and URLs, and the secret in Base64
+    and in hexadecimal.
     """
     return _codings(secret)
 
@@ -122,10 +123,11 @@ def _codings(secret: str) -> tuple[str, ...]:
 
 
 def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
-    """Return the secrets that a request carries.
+    """Return the secrets in the headers and the URL of a request.
 
-    The secrets are every word of the headers and query parameters whose names indicate credentials,
-    and the user information of the address: raw, unescaped and as Basic credentials.
+    They are every word of those headers and query parameters whose names indicate credentials, and
+    the user information in the URL, in three forms: unchanged, unescaped, and as HTTP Basic
+    credentials.
     """
     found: set[str] = set()
     for name, value in headers.items():

@@ -44,9 +44,9 @@ class Decoder(Protocol):
     """Splits a byte stream into frames; the sizes of the reads do not affect the frames.
 
     A decoder may have two further attributes. `binary` is true if its frames are not UTF-8 text;
-    the parser then checks the text inside them. `reports` is a list of notices, each with a code, a
-    detail and the number of the frame of this `feed` before which it occurred; `EventSource`
-    empties the list.
+    the parser then checks the text inside them. `reports` is a list of notices; each has a code, a
+    detail, and the index of the next frame in the result of this `feed`. `EventSource` empties the
+    list.
     """
 
     def feed(self, data: bytes) -> list[bytes]:

@@ -1,8 +1,8 @@
 """Newline-delimited JSON: one value per line (https://github.com/ndjson/ndjson-spec).
 
-Only LF ends a line. CR is whitespace in JSON, so it is removed only before LF. The unterminated end
-of a read is kept in a bytearray that is appended to and never searched again: only new bytes are
-split, which keeps the cost linear however small the reads are.
+Only LF ends a line. CR is whitespace in JSON, so it is removed only before LF. An unterminated line
+at the end of a read is kept in a bytearray. Later reads are appended to this bytearray, and only
+new bytes are searched for LF, so that the cost stays linear however small the reads are.
 """
 
 from __future__ import annotations

@@ -8,13 +8,13 @@ unterminated line is kept in a bytearray that is never searched again; the paylo
 frame is collected in a second one. Each byte is therefore processed a constant number of times,
 however small the reads are.
 
-The fast path runs first. It handles what providers send nearly always: frames of one `data:` line,
-perhaps after one `event:` line. One `findall` with a pattern that can only match adjacent frames
-does the work in C. As soon as something is not such a frame, the last alternative of the pattern
-matches all that is left and yields an empty payload. A last payload that is not empty therefore
-proves that the whole range consists of such frames, without a second pass. Quantifiers are
-possessive or confined to one line, hence linear on any input. Everything else goes through the
-algorithm.
+The fast path runs first. Nearly all streams of providers consist of frames that it handles: one
+`data:` line, perhaps after one `event:` line. One `findall` with a pattern that can only match
+adjacent frames does the work in C. As soon as something is not such a frame, the last alternative
+of the pattern matches all that is left and yields an empty payload. A last payload that is not
+empty therefore proves that the whole range consists of such frames, without a second pass.
+Quantifiers are possessive or confined to one line, so matching takes linear time on any input.
+Everything else goes through the algorithm.
 
 A blank line always ends a frame. If a read begins or ends inside a frame, the range between the
 first and the last blank line of the read therefore still consists of whole frames, and only the
@@ -136,7 +136,7 @@ class SSEDecoder:
         return frames
 
     def _plain(self, data: bytes, start: int, stop: int) -> list[bytes]:
-        """Return the payloads of a range that consists of plain frames only, else an empty list."""
+        """Return the payloads of a range if the fast path can decode it, else an empty list."""
         if stop - start > self._limit:
             return []
         if _CR not in data:
@@ -258,12 +258,12 @@ class _NamedEvents(SSEDecoder):
 
     @staticmethod
     def as_json(frame: bytes) -> bytes:
-        """Return a frame as JSON. It already is JSON, so it is returned unchanged."""
+        """Return a frame as JSON; the frame is returned unchanged, because it already is JSON."""
         return frame
 
     @staticmethod
     def of_json(text: bytes) -> bytes:
-        """Return the event whose frame is this JSON text."""
+        """Return the server-sent event that the decoder turns into the frame `text`."""
         event = json.loads(text)
         data = json.dumps(event.get("data"), ensure_ascii=False)
         return f"event: {event.get('type', '')}\ndata: {data}\n\n".encode()
@@ -278,7 +278,7 @@ class _NamedTexts(_NamedEvents):
 
     @staticmethod
     def of_json(text: bytes) -> bytes:
-        """Return the event whose frame is this JSON text."""
+        """Return the server-sent event that the decoder turns into the frame `text`."""
         event = json.loads(text)
         lines = "".join(f"data: {line}\n" for line in str(event.get("data")).split("\n"))
         return f"event: {event.get('type', '')}\n{lines}\n".encode()

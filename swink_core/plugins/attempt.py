@@ -1,7 +1,7 @@
 """`Attempt`: one try of a call on one model, with its requests, usage and charge.
 
-It does not import the code that runs it: the source and the driver call its methods to record what
-happened.
+This module does not import the code that runs an attempt (the event source and the call's driver).
+That code calls the methods of `Attempt` to record what happened.
 """
 
 from __future__ import annotations
@@ -50,19 +50,20 @@ It may be async. If it raises, the exception is logged and the estimate is used.
 
 @runtime_checkable
 class Gate(Protocol):
-    """Decides whether an attempt may begin: a rate limit, a budget or a circuit breaker."""
+    """Allows, delays or refuses attempts: a rate limit, a budget or a circuit breaker."""
 
     async def enter(self, target: Target) -> None:
-        """Let the attempt begin by returning, after waiting as long as necessary.
+        """Wait until the attempt may begin, then return; or raise an exception to refuse it.
 
         If the method has a second parameter `attempt`, it is called with the attempt as well:
         `await attempt.reserve()` returns the most that the attempt is expected to cost. `leave` may
         have such a parameter, too.
 
-        To refuse the target, raise ProviderFailure or a StreamError (`QuotaExhausted("the budget is
-        spent")`): the next target of the chain is tried, without a request to this one. The refusal
-        has the kind and `retry_after` of the exception. Any other exception ends the call with an
-        error of kind `internal` that names the gate, the file and the line.
+        To refuse the target (a model with its options), raise ProviderFailure or a StreamError
+        (`QuotaExhausted("the budget is spent")`): the next target of the chain is tried, without a
+        request to this one. The refusal has the kind and `retry_after` of the exception. Any other
+        exception ends the call with an error of kind `internal` that names the gate, the file and
+        the line.
         """
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
@@ -77,7 +78,7 @@ class Gate(Protocol):
 
 @define(eq=False)
 class Plan:
-    """The conversation, options and tools as the attempt sends them, fixed when it begins.
+    """The conversation, options and tools that an attempt sends, fixed when the attempt begins.
 
     `context` and `options` are the conversation and the merged options after adaptation to the API
     and the model. `notices` report the changes to the caller's values. `names` maps each tool name
@@ -116,7 +117,7 @@ class Leg:
 
 @define(eq=False)
 class Attempt:
-    """One attempt of a call with one model, and the facts about its answer so far.
+    """One attempt of a call with one model, and the data about its answer so far.
 
     `number` counts from 1 over all models. `legs` are the requests in the order of sending,
     including those that fetch credentials. `leg` is the last request for an answer, with its
@@ -191,7 +192,7 @@ class Attempt:
         return None if self.leg is None else public_url(self.leg.request.url)
 
     def follow(self, plan: Plan) -> None:
-        """Set the plan of the attempt."""
+        """Set `plan`, the conversation and options that the attempt sends."""
         self.plan = plan
 
     def build(self, request: HTTPRequest) -> None:
@@ -200,7 +201,7 @@ class Attempt:
             self.plan.request = request
 
     def ask(self, request: HTTPRequest, kind: LegKind = "stream", at: float = 0.0) -> Leg:
-        """Record a request that is being sent now, and return its `Leg`."""
+        """Record that a request is sent at the time `at`, and return its `Leg`."""
         leg = Leg(request, kind, at)
         if len(self.legs) < MOST_LEGS:
             self.legs.append(leg)
@@ -228,7 +229,7 @@ class Attempt:
         self.reported_cost = cost
 
     def about(self, context: Context, counter: TokenCounter | None) -> None:
-        """Set the conversation to send, and the counter of prompt tokens."""
+        """Set the conversation that is sent, and the token counter (`None`: swink's estimate)."""
         self._context = context
         self._counter = counter
 
@@ -243,7 +244,7 @@ class Attempt:
         return NOTHING if self.started_at is None else self._reservation()
 
     async def reserve(self) -> Charge:
-        """Return the most that the attempt is expected to cost, by an upper bound of the prompt.
+        """Return the most that the attempt is expected to cost, from a high token estimate.
 
         The client's token counter is called first, if there is one.
         """
@@ -272,7 +273,7 @@ class Attempt:
         return self._prompt
 
     def _ask_counter(self) -> Any:
-        """Call the token counter and return its estimate, or an awaitable of a number.
+        """Call the token counter and return its estimate, or an awaitable that returns a number.
 
         Returns `None` if the counter failed.
         """
@@ -287,10 +288,10 @@ class Attempt:
     def settle(
         self, usage: Usage | None, cost: Cost | None, seen: int, is_complete: bool, at: datetime
     ) -> Cost | None:
-        """Compute the final charge of an attempt that ended, and return its cost.
+        """Compute the final charge of the attempt, which has ended, and return the attempt's cost.
 
-        `usage` and `cost` come from the last event. `seen` is the number of output tokens that
-        arrived; `is_complete` says whether the answer is complete.
+        `usage` and `cost` come from the last event. `at` is the time whose prices apply. `seen` is
+        the number of output tokens that arrived; `is_complete` says whether the answer is complete.
         """
         whole = usage is not None and usage.input is not None and usage.output is not None
         if whole and is_complete:
@@ -311,9 +312,9 @@ class Attempt:
         return paid
 
     def _by_requested_terms(self, taken: Usage, paid: Cost, at: datetime) -> Cost:
-        """Return the higher of `paid` and the price of the service terms that the call requested.
+        """Return the higher of `paid` and the price of the requested service tier and speed.
 
-        Returns `paid` if the usage reports the terms that were applied.
+        Returns `paid` if the usage reports the tier or speed that was billed.
         """
         terms = requested_terms(self.options)
         if not terms or reports_terms(taken):
@@ -332,8 +333,8 @@ class Attempt:
     ) -> Cost | None:
         """Return the cost of the attempt: `cost`, or else the usage at the catalogue's prices.
 
-        A cost that the provider reported is used as the total. `at` is the time whose prices apply
-        (`None`: now).
+        If the provider reported a cost, the total of the result is this cost. `at` is the time
+        whose prices apply (`None`: now).
         """
         info = self.model.info
         prices = info.prices if info else None

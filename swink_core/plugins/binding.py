@@ -77,7 +77,8 @@ class Binding:
     def converters(self) -> str:
         """Return the names of the plugins that may have produced the result of `convert_messages`.
 
-        They are its wrappers, outermost first, or else all plugins that implement it.
+        They are the plugins that wrap this hook, outermost first; without any, they are all plugins
+        that implement the hook.
         """
         impls = [*reversed(self.hook.convert_messages.get_hookimpls())]
         wrappers = [impl for impl in impls if impl.wrapper or impl.hookwrapper]
@@ -88,8 +89,9 @@ class Binding:
 def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, str]:
     """Find the plugin in whose code an exception was raised.
 
-    Returns the owner of the innermost module that has an owner, and the line in this module as `
-    (package/file.py:line)`; `None` and an empty string if no module of the traceback has an owner.
+    `owner` returns the plugin to which a module belongs. The result is the plugin of the innermost
+    module in the traceback that belongs to one, and the line as ` (package/file.py:line)`; `None`
+    and an empty string if there is no such module.
     """
     found: tuple[Any, str] = (None, "")
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -105,14 +107,14 @@ class Target:
     Each call creates new targets. All attempts that a call makes on one model share a `Target`
     object, so a gate can distinguish calls by identity.
 
-    `Client.target` returns one, which can be passed to `stream` in place of a model; options of the
-    call then override its options.
+    `Client.target` returns a target that can be passed to `stream` in place of a model; options of
+    the call then override the target's options.
 
     `info` is the provider's catalogue entry. `is_last` says whether the target is the last one of
-    the chain. `extra` comes from the call and overrides the `inherited` options, which only the
-    client sets. `given` contains the names of all options that the client or the call set.
-    `remembered` caches what the provider computed for this model and these options; equal targets
-    of a client share it.
+    the chain. `inherited` contains the names of the options that come from the client; fields of
+    `extra`, which comes from the call, override these options. `given` contains the names of all
+    options that the client or the call set. `remembered` caches what the provider computed for this
+    model and these options; equal targets of a client share this cache.
     """
 
     model: Model
@@ -191,8 +193,8 @@ class Target:
     def key(self) -> str:
         """The key of limits and circuit breakers.
 
-        It is made of the model, its address, and a digest of the credentials. It is the same in
-        every process and reveals no credential.
+        The key consists of the model, its base URL, and a digest of the credentials. The key is the
+        same in every process and reveals no credential.
         """
         options = self.options
         info = self.info or ProviderInfo(self.model.provider)

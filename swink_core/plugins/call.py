@@ -1,6 +1,7 @@
 """`Call`: a caller's request over all its attempts, as hooks and observers see it.
 
-It does not import the code that runs it: the driver calls its methods to record what happened.
+This module does not import the driver, which runs a call: the driver calls the methods of `Call` to
+record what happened.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ MOST_CODE = 100
 
 @define(eq=False)
 class Call:
-    """A call and the facts about it so far.
+    """A call, with its current attempt, and the usage and cost so far.
 
     `attempt` is the current or last attempt, and `attempts` is the number of attempts so far;
-    `model`, `options` and other attributes of the provider are those of the current attempt.
+    `model`, `options` and the attributes about the provider are those of the current attempt.
     `started_at` and `ended_at` (`None` while the call runs) are seconds of `clock`. `totals` sums
     the usage and charges of all attempts of this call, and `shared_totals` those of all calls of
     the client. `counter` counts the tokens of prompts, see `count_tokens` of `Client` (`None`:
@@ -178,7 +179,7 @@ class Call:
         return checked
 
     def tap(self, data: bytes, leg: Leg | None = None) -> None:
-        """Pass data of the response to a request (`leg`, or else the last request) to the taps.
+        """Pass a piece of a response body to the taps; `leg` is the request (`None`: the last).
 
         A tap that raises is not called again during the call.
         """
@@ -265,7 +266,7 @@ class Call:
     # -- called by the driver ----------------------------------------------------------------
 
     def turn_to(self, attempt: Attempt) -> None:
-        """Make this attempt the current one."""
+        """Make `attempt` the current attempt of the call."""
         self.attempt = attempt
         info = attempt.provider_info or ProviderInfo(attempt.model.provider)
         keys = (attempt.options.api_key, *map(os.environ.get, info.api_key_env))

@@ -50,7 +50,7 @@ USER_FILE_ENV = "SWINK_MODELS"
 class Catalog:
     """The data about providers and models, from installed plugins and the user's file.
 
-    A client has it as its attribute `catalog`. Without a client, create it with
+    The attribute `catalog` of a client is its catalogue. Without a client, create a catalogue with
     `swink_core.providers.Catalog(swink_core.Host())`.
     """
 
@@ -65,8 +65,8 @@ class Catalog:
     def provider(self, name: str) -> ProviderInfo | None:
         """Return the catalogue entry of an installed provider, or `None` if its package has none.
 
-        Settings come only from the package, not from the user's file. Raises UnknownProvider, like
-        the other methods.
+        Settings come only from the package, not from the user's file. Like the other methods,
+        raises UnknownProvider if the provider is not installed.
         """
         shipped = self._package(name).providers.get(name)
         users = self.users.providers.get(name)
@@ -75,8 +75,8 @@ class Catalog:
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
         """Return the catalogue entry of a model, or `None` for an unknown model.
 
-        An entry with exactly this id takes precedence over an entry with a pattern that matches it;
-        the latter is returned with this id.
+        An entry with exactly this id takes precedence over an entry whose pattern matches the id.
+        An entry with a pattern is returned with `model_id` as its id.
         """
         files = (self.users, self._package(provider))
         listed = (file.models.get((provider, model_id)) for file in files)
@@ -109,8 +109,9 @@ class Catalog:
         """Return the model for `provider/id` or for a bare id, with its catalogue entry.
 
         A bare id selects the only installed provider that lists it or, if several providers list
-        it, the only one of these with an API key. Raises InvalidModel, which names the candidates,
-        or UnknownProvider.
+        it, the only one of these with an API key. Raises InvalidModel if a bare id does not select
+        one provider (the error names the candidates), and UnknownProvider if the provider is not
+        installed.
         """
         given: Any = name
         if not isinstance(given, str | Model):
@@ -137,7 +138,7 @@ class Catalog:
         return self.model(provider, model_id), self.rules(provider, model_id)
 
     def _named(self, name: str) -> Model:
-        """Return the model for `provider/id` or a bare id. Raises ValueError."""
+        """Return the model for `provider/id` or a bare id. Raises ValueError for other names."""
         installed = self._host.provider_names()
         provider, _, model_id = name.partition("/")
         bare = not model_id or provider not in installed

@@ -1,7 +1,7 @@
 """Reports of values that a request leaves out or changes, collected during conversion.
 
 Converters report each value here, block by block, and `Call.convert` turns the reports into
-notices. A plan has its own notices, made before the conversion.
+notices. The notices of a `Plan` are created before the conversion and not reported here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Finds plugins by their metadata, and loads a provider when it is first used.
 
 For each provider that is used there is one `PluginManager`, with that provider and the shared
-plugins only. So an installed provider costs nothing until a call names it, a broken one affects
-only calls that name it, and a provider receives only its own calls.
+plugins only. Therefore an installed provider costs no time until a call uses it, a broken provider
+affects only the calls that use it, and the hooks of a provider are called only for its own calls.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PluginEntry:
 
     @property
     def distribution(self) -> str:
-        """The name of the distribution. It is read from a metadata file on first access."""
+        """The name of the distribution, which is read from a metadata file on first access."""
         return "?" if self.dist is None else name_of(self.dist)
 
     @property
@@ -155,7 +155,8 @@ class Host:
     def entry(self, name: str) -> PluginEntry:
         """Return a provider's entry.
 
-        Raises UnknownProvider, or PluginError if two distributions have a provider of this name.
+        Raises UnknownProvider if no distribution has a provider of this name, and PluginError if
+        two distributions have one.
         """
         if not (claims := self._claims.get(name)):
             from difflib import get_close_matches
@@ -179,7 +180,8 @@ class Host:
     def bind(self, name: str) -> Binding:
         """Load a provider, once, and return it with its hooks.
 
-        Raises UnknownProvider, or PluginError, which describes the plugin's fault.
+        Raises UnknownProvider if the provider is not installed, and PluginError, which describes
+        the fault, if it cannot be loaded.
         """
         if name not in self._bindings:
             entry = self.entry(name)
@@ -231,7 +233,10 @@ class Host:
 
 
 def bind_hooks(name: str, provider: Any, shared: Iterable[tuple[str, Any]] = ()) -> Binding:
-    """Combine the hooks of a provider and of the shared plugins. Raises PluginError."""
+    """Combine the hooks of a provider and of the shared plugins.
+
+    Raises PluginError for a plugin with invalid hooks.
+    """
     manager = _Manager()
     manager.register(DefaultClassifier(), "swink-default")
     for plugin_name, plugin in ((name, provider), *shared):
@@ -257,7 +262,7 @@ class _Manager(pluggy.PluginManager):
 
 
 def _made(entry: PluginEntry) -> Any:
-    """Import a provider's plugin and create it. Raises PluginError, whatever the plugin raises."""
+    """Import a provider and create an instance. Any exception of the plugin becomes PluginError."""
     try:
         return entry.load()(entry.name)
     except (Exception, SystemExit) as error:

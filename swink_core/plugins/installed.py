@@ -1,7 +1,8 @@
 """Reads the entry points of installed distributions, and reports metadata that is damaged.
 
 `importlib.metadata.entry_points()` raises for all distributions if the `entry_points.txt` of one
-cannot be parsed. Here each distribution is read by itself, so that damage affects only its owner.
+cannot be parsed. This module reads each distribution separately, so that damaged metadata affect
+only their own distribution.
 """
 
 from __future__ import annotations

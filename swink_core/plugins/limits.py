@@ -34,7 +34,10 @@ class LimitGate:
     _reserved: dict[Attempt, Charge] = field(factory=dict, init=False, repr=False)
 
     async def enter(self, target: Target, attempt: Attempt) -> None:
-        """Reserve the most that the attempt is expected to cost. Raises LimitReached."""
+        """Reserve the most that the attempt is expected to cost.
+
+        Raises LimitReached if this would exceed a limit.
+        """
         reservation = NOTHING
         if self.limits.cost is not None or self.limits.tokens is not None:
             reservation = await attempt.reserve()
@@ -58,13 +61,13 @@ class LimitGate:
         self.charge += attempt.charge
 
     def take_turn(self) -> None:
-        """Count a turn of a tool loop. Raises LimitReached."""
+        """Count a turn of a tool loop. Raises LimitReached above the limit."""
         if self.limits.turns is not None and self.turns >= self.limits.turns:
             raise _reached(f"{self.turns} turns were made", f"turns={self.limits.turns}")
         self.turns += 1
 
     def take_tool_calls(self, number: int) -> None:
-        """Count the tool calls of a turn, before they run. Raises LimitReached."""
+        """Count the tool calls of a turn, before they run. Raises LimitReached above the limit."""
         most = self.limits.tool_calls
         if most is not None and self.tool_calls + number > most:
             made = f"{self.tool_calls} tool calls were made, and the model requests {number} more"

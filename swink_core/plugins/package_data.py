@@ -37,7 +37,7 @@ class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=
 
     @classmethod
     def read(cls, data: bytes, where: str) -> Self:
-        """Parse a file's text; `where` names the file in errors. Raises PluginError."""
+        """Parse a file's text; raise PluginError, with the file name `where`, if it is invalid."""
         try:
             file = msgspec.toml.decode(data, type=cls)
             # creating a rule compiles its regular expression

@@ -64,8 +64,8 @@ class AiohttpClient:
     ) -> tuple[aiohttp.ClientSession, HTTPRequest, str | None]:
         """Return the running loop's session, the request with checked headers, and its proxy.
 
-        For protocols that begin as HTTP, such as WebSocket. Raises ProviderFailure, or UsageError
-        once the client is closed.
+        Protocols that begin as HTTP, such as WebSocket, use this method. Raises ProviderFailure for
+        an invalid header, and UsageError once the client is closed.
         """
         request, proxy = self.check(request)
         return await self._session(), request, proxy
@@ -74,8 +74,8 @@ class AiohttpClient:
         """Return the request with checked headers, and its proxy (`None`: no proxy).
 
         User information in the URL becomes a header. This method is for HTTP clients that send some
-        requests themselves and pass the others to this class. Raises ProviderFailure, or UsageError
-        once the client is closed.
+        requests themselves and pass the others to this class. Raises ProviderFailure for an invalid
+        header, and UsageError once the client is closed.
         """
         if self._closed:
             hint = "Make another Client, or close it later."
@@ -210,7 +210,7 @@ request's body is written without waiting while the connection accepts it.
 
 
 async def _pieces(body: bytes) -> AsyncIterator[memoryview]:
-    """Yield a request's body in pieces; the event loop would copy a large one in a single step."""
+    """Yield a body in pieces, because the event loop would copy a large body in one step."""
     rest = memoryview(body)
     for start in range(0, len(body), MOST_AT_ONCE):
         await asyncio.sleep(0)

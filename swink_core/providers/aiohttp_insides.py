@@ -1,7 +1,7 @@
 """All uses of private attributes of aiohttp, where it has no public interface.
 
-`NEEDED` lists each part and its purpose. A test compares this list with the installed release of
-aiohttp, and names each part that is missing.
+`NEEDED` lists these attributes and their purposes. A test reports each of them that is missing in
+the installed release of aiohttp.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Connector(aiohttp.TCPConnector):
     """A pool that discards connections on which data arrived while they were idle.
 
     Such data belongs to no request: a second response, a timeout message (HTTP 408), the end of
-    TLS. It would be mistaken for the response to the next request.
+    TLS. aiohttp would mistake such data for the response to the next request.
     """
 
     def _release(
@@ -64,7 +64,7 @@ class Connector(aiohttp.TCPConnector):
 def _is_spoilt(protocol: Any) -> bool:
     """Return True if data arrived on an idle connection.
 
-    This also polls the socket, for data that arrived since the event loop last polled it.
+    The socket is polled as well, for data that arrived since the event loop last polled it.
     """
     socket = protocol.transport and protocol.transport.get_extra_info("socket")
     if protocol.should_close or socket is None or socket.fileno() < 0:

@@ -107,7 +107,8 @@ async def read_whole(response: HTTPResponse, most: int) -> bytes:
 def decoded(data: bytes, into: type[T]) -> T:
     """Decode JSON into a type that msgspec supports; `bytes` are returned undecoded.
 
-    Numbers may be written as strings. Raises ProviderFailure (`protocol`).
+    Numbers may be written as strings. Raises ProviderFailure (`protocol`) if the data cannot be
+    decoded into this type.
     """
     if into is bytes:
         return data  # type: ignore[return-value]  # T is bytes

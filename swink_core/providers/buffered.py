@@ -25,7 +25,7 @@ class BufferedDecoder:
         self._body = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Store the data and return an empty list. Raises FrameTooLong."""
+        """Store the data and return an empty list. Raises FrameTooLong if the body is too long."""
         self._body += data
         if len(self._body) > BUFFERED_LIMIT:
             raise FrameTooLong("an answer", BUFFERED_LIMIT)
@@ -45,8 +45,8 @@ class BufferedParser:
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Report the content of the body to `out`.
 
-        Raises ProviderFailure for a body that cannot be parsed. A cut connection cannot be the
-        reason, because the whole body was read.
+        Raises ProviderFailure for a body that cannot be parsed. The failure has the kind `protocol`
+        and not `network`, because the body was received completely.
         """
         try:
             out.decode_json(frame, lambda body: self._buffered(body, out))

@@ -22,9 +22,9 @@ Timers: TypeAlias = dict[object, Callable[[], None]]
 class LoopClock:
     """A clock that uses the time of the running event loop.
 
-    Most timers are time limits of calls: minutes away, and soon cancelled. A cancelled timer of the
-    event loop stays in its queue and slows down the others, so timers that are due in the same
-    second share one timer of the event loop.
+    Most timers are time limits of calls, which are minutes away and are cancelled soon. A cancelled
+    timer of the event loop stays in its queue and slows down the others, so timers that are due in
+    the same second share one timer of the event loop.
     """
 
     time = staticmethod(time.monotonic)
@@ -70,7 +70,7 @@ class LoopClock:
     def _fire(
         self, loop: asyncio.AbstractEventLoop, shared: dict[float, Timers], moment: float
     ) -> None:
-        """Schedule the callbacks of a moment one by one, so that the loop reports exceptions."""
+        """Schedule each callback of a moment separately, so that the loop reports its exception."""
         timers = shared.pop(moment)
         for key in [*timers]:
             loop.call_soon(_call, timers, key)

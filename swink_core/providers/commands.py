@@ -26,7 +26,7 @@ def not_started(error: OSError | ValueError, program: str) -> Failure:
 
 
 def end_group(pid: int, force: bool) -> None:
-    """Stop a process that leads a process group, and its group.
+    """Stop all processes of the process group that the process `pid` leads.
 
     The processes receive SIGTERM; with `force`, they are killed.
     """

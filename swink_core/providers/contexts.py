@@ -1,6 +1,6 @@
 """Queries on a conversation: the needed features, the system prompt, paths of messages.
 
-If the first messages of a conversation were removed, the paths of the others stay the same.
+Paths always refer to the caller's conversation, even if its first messages were removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FittedContext(Context):
 
     @classmethod
     def keep(cls, context: Context) -> Self:
-        """Return a `FittedContext` with the values of a conversation, fitted or not."""
+        """Return a `FittedContext` with the values of any `Context`."""
         first = first_of(context)
         return cls(context.messages, context.system_prompt, context.tools, first)
 
@@ -68,8 +68,9 @@ def text_of(content: str | Sequence[Block]) -> str:
 def required_features(context: Context, options: StreamOptions, provider: str = "") -> set[str]:
     """Return the features without which a call to `provider` would lose its meaning.
 
-    Extensions and file ids of other providers count as features too, for providers that pass them
-    on. Media in assistant messages need two features: `images` and `assistant_images`, for example.
+    Extensions and file ids of another provider are features too, because providers such as gateways
+    pass them on. Media in assistant messages need two features, for example `images` and
+    `assistant_images`.
     """
     form = options.response_format
     asked = {
@@ -120,7 +121,7 @@ _TEXT = [(UserMessage, str)]
 
 
 def is_text(context: Context) -> bool:
-    """Return True for a conversation with one message, which is text of the user.
+    """Return True for a conversation that consists of one user message with text only.
 
     A system prompt is allowed if it is text.
     """

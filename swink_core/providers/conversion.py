@@ -89,8 +89,8 @@ def normalise(
 
     Content that is private to other providers, unfinished tool calls and empty messages are
     omitted, and unanswered tool calls get error results. `system` keeps system messages unchanged.
-    `has_place` returns True if the API accepts a tool result without its call; other such results
-    become text of the user.
+    `has_place` returns True if the API accepts this tool result, whose call is missing; other
+    results without a call become user text.
     """
     return placed_turns(context, provider, system, has_place).turns
 
@@ -109,7 +109,7 @@ class PlacedTurns:
     places: dict[int, Sequence[int]] = field(factory=dict)
 
     def add(self, turn: Turn, at: int, places: Sequence[int] | None = None) -> None:
-        """Add the turn that a message was converted to."""
+        """Add `turn`, the converted form of the message with the index `at`."""
         if places is not None:
             self.places[len(self.turns)] = places
         self.turns.append(turn)
@@ -189,7 +189,7 @@ _Words: TypeAlias = tuple[Turn, int, Sequence[int] | None]
 
 
 def _answer_calls(result: PlacedTurns, asking: int, waiting: Mapping[str, ToolCallBlock]) -> None:
-    """Add error results for the tool calls of a turn that have none."""
+    """Add an error result for each tool call of a turn that has no result."""
     content = result.turns[asking].content
     for block, path in zip(content, result.paths_of_blocks(asking), strict=True):
         if isinstance(block, ToolCallBlock) and waiting.get(block.id) is block:
@@ -252,7 +252,7 @@ def _in_words(message: ToolResultMessage, at: int) -> _Words:
 
 
 def _add_user(message: UserMessage, at: int, result: PlacedTurns) -> None:
-    """Add a user message without empty texts; if nothing remains, report the message instead."""
+    """Add a user message without empty texts; if nothing remains, report it as left out."""
     content = message.content
     if isinstance(content, str):
         kept = [0] if content else []

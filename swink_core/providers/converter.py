@@ -1,4 +1,4 @@
-"""`MessageConverter`: converts a conversation to a provider's format, and accounts for every block.
+"""`MessageConverter`: converts a conversation to a provider's format, and checks each block.
 
 Each block must be converted, or reported with its path. The converter records the identities of the
 blocks that its methods handled, and compares them with the blocks of the messages. Paths are
@@ -55,14 +55,14 @@ def merged_turns(
 
 
 class MessageConverter(ABC):
-    """Converts a conversation message by message; a subclass defines how each kind is written.
+    """Converts a conversation message by message; subclasses convert each kind of message.
 
     Each method returns the list of native messages for one message. Consecutive tool results are
     passed together, since many APIs want them in one turn. Set `native_system` if the API accepts
     system messages inside a conversation; the method `system` then converts them.
 
     Every block of a message must be handled by `blocks` or `take`, or reported by `leave_out`. If a
-    method forgets one, the call fails with a PluginError that names the block's path.
+    method forgets a block, the call fails with a PluginError that names the block's path.
     """
 
     native_system = False

@@ -1,6 +1,6 @@
 """Download media from URLs for APIs that accept only data, if the caller allows it.
 
-A URL in a conversation may come from an untrusted person, so only public hosts are connected to. A
+A URL in a conversation may come from an untrusted person, so swink connects only to public hosts. A
 name is resolved first, each address is checked, and the connection is made to a checked address, so
 that a second look-up cannot return another one. Redirects are followed one by one, by the same
 rules. Proxies of the environment are not used, because they resolve names themselves. No
@@ -66,7 +66,7 @@ def is_public(address: str) -> bool:
 async def downloaded(context: Context, attempt: Attempt) -> Context:
     """Return a conversation in which URLs that the attempt's API does not fetch are downloaded.
 
-    Raises ProviderFailure.
+    Raises ProviderFailure if a URL is refused or a download fails.
     """
     takes = getattr(attempt.target.binding.provider, "takes_address", None)
     if takes is None:
@@ -89,7 +89,8 @@ async def with_downloads(
 
     `is_wanted` returns True for the blocks to download. `each` and `in_all` are limits in bytes,
     for one file and for all together; `seconds` is the limit for all downloads together. `allowed`
-    returns True for IP addresses that may be connected to. Raises ProviderFailure.
+    returns True for IP addresses that may be connected to. Raises ProviderFailure if a URL is
+    refused, or a download fails or exceeds a limit.
     """
     wanted = [
         block.source
@@ -202,7 +203,7 @@ async def _read(url: str, response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def _check(url: str, allowed: Callable[[str], bool]) -> None:
-    """Refuse a URL without a public host; names are checked when they are resolved."""
+    """Refuse a URL whose host is not public; host names are checked when they are resolved."""
     try:
         parts = urlsplit(url)
         host = parts.hostname

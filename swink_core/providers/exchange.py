@@ -75,7 +75,7 @@ class Provider(Protocol):
     content_types: tuple[str, ...]
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request that carries `payload`."""
+        """Return the HTTP request with the body `payload`."""
 
     def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
         """Yield the bytes of the answer."""
@@ -97,7 +97,7 @@ class Body:
 
     Reads call the response directly, because a coroutine in between would slow down each read.
     `exchange` is set if a provider's code reads the body; this class then passes the data to the
-    taps.
+    taps of the call.
     """
 
     def __init__(self, respond: Callable[[], Awaitable[HTTPResponse]]) -> None:
@@ -145,8 +145,8 @@ class Exchange:
     """The requests of one attempt, and the tools for a provider that sends several.
 
     `model` and `options` are those of the call, adapted to the API. `payload` is the result of the
-    `convert_messages` hook, which is called on first use. All three may be replaced before a
-    request is built from them.
+    hook `convert_messages`; the hook is called when `payload` is first read. All three may be
+    replaced before a request is built from them.
     """
 
     __slots__ = (
@@ -190,7 +190,7 @@ class Exchange:
         self._payload = payload
 
     async def convert(self) -> None:
-        """Convert the conversation now, in a thread if it is large or guards look at it."""
+        """Convert the conversation now; in a thread if it is large or the call has `guards`."""
         if self._payload is not _NOT_CONVERTED:
             return
         if self.call.guards or self.call.size > MOST_ENCODED_AT_ONCE:
@@ -212,7 +212,8 @@ class Exchange:
         """Send a request and return its whole response, which may have any status 2xx.
 
         `request` is the provider's usual request unless one is given. `into` is a type that msgspec
-        decodes from JSON, or `bytes`. Raises ProviderFailure.
+        decodes from JSON, or `bytes`. Raises ProviderFailure for any other status, or if the
+        request fails.
         """
         try:
             response = await self.send(request, kind="whole")
@@ -260,7 +261,7 @@ class Exchange:
         any kind but `stream` is JSON, and may have any status 2xx.
 
         Credentials and the caller's headers are sent only to the origin of the first request.
-        Raises ProviderFailure for any other response, with its status.
+        Raises ProviderFailure, with the status, for a response of another status or type.
         """
         provider = self._provider
         call = self.call
@@ -333,7 +334,7 @@ class Exchange:
             refused = failure
 
     def _check(self) -> None:
-        """Stop the provider's code once nothing more may be sent."""
+        """Raise CancelledError to stop the provider's code if no more requests may be sent."""
         if self.is_left or self._is_over:
             self.is_stopped = True
             raise asyncio.CancelledError
@@ -348,7 +349,7 @@ class Exchange:
     def frame(self, data: bytes) -> bytes:
         """Let the parser read a frame that no decoder made; `exchange` must yield the result.
 
-        Use it for facts from outside the stream, such as token counts from a request after it.
+        Use this for data from outside the stream, such as token counts from a later request.
         """
         assert self._feed_frame is not None
         self._feed_frame(data)
@@ -405,8 +406,8 @@ class DrivenExchange(Exchange):
     def attach(self, out: EventWriter, feed_frame: Callable[[bytes], None]) -> bool:
         """Give the provider's code access to the state of the parser.
 
-        Returns False if the provider has no such code. `out` is the parser's writer, and
-        `feed_frame` lets the parser read a frame that no decoder made.
+        Returns False if the provider's `exchange` only returned a response body. `out` is the
+        parser's writer, and `feed_frame` lets the parser read a frame that no decoder made.
         """
         if self._steps is None:
             return False
@@ -420,11 +421,11 @@ class DrivenExchange(Exchange):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the only thing left to do at the end is to close one body."""
+        """Whether the end of the exchange only has to close one body."""
         return self._steps is None and not self._abandons
 
     async def end(self, complete: bool) -> None:
-        """Close what is open, and end abandoned work on the server."""
+        """Close open responses, and send the requests that end abandoned work on the server."""
         self._out = None
         self._feed_frame = None  # breaks a reference cycle
         rest = self._rest

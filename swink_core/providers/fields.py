@@ -37,10 +37,11 @@ def layered_extra(
     inherited: Iterable[str],
     places: Mapping[str, Collection[str]],
 ) -> LayeredExtra:
-    """Return the `extra` of a call whose `own` extra overrides the options that it inherits.
+    """Return `merged` as the `extra` of a call, and record what the call's `own` extra overrides.
 
-    `places` maps an option to the request fields in which it is sent, as dotted paths; an option
-    that is missing there is sent under its own name.
+    It overrides the options whose names are in `inherited`, which come from the client. `places`
+    maps an option to the request fields in which it is sent, as dotted paths; an option that is
+    missing there is sent under its own name.
     """
     names = frozenset(inherited)
     paths = [path.split(".") for name in names for path in places.get(name, (name,))]

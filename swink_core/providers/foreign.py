@@ -1,7 +1,7 @@
 """`ForeignSource`: events produced by plugins, checked for the allowed order of events.
 
-It is used instead of `EventSource` for events from any other iterator, which the `stream` hook of a
-provider or a wrapper returned. An iterator with `batches()` yields lists of events. If a plugin's
+`ForeignSource` replaces `EventSource` if the `stream` hook of a provider or a wrapper returned any
+other iterator of events. An iterator with `batches()` yields lists of events. If a plugin's
 iterator wraps the core's source, all events of one network read are collected and delivered
 together, unless the iterator waits in between. Delivering each event separately would cost as much
 time as a network read.
@@ -98,7 +98,7 @@ class ForeignSource:
         return self.cut(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=message))
 
     def cut(self, failure: Failure) -> Batch:
-        """Return the last events after a failure outside the plugin, including ends of blocks."""
+        """Return the last events after a failure outside the plugin: ends of blocks, the error."""
         if self._made:  # a wait for more events was cancelled
             batch = self.take(self._made)
             return batch if type(batch[-1]) in TERMINAL else batch + self.cut(failure)
@@ -118,7 +118,7 @@ class ForeignSource:
 
 @coroutine
 def _resumed(step: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any, Any]:
-    """Continue a step in a task; it was begun outside the task and now waits for `waiting`."""
+    """Continue, in a task, a step that was begun outside the task and waits for `waiting`."""
     while True:
         try:
             sent = yield waiting
@@ -133,7 +133,10 @@ def _resumed(step: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any
 
 
 def open_source(call: Call) -> Source:
-    """Return the event source of the call's current attempt. Raises what the hook raises."""
+    """Return the event source of the call's current attempt, from the hook `stream`.
+
+    Exceptions of the hook are passed on.
+    """
     attempt = call.attempt
     target = attempt.target
     binding = target.binding

@@ -20,10 +20,11 @@ def sent_options(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str
     """Return the request fields for sampling and output options.
 
     `knobs` maps each option of the API to the name of the field that receives the value unchanged;
-    `options.num_predict` means the field `num_predict` of the object `options`. It may also map an
-    option to a function, which is called whether or not the option is set, and returns fields, also
-    nested ones. `None` means that other code of the provider sends the option, for example with the
-    conversation. An option that is not set gives no field.
+    `options.num_predict` means the field `num_predict` of the object `options`. `knobs` may also
+    map an option to a function that returns fields, also nested ones; the function is called
+    whether or not the option is set. `None` in place of a field name means that other code of the
+    provider sends the option, for example with the conversation. An option that is not set gives no
+    field.
     """
     fields: dict[str, Any] = {}
     for name, place in knobs.items():

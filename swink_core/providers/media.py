@@ -95,7 +95,7 @@ def media_form(source: Source, forms: Mapping[str, str], what: str) -> str:
 
     `forms` maps the media types that the API accepts to its names for them; `text/*` stands for all
     other text types. `what` is a plural noun for the error message, such as "images". Raises
-    ProviderFailure (`unsupported`).
+    ProviderFailure (`unsupported`) for a media type that the API does not accept.
     """
     kind = (media_type_of(source) or "unknown").partition(";")[0].strip().lower()
     form = forms.get(kind) or forms.get(kind.partition("/")[0] + "/*")
@@ -169,8 +169,8 @@ async def read_media(
     """Replace the files of a conversation by their content, read in a thread.
 
     The thread also checks media that were too large to be checked when the call was made. `each`
-    and `in_all` are limits in bytes for one file and for all together. Raises MediaError or
-    InvalidContext.
+    and `in_all` are limits in bytes for one file and for all together. Raises MediaError for a file
+    that cannot be read, and InvalidContext for invalid base64.
     """
     sources = sources_of(context)
     if not sources:

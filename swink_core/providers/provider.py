@@ -1,8 +1,9 @@
 """`HTTPProvider`: the base class of providers that use HTTP.
 
 A provider consists of four pure methods, `convert`, `request`, `parser` and `classify`, and of
-attributes. A pure method does no I/O, and its result depends only on its arguments. The hooks are
-final: pluggy would silently ignore an override without its decorator.
+attributes. A pure method does no I/O, and its result depends only on its arguments. The methods
+that implement hooks are final, because pluggy would silently ignore an override without its
+decorator.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class HTTPProvider:
     * `knobs`: the sampling and output options and their request fields, see `sent_options`.
     * `decoder`: a function that creates the decoder of a response.
     * `content_types`: the content types of a stream.
-    * `malformed`: the policy for damaged frames.
+    * `malformed`: the policy for damaged frames, see `EventSource`.
     * `websocket`: whether the caller may ask for a WebSocket.
     * `api_name`: the name of the API in rules.
     * `credential_headers`: the headers in which a caller may send credentials, in lower case.
@@ -127,25 +128,28 @@ class HTTPProvider:
     # -- methods that a provider overrides --------------------------------------------------
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the whole JSON body of the request. It must be pure.
+        """Return the whole JSON body of the request. This method must be pure.
 
-        It contains the conversation, the tools, the fields of options (see `sent_options`), `extra`
-        (see `with_extra`), and whatever else the API needs in a body, such as the model's name.
-        Wrappers of the hook `convert_messages` receive exactly this and may change it.
+        The body contains the conversation, the tools, the fields of options (see `sent_options`),
+        `extra` (see `with_extra`), and whatever else the API needs in a body, such as the model's
+        name. Wrappers of the hook `convert_messages` receive exactly this body and may change it.
         """
         raise NotImplementedError("convert() has to be written")
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the URL of the request: by default `path` below the base URL. It must be pure."""
+        """Return the URL of the request: by default `path` below the base URL.
+
+        This method must be pure.
+        """
         return f"{self.base_url(options)}{self.path}"
 
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
-        """Return the request with the body `payload`. It must be pure.
+        """Return the request with the body `payload`. This method must be pure.
 
         `payload` is what `convert` returned, or the changed body from wrappers of
-        `convert_messages`. The default posts it to `url`. Override it to add headers, or to choose
-        the address according to the body. An override must not add to the body, because wrappers
-        could not see the addition. Credentials are added later.
+        `convert_messages`. By default, `payload` is posted to `url`. Override this method to add
+        headers, or to choose the URL according to the body. An override must not add to the body,
+        because wrappers could not see the addition. Credentials are added later.
         """
         return self.json_request(self.url(model, options), payload)
 
@@ -158,18 +162,22 @@ class HTTPProvider:
         return None
 
     def api(self, model: Model, options: StreamOptions) -> API:
-        """Return the API that a call uses, if the provider has several. It must be pure."""
+        """Return the API that a call uses, if the provider has several APIs.
+
+        This method must be pure.
+        """
         return self
 
     def speaker(self, model: Model) -> HTTPProvider:
         """Return the provider whose error format the model uses.
 
-        This is another provider if its API sends the errors, as with an upstream behind a router.
+        This is another provider if errors come from the API of another provider, for example of an
+        upstream behind a router.
         """
         return self
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Return notices for options that are changed or omitted. It must be pure.
+        """Return notices for options that are changed or omitted. This method must be pure.
 
         `options` are those that remain after adaptation to the API and the rules (`Fitted`). The
         default returns no notices. A provider whose `request` changes an option must report it
@@ -178,16 +186,16 @@ class HTTPProvider:
         return ()
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Return the call, adapted to the API and the model. It must be pure.
+        """Return the call, adapted to the API and the model. This method must be pure.
 
-        Override it for adaptations that rules cannot express. Calls that consist of a single text
-        and have the same model and options share one result, as long as `learned` and the date stay
-        the same.
+        Override this method for adaptations that rules cannot express. Calls that consist of a
+        single text and have the same model and options share one result, as long as `learned` and
+        the date stay the same.
         """
         return Fitted(model, context, options).fit(self.api(model, options))
 
     def learned(self, model: Model, options: StreamOptions) -> Hashable:
-        """Return the facts about the model's server that `fit` uses, or `None`."""
+        """Return the information about the model's server that `fit` uses, or `None`."""
         return None
 
     def error_facts(self, failure: Failure) -> None:
@@ -199,10 +207,10 @@ class HTTPProvider:
         read_error(failure)
 
     def takes_address(self, model: Model, block: MediaBlock, options: StreamOptions) -> bool:
-        """Return True if the API itself fetches media from a URL. It must be pure.
+        """Return True if the API itself fetches media from a URL. This method must be pure.
 
-        The default converts a message that contains only this block, and returns False if that
-        fails as unsupported.
+        The default converts a message that contains only this block, and returns False if this
+        conversion fails with the kind `unsupported`.
         """
         try:
             fitted = self.fit(model, Context([UserMessage(block)]), options)
@@ -219,7 +227,7 @@ class HTTPProvider:
     def credential(
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
-        """Return the credential of a request: a key, a token, or a grant. It must be pure.
+        """Return the credential of a request: a key, a token, or a grant. This method must be pure.
 
         The core fetches, stores and renews the token of a grant. The default is `api_key`. With
         `None`, the request is sent without a credential. Raises ProviderFailure if a credential is
@@ -228,7 +236,7 @@ class HTTPProvider:
         return self.api_key(options)
 
     def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
-        """Add a credential to a request, without I/O. The default is a bearer token."""
+        """Add a credential to a request, without I/O; by default, as a bearer token."""
         value = credential if isinstance(credential, str) else credential.value
         request.headers["Authorization"] = f"Bearer {value}"
 
@@ -236,8 +244,8 @@ class HTTPProvider:
         """Yield the bytes of the answer as they arrive.
 
         The default sends the request and returns the body of its response. A provider with several
-        requests, or with another source of bytes (a process, a socket), overrides it as an async
-        generator. Raises ProviderFailure.
+        requests, or with another source of bytes (a process, a socket), overrides this method as an
+        async generator. Raises ProviderFailure if a request fails.
         """
         return x.stream()
 
@@ -274,7 +282,7 @@ class HTTPProvider:
         return url.rstrip("/")
 
     def at_home(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> bool:
-        """Return True if the call uses the provider's own address, stated in `models.toml`."""
+        """Return True if the call uses the base URL that the provider's `models.toml` states."""
         given = options.base_url or first_set(self.info.base_url_env, environ)
         return not given or given.rstrip("/") == (self.info.base_url or "").rstrip("/")
 
@@ -291,7 +299,8 @@ class HTTPProvider:
     def model_path(model: Model, name: str, safe: str = "") -> str:
         """Quote a model's name for use as one part of the path of a URL.
 
-        Characters in `safe` are not quoted. Raises InvalidModel.
+        Characters in `safe` are not quoted. Raises InvalidModel for a name that cannot be part of a
+        path.
         """
         try:
             if not {"", ".", ".."}.intersection(name.split("/")):
@@ -315,7 +324,7 @@ class HTTPProvider:
         return HTTPRequest(url, body, {**own, **(headers or {})})
 
     def plan_again(self, call: Call, options: StreamOptions) -> Plan:
-        """Plan the attempt again with `options`, and with new facts about the server.
+        """Plan the attempt again with `options`, and with new information about the server.
 
         From then on `call.convert()` returns the body of the new plan. Observers receive the
         notices that the earlier plan did not have. Raises ProviderFailure for a call that is
@@ -338,7 +347,8 @@ class HTTPProvider:
         """Sign a request, unless its headers already contain credentials.
 
         For a token that was fetched, returns a function of the request's failure: if the server
-        refused the token, the function discards it and returns True. Raises ProviderFailure.
+        refused the token, the function discards it and returns True. Raises ProviderFailure if a
+        credential is missing or a token cannot be fetched.
         """
         if self.has_credentials(request):
             return None
@@ -365,7 +375,7 @@ class HTTPProvider:
     def convert_messages(
         self, model: Model, context: Context, options: StreamOptions
     ) -> dict[str, Any]:
-        """Call `convert` with the call adapted to API and model.
+        """Call `convert` with the conversation and options, adapted to the API and the model.
 
         Raises PluginError if `convert` does not return a dict.
         """
@@ -391,7 +401,7 @@ class HTTPProvider:
     def stream(
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
-        """Return the events of an attempt, from request, connection, decoder and parser."""
+        """Return the `EventSource` of an attempt, which sends the request and parses the body."""
         plan = self._planned(model, context, options, call)
         call.attempt.follow(plan)
         options = plan.options
@@ -418,7 +428,8 @@ class HTTPProvider:
     def _planned(self, model: Model, context: Context, options: StreamOptions, call: Call) -> Plan:
         """Return the plan of a call. Raises ProviderFailure if the model does not support the call.
 
-        All calls of a single text have the same plan, which is cached in the target.
+        All calls on a `Target` whose conversation is a single text share one plan, which is cached
+        in this target.
         """
         target = call.attempt.target
         today = call.clock.now().date()

@@ -121,7 +121,10 @@ class Fitted:
         return self._wanted
 
     def words(self, name: str) -> set[Any]:
-        """Return the states of an option, a feature or a `Shape` in this call; see `Rule.when`."""
+        """Return the states (such as `set`) that an option, feature or `Shape` has in this call.
+
+        Conditions of rules (`Rule.when`) are compared with these states.
+        """
         if (shape := SHAPE_ROWS.get(name)) is not None:
             return {"set"} if shape.holds(self.context, self.options) else {"unset"}
         value = getattr(self.options, name, None)
@@ -153,7 +156,7 @@ class Fitted:
         self.notices.append(Notice(code, f"{self.model}{what}", paths))
 
     def refuse(self, feature: str, what: str) -> None:
-        """Refuse the call, whose meaning would be lost. Of several reasons, the first is kept."""
+        """Refuse the call, because its meaning would be lost; keep the first of several reasons."""
         self.failure = self.failure or unsupported(feature, f"{self.model} {what}").failure
 
     def age(self, today: date, at_home: bool) -> None:
@@ -161,8 +164,8 @@ class Fitted:
 
         A call to the provider's own address (`at_home`) is refused from the date of retirement on,
         if the date was checked since (`Rule.as_of`) and `retired` is not set. For other addresses,
-        and for dates that were only announced, there is a notice, and the server decides. In the
-        last `NOTICE_DAYS` days before the date, a notice announces it.
+        and for dates that were only announced, a notice is added, and the server decides. In the
+        last `NOTICE_DAYS` days before the date, a notice announces the retirement.
         """
         rules = reversed(self.model.rules) if self.options.rules else ()
         if (rule := next((rule for rule in rules if rule.retires), None)) is None:

@@ -48,7 +48,8 @@ def _rewritten(
 def closed_schema(schema: Any) -> Any:
     """Return a JSON schema in which every object forbids additional properties.
 
-    For APIs that require it. An object that already has `additionalProperties` is not changed.
+    Some APIs require such schemas. An object that already has `additionalProperties` is not
+    changed.
     """
     if isinstance(schema, list):
         return [closed_schema(item) for item in schema]
@@ -121,7 +122,7 @@ def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_recursive(schema: Mapping[str, Any]) -> bool:
-    """Return True if a reference in a JSON schema leads to a part that contains the reference."""
+    """Return True if a reference in a JSON schema points to a part that contains this reference."""
     followed = {"#": False}  # maps a reference to whether all below it was checked
 
     def leads_back(node: Any) -> bool:

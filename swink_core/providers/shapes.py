@@ -1,8 +1,8 @@
 """Forms of a call that some models refuse.
 
-They concern how a conversation begins and ends, and its schemas. For example, some models refuse a
-conversation that ends with an assistant message (`prefill`). A model is assumed to accept all of
-them unless a rule's `takes` says otherwise.
+A form is, for example, a certain start or end of the conversation, or a kind of schema. Some models
+refuse a conversation that ends with an assistant message (`prefill`). A model is assumed to accept
+every form unless the `takes` of a rule says otherwise.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _is_blank(message: Message) -> bool:
 
 
 def _blank_end(context: Context, options: StreamOptions) -> bool:
-    """Return True if only blank messages follow the last assistant message, or all are blank."""
+    """Return True if only blank messages follow the last answer, or if all messages are blank."""
     rest = [*dropwhile(_is_blank, reversed(context.messages))]
     is_blank = len(rest) < len(context.messages)
     return is_blank and (not rest or isinstance(rest[0], AssistantMessage))

@@ -74,11 +74,11 @@ _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 
 
 class Parser(Protocol):
-    """Parses the frames of a provider. It has no socket, clock or log.
+    """Parses the frames of a provider, without access to a socket, a clock or a log.
 
-    A parser that needs a subclass of `EventWriter` sets it as `writer`. An optional method
-    `after_read(out)` is called once after all frames of a network read, for values that every frame
-    repeats, such as cumulative counts.
+    A parser that needs a subclass of `EventWriter` has the subclass as its attribute `writer`. An
+    optional method `after_read(out)` is called once after all frames of a network read, for values
+    that every frame repeats, such as cumulative counts.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -111,10 +111,10 @@ class Source(Protocol):
         """Return the events of a piece of the input; the list may be empty."""
 
     def fail(self, error: Exception) -> list[ev.Event]:
-        """Return the last events after an exception of `pull` or `take`; raise that of a plugin."""
+        """Return the last events after an exception of `pull` or `take`; re-raise plugins' bugs."""
 
     def cut(self, failure: Failure) -> list[ev.Event]:
-        """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
+        """Return the last events for a failure outside the source: ends of blocks, the error."""
 
     def settle(self) -> list[ev.Event]:
         """Return the last events of a completed answer whose connection stays open."""
@@ -263,7 +263,7 @@ class EventSource:
     def _feed_frame(self, frame: bytes) -> None:
         """Let the parser read a frame that no decoder made.
 
-        Its events are delivered with the next read.
+        The events of this frame are delivered with the next read.
         """
         try:
             self._feed(frame)
@@ -290,7 +290,7 @@ class EventSource:
         return self._end(self._out.failure or failure)
 
     def cut(self, failure: Failure) -> list[ev.Event]:
-        """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
+        """Return the last events for a failure outside the source: ends of blocks, the error."""
         # get the parser's last events, and signatures that arrived before their blocks ended
         return [*self._rest(), self._error(failure)]
 
@@ -338,9 +338,10 @@ class EventSource:
         return self._end(late if self._exchange is not None else None)
 
     def _take_rest(self) -> None:
-        """Use an unterminated last frame if its content is complete; otherwise treat it as cut.
+        """Parse an unterminated last frame; if it is incomplete, drop it.
 
-        After a completed answer such a frame gets a notice: it may be a damaged error, or usage.
+        If an incomplete frame follows a completed answer, a notice is added, because the frame may
+        be an error or usage.
         """
         self._phase = "finalize"
         for frame in self._decoder.finish():
@@ -466,7 +467,7 @@ class EventSource:
         return error
 
     def _rest(self) -> list[ev.Event]:
-        """Close open blocks, store facts in the attempt, and return the last events."""
+        """Close open blocks, store usage and response id in the attempt; return the last events."""
         out = self._out
         attempt = self._attempt
         self.ended = True

@@ -67,15 +67,18 @@ class Token:
 class Grant:
     """The data with which a token is fetched. Write a subclass with `@attrs.define(frozen=True)`.
 
-    Its fields are all that the token depends on. They are the key of the token cache: equal grants
-    share a token. Fields with `repr=False` are secrets. `issuer` names the service in error
-    messages (empty: its host).
+    The token depends only on the fields of the grant. The fields are the key of the token cache:
+    equal grants share a token. Fields with `repr=False` are secrets. `issuer` names the service in
+    error messages (empty: its host).
     """
 
     issuer: ClassVar[str] = ""
 
     async def fetch(self, http: TokenHTTP) -> Token:
-        """Fetch a token. Run blocking code in `asyncio.to_thread`. Raises ProviderFailure."""
+        """Fetch a token. Run blocking code in `asyncio.to_thread`.
+
+        Raises ProviderFailure if no token can be fetched.
+        """
         raise NotImplementedError("fetch() has to be written")
 
     def refuses(self, failure: Failure) -> bool:
@@ -91,7 +94,7 @@ class Grant:
 
 
 class TokenHTTP:
-    """Sends the requests of a fetch, over the connections of the client.
+    """Sends the requests with which `Grant.fetch` gets a token, over the client's connections.
 
     The requests contain nothing from a call: neither its key nor its headers.
     """
@@ -104,7 +107,7 @@ class TokenHTTP:
     async def form(self, url: str, fields: Mapping[str, str], into: type[T]) -> T:
         """Send a form by POST and return the decoded JSON response, as in RFC 6749 section 4.
 
-        `into` is a type that msgspec decodes, or `bytes`. Raises ProviderFailure.
+        `into` is a type that msgspec decodes, or `bytes`. Raises ProviderFailure like `read`.
         """
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         return await self.read(HTTPRequest(url, urlencode(fields).encode(), headers), into)
@@ -174,7 +177,7 @@ class Tokens:
     async def get(self, grant: Grant, call: Call) -> Token:
         """Return a grant's token for a call: from the cache, renewed or new.
 
-        Raises ProviderFailure.
+        Raises ProviderFailure if the token cannot be fetched.
         """
         kept = self._kept.get(grant)
         now = call.clock.time()
@@ -189,7 +192,7 @@ class Tokens:
     def drop_refused(self, grant: Grant, token: Token, failure: Failure) -> bool:
         """Discard a token if a failure shows that it was refused; return True if so.
 
-        A newer token that has replaced it is kept.
+        If a newer token has replaced this token in the cache, the newer token is kept.
         """
         refuses = grant.refuses(failure)
         kept = self._kept.get(grant)

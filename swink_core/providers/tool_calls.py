@@ -1,9 +1,9 @@
 """The open tool calls of an answer, and the matching of fragments to them.
 
-The fragments of parallel calls may arrive interleaved. They are matched by the provider's key, id
-and name; a fragment without a key or a known id belongs to the latest call. The work is linear in
-the input: calls are found by dictionary, and each piece of the arguments is scanned once to see
-whether they are complete, instead of parsing them again with every fragment.
+The fragments of parallel calls may arrive interleaved. A fragment is matched to its call by the
+provider's key, id and name; a fragment without a key or a known id belongs to the latest call. The
+work is linear in the input: calls are found by dictionary, and each piece of the arguments is
+scanned once to see whether they are complete, instead of parsing them again with every fragment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
 
 @define(eq=False)
 class ToolCall(OpenBlock):
-    """A tool call that is being received. Its index is negative until it is announced.
+    """A tool call that is being received; `index` is negative until its first event is written.
 
     The brackets and strings of the arguments are scanned, to find where the object ends.
     """
@@ -61,7 +61,7 @@ class ToolCall(OpenBlock):
         return sum(map(len, self.parts[self._followed :]))
 
     def can_end(self, closing: int, quotes: int) -> bool:
-        """Return True if text with so many closing brackets and quotes may end the arguments."""
+        """Return True if text with this many closing brackets and quotes may end the arguments."""
         self._follow()
         return not self._ended and closing >= self._depth and bool(quotes or not self._string)
 
@@ -140,7 +140,10 @@ class OpenCalls:
         self._named.append(call)
 
     def take_named(self) -> list[ToolCall]:
-        """Return the calls that can be announced now; each call is returned once."""
+        """Return the calls whose name is now known, so that their first event can be written.
+
+        Each call is returned once.
+        """
         named = self._named
         self._named = []
         return [call for call in named if call.index < 0 and call in self._open]
@@ -150,11 +153,11 @@ class OpenCalls:
         del self._open[call]
 
     def strays_first(self) -> list[ToolCall]:
-        """Return the open calls, first those that were never announced."""
+        """Return the open calls, first those for which no event has been written."""
         return sorted(self._open, key=lambda call: call.index >= 0)
 
     def completed_by(self, stray: ToolCall) -> ToolCall | None:
-        """Find the announced call that the fragments of `stray` complete, and add them to it.
+        """Find the named call that the fragments of `stray` complete, and add the fragments to it.
 
         The fragments have a different key because the server changed the key during the call.
         Returns the call, or `None` if no call is completed.

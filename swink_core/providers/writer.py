@@ -1,9 +1,9 @@
 """Create events from the method calls of parsers, in an order that the event grammar allows.
 
 A parser reports what it read (text, reasoning, a fragment of a tool call), and the writer opens,
-numbers and closes the blocks. At most one text or thinking block is open, the run; any number of
-tool calls may be open at the same time, see `tool_calls`. A tool call without name or id is held
-back.
+numbers and closes the blocks. At most one text or thinking block, called the run, is open at a
+time; any number of tool calls may be open at the same time, see `tool_calls`. No event is written
+for a tool call until its name is known.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class EventWriter:
     """Converts what a parser reports to events.
 
     `provider` labels extension blocks, `id_prefix` makes generated tool call ids unique, and
-    `model` (`provider/id`) is the requested model. The reported facts are `cost` (US dollars),
-    `stop_reason` (if set, the answer is complete), `failure`, `response_id` and `model`. `finished`
-    means that no more input is needed.
+    `model` (`provider/id`) is the requested model. The values that the parser has reported are
+    `cost` (US dollars), `stop_reason` (if set, the answer is complete), `failure`, `response_id`
+    and `model`. `finished` means that no more input is needed.
     """
 
     most_blocks: ClassVar[int] = 4_096
@@ -84,7 +84,7 @@ class EventWriter:
     def text(
         self, delta: str, key: Hashable = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Add text to the block of `key` (`None`: the current one).
+        """Add text to the block that `key` identifies (`None`: the current block).
 
         Empty text without metadata opens no block. `metadata` is merged into the block's metadata.
         """
@@ -108,7 +108,7 @@ class EventWriter:
         redacted: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add reasoning to the block of `key` (`None`: the current one).
+        """Add reasoning to the block that `key` identifies (`None`: the current block).
 
         A signature replaces the block's earlier one. `redacted` means that the provider hides the
         text, and that `signature` contains the data that the provider needs in the next request.
@@ -139,7 +139,7 @@ class EventWriter:
     ) -> None:
         """Add a fragment to a tool call, or begin a new one.
 
-        `key` is the provider's index or id for distinguishing calls (`None`: it sends neither).
+        `key` is the provider's index or id for distinguishing calls (`None`: it sends no key).
         `arguments` is a piece of JSON text. A new id or name begins a new call.
         """
         name = self.names.get(name, name) if name else name
@@ -182,7 +182,10 @@ class EventWriter:
         self._started += 1
 
     def end(self, key: Hashable) -> None:
-        """Close the block of `key`, if the format reports ends of blocks. Ignores unknown keys."""
+        """Close the block that `key` identifies, when the provider reports its end.
+
+        Unknown keys are ignored.
+        """
         if self._run.kind and self._run.key == key:
             self._close_run()
         elif (call := self._calls.of(key)) is not None:
@@ -222,7 +225,7 @@ class EventWriter:
         model: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record the response's id, the responding model, and further facts about the answer."""
+        """Record the response's id, the responding model, and further metadata of the answer."""
         self.response_id = id or self.response_id
         self.model = model or self.model
         if metadata:
@@ -231,8 +234,8 @@ class EventWriter:
     def restart(self, why: str) -> None:
         """Discard the answer so far, because the provider restarts it.
 
-        For intermediaries that lose their upstream and put a second answer into the same body.
-        Callers get a `Retry` event without a delay, as for any other attempt.
+        Use this for intermediaries that lose their upstream and send a second answer in the same
+        body. Callers get a `Retry` event without a delay, as for any other attempt.
         """
         self.close()
         self._tries += 1
@@ -279,7 +282,7 @@ class EventWriter:
         self.fail(Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks", message=why))
 
     def decode_json(self, text: bytes, decode: Callable[[bytes], T]) -> T:
-        """Decode JSON that the source does not check: of a binary frame, or of a whole answer.
+        """Decode JSON that the event source does not check: in a binary frame, or a whole answer.
 
         Text with lone surrogate escapes is repaired, with a notice. Raises msgspec.DecodeError,
         UnicodeDecodeError for invalid UTF-8, and MalformedFrame for deep nesting.

@@ -1,10 +1,10 @@
-"""The circuit breaker: the calls of a client skip a target that keeps failing.
+"""The circuit breaker: the calls of a client skip a target (a model) that keeps failing.
 
 The circuit of a target opens when `circuit_threshold` calls in a row have failed on it; the retries
-of one call count once. It stays open for as long as the provider asked callers to wait. If the
-provider named no time, it stays open for `circuit_cooldown` and is then half open: one call is let
-through, and its outcome closes the circuit or opens it again. The last target of a chain is always
-tried, because no other target is left.
+of one call count once. The circuit stays open for as long as the provider asked callers to wait. If
+the provider named no time, it stays open for `circuit_cooldown` and is then half open: one call is
+let through, and its outcome closes the circuit or opens it again. The last target of a chain is
+always tried, because no other target is left.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Circuit:
 
 
 class CircuitBreaker:
-    """The circuit breaker of a client. It is the client's first gate."""
+    """The circuit breaker of a client, which is the first of the client's gates."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -71,7 +71,7 @@ _HOLDS = {
 
 
 def _nested(held: Any) -> Any:
-    """Return a deep copy of data, made in the fastest way."""
+    """Return a deep copy of a value, made by the fastest method for its type."""
     if type(held) is Cost:
         return replace(held)
     if type(held) is Usage and not held.extra:

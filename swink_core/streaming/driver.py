@@ -97,7 +97,7 @@ class Driver:
         return message
 
     def expect_result(self) -> None:
-        """Deliver no events before the end, unless events were delivered already."""
+        """Deliver no events before the end, so that retries stay possible; ignored after output."""
         self.result_only = not self._handed_out
 
     def interrupt(self) -> None:
@@ -285,7 +285,7 @@ class Driver:
     def _bounded(
         self, batch: Batch, current: UnderWay, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return the events for an answer that exceeds the size limit."""
+        """Return the last events, and the outcome, for an answer that exceeds the size limit."""
         if batch and type(batch[-1]) is ev.Error:
             return batch, outcome
         return self._instead(batch, too_large(current.limit)), Outcome.BOUNDED
@@ -368,7 +368,7 @@ class Driver:
         return ceil(text_tokens(text).tokens)
 
     def _free(self, error: ev.Error) -> None:
-        """Free resources before the next attempt."""
+        """Close idle connections and, if memory was short, record this, before the next attempt."""
         if self.call.http is not None:
             self.call.http.close_idle()
         provider = self.call.attempt.target.binding.provider

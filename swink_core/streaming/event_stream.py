@@ -1,7 +1,8 @@
 """`EventStream`: the object that callers iterate over, and all ways to end it early.
 
-The driving generator refers to the `Driver`, never to the `EventStream`, so that a forgotten stream
-is garbage collected at once, and the event loop's generator hooks close its connection.
+The generator that runs the call refers to the `Driver`, never to the `EventStream`, so that a
+forgotten stream is garbage collected at once, and the event loop's generator hooks close its
+connection.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class EventStream(AsyncOnly):
         print(stream.message.usage)
 
     Iterate over the stream for its events. Leaving the `async with` closes the connection. `call`
-    contains the facts about the call; `message` is the partial message at any time, also after a
-    failure.
+    contains the attempts, the usage and the cost of the call; `message` is the partial message at
+    any time, also after a failure.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -119,7 +120,7 @@ class EventStream(AsyncOnly):
         return self.message
 
     def observe(self, event: ev.AssistantMessageEvent) -> None:
-        """Pass an event of another class to observers with `other_events`.
+        """Pass an event that the core does not define to observers with `other_events`.
 
         May be called before the stream starts and after it ends.
         """

@@ -21,8 +21,8 @@ Observer = Callable[[Sequence[AssistantMessageEvent]], object]
 class Observers:
     """The `on_event` hooks of all plugins of a call, each bound to the arguments that it takes.
 
-    `bound` contains the active observers by name. One that raises is removed for the rest of the
-    call.
+    `bound` contains the active observers by name. An observer that raises an exception is removed
+    for the rest of the call.
     """
 
     def __init__(self, call: Call, bindings: Iterable[Binding]) -> None:
@@ -39,13 +39,13 @@ class Observers:
             self.bound["log"] = _bind(partial(log.debug, "call %s: %r", call.id), ["event"], call)
 
     def show_other(self, event: AssistantMessageEvent) -> None:
-        """Pass an event of another class to observers with `other_events`."""
+        """Pass an event that the core does not define to observers with `other_events`."""
         self.show([event], {n: observer for n, observer in self.bound.items() if n in self._others})
 
     def show(
         self, batch: Sequence[AssistantMessageEvent], to: Mapping[str, Observer] | None = None
     ) -> None:
-        """Pass events, in order, to these observers, or to all."""
+        """Pass events, in order, to the observers in `to` (`None`: to all observers)."""
         for name, observer in [*(self.bound if to is None else to).items()]:
             try:
                 observer(batch)

@@ -1,8 +1,8 @@
 """Decides whether a failed attempt is retried, on which model, and after which wait.
 
-A call is retried before any output was delivered, or if the caller allowed a restart: first on the
-same target, as often as the kind of failure and the policy allow, then on the next target of the
-chain. This module does no I/O.
+A call is retried only if no output was delivered, or if the caller allowed a restart after output.
+It is retried on the same target (a model with its options) as often as the kind of failure and the
+policy allow, then on the next target of the chain. This module does no I/O.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The current attempt of a call, and the outcomes with which an attempt ends.
 
-An attempt ends with one of seven outcomes. `TRANSITIONS` has a row for each, which `Driver._end`
-carries out: no other code ends an attempt.
+An attempt ends with one of seven outcomes. `TRANSITIONS` defines the consequences of each outcome.
+Only `Driver._end` ends an attempt; it applies these consequences.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ _FROM_OUTSIDE = {Outcome.CUT, Outcome.BOUNDED, Outcome.CANCELLED}
 def has_left(attempt: Attempt, terminal: Done | Error, outcome: Outcome) -> bool:
     """Return True if a provider may bill an attempt that ended with this event.
 
-    This is the case if a request was sent by HTTP and was not refused. A `stream` hook without an
-    `EventSource` may have sent a request that the attempt does not show: the attempt counts as sent
-    if a time limit, the size limit or the caller ended it.
+    This is the case if a request was sent by HTTP and was not refused. A `stream` hook that does
+    not use an `EventSource` may have sent a request that is not recorded in the attempt. Such an
+    attempt may be billed if a time limit, the size limit or the caller ended it.
     """
     if attempt.response is not None:
         return attempt.response.status < REFUSED_FROM

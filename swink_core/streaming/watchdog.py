@@ -46,7 +46,7 @@ class Watchdog:
         self._cancel_timer: Callable[[], None] | None = None
 
     def begin_attempt(self, limits: Timeouts, source: Source) -> None:
-        """Start the limits of an attempt on this source, from the next wait."""
+        """Apply the time limits of a new attempt, from the next wait for `source` on."""
         self.limits = limits
         self._source = source
         self._window_chars = 0
@@ -77,7 +77,7 @@ class Watchdog:
             self._arm()
 
     def back(self, has_events: bool) -> bool:
-        """Record that the wait is over, with events or without.
+        """Record that the wait is over; `has_events` says whether events arrived.
 
         Return True if the task was cancelled during the wait, by this object or by other code, even
         if the cancellation was swallowed.

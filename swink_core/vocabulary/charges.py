@@ -1,11 +1,12 @@
 """The charge for an attempt: an amount reserved before it begins, and the final amount.
 
-    reserved    the upper bound of the prompt, as output `max_tokens` or a typical answer, and the
-                searches that tools of the provider may make
+    reserved    the price of the upper bound of the prompt's tokens, of `max_tokens` output tokens
+                (without `max_tokens`: those of a typical answer), and of the searches that tools of
+                the provider may make
     final       the cost of the usage that the provider reported, and nothing else
-    estimated   if no usage was reported: the estimated prompt, and as output the larger of two
-                numbers: the output that arrived, and the output that the model can write in the
-                elapsed time (at most the reserved output)
+    estimated   if no usage was reported: the price of the estimated prompt, and of the larger of
+                two numbers of output tokens: those that arrived, and those that the model can
+                write in the elapsed time (at most the reserved output)
 
 All prices are computed by `cost_of`.
 """
@@ -120,7 +121,7 @@ def _hosted(extra: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 
 def _whole(value: Any) -> int:
-    """Return a number as an API may read it, also from `2.0` or `"2"`; else 0."""
+    """Convert a number in a request, such as 2, `2.0` or `"2"`, to an integer; else return 0."""
     try:
         return ceil(float(value))
     except (TypeError, ValueError, OverflowError):
@@ -160,11 +161,12 @@ def prompt_of(
 def reserved(
     prompt: int, info: ModelInfo | None, options: StreamOptions, at: datetime | None = None
 ) -> Charge:
-    """Return the amount to reserve for a prompt of so many tokens.
+    """Return the amount to reserve for a prompt of `prompt` tokens.
 
     `at` is the time whose prices apply (`None`: now). If the call caches, the prompt is assumed to
-    be written to the cache, which may cost more. A service tier that the request names is included,
-    and so are the fees and results of searches by tools of the provider.
+    be written to the cache, which may cost more. If the request names a service tier, the higher of
+    the prices of this tier and of the standard tier applies. The fees and results of searches by
+    tools of the provider are included.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
@@ -213,7 +215,7 @@ def completed_usage(
     info: ModelInfo | None,
     options: StreamOptions,
 ) -> Usage:
-    """Return the usage to charge if the provider's own is missing or not final.
+    """Return the usage to charge if the provider's usage report is missing or not final.
 
     `prompt` and `seen` are the estimated tokens of the prompt and of the output that arrived in
     `seconds`. Reported numbers are kept; if the answer is not complete, they are lower bounds.

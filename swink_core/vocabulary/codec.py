@@ -84,7 +84,10 @@ def _holder(kind: Any) -> Any:
 
 
 def _mended(kind: Any, data: Any, allow_files: bool, exact: bool) -> Any:
-    """Return data with integers in place of floats where a field needs them. Raises CodecError."""
+    """Return data with integers in place of floats where a field needs integers.
+
+    Raises CodecError for any other fault.
+    """
     reading = _Reading(allow_files, exact)
     mended = reading.read(kind, data)
     if reading.faults:
@@ -93,7 +96,7 @@ def _mended(kind: Any, data: Any, allow_files: bool, exact: bool) -> Any:
 
 
 class _Reading:
-    """Reads data field by field; `faults` are the errors found, each with its place."""
+    """Reads data field by field; `faults` are the errors found, each with its location."""
 
     def __init__(self, allow_files: bool, exact: bool) -> None:
         self.allow_files = allow_files

@@ -126,10 +126,10 @@ class Notice(AssistantMessageEvent, tag="notice"):
 class Retry(AssistantMessageEvent, tag="retry"):
     """Everything since the last `Start` is discarded; the call is made again.
 
-    `attempt` is the number of the next attempt, counted from 1 on its model, of `max_attempts`. It
-    begins after `delay` seconds, on `model` (`provider/id`, the same model or the next of the
-    fallback chain). `error` is the reason as text; `error_kind` and `code` are those of the failed
-    attempt's `Error`.
+    `attempt` is the number of the next attempt on its model, counted from 1, and `max_attempts` is
+    the maximum number. The next attempt begins after `delay` seconds, on `model` (`provider/id`,
+    the same model or the next of the fallback chain). `error` is the reason as text; `error_kind`
+    and `code` are those of the failed attempt's `Error`.
     """
 
     attempt: int
@@ -144,7 +144,7 @@ class Retry(AssistantMessageEvent, tag="retry"):
 class Done(AssistantMessageEvent, tag="done"):
     """The answer is complete. `usage` and `cost` are `None` if unknown.
 
-    `metadata` contains other facts of the provider about the whole answer.
+    `metadata` contains other information from the provider about the whole answer.
     """
 
     stop_reason: StopReason

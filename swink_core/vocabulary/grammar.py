@@ -8,8 +8,8 @@
 
 A block's `content_index` is the number of blocks started before it in the attempt; blocks may
 overlap. `RULES` defines for each event the phases in which it is allowed, and its effect; the
-runtime checks, the documentation and the tests read it. `SHAPES` defines the types of the fields
-that the core depends on, to check events of plugins.
+runtime checks, the documentation and the tests use this table. `SHAPES` defines the types of the
+fields that the core depends on, to check events of plugins.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Effect = Literal["begin", "open", "more", "close", "whole", "retry", "end", "non
 
 
 class Rule(NamedTuple):
-    """When an event is allowed and what it does; `block` is the kind of block that it concerns."""
+    """When an event is allowed, and its effect; `block` is the kind of block of this event."""
 
     phases: tuple[Phase, ...]
     effect: Effect

@@ -20,7 +20,7 @@ class HTTPRequest:
 
 @define
 class ResponseHead:
-    """The status and headers of a response, and the time of the clock at which it arrived."""
+    """The status and headers of a response, and when they arrived (seconds of the call's clock)."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -52,12 +52,13 @@ class HTTPResponse(Protocol):
 
 @runtime_checkable
 class HTTPClient(Protocol):
-    """Sends requests. It does not follow redirects."""
+    """Sends requests, without following redirects."""
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
         """Send a request and return when the response's headers have arrived.
 
-        `connect_timeout` is in seconds, `None` for no limit. Raises ProviderFailure.
+        `connect_timeout` is in seconds, `None` for no limit. Raises ProviderFailure if the
+        connection fails.
         """
 
     def close_idle(self) -> None:

@@ -23,9 +23,9 @@ class Limits:
     """The most that may be spent; `None` for no limit.
 
     `cost` is in US dollars and `tokens` counts prompts and outputs; both include retries and
-    fallbacks. `requests` counts attempts. `turns` and `tool_calls` count those of a tool loop. A
-    limit is checked before each attempt, with the most that the attempt is expected to cost. Raises
-    ValueError for a negative limit, or one that is not a number.
+    fallbacks. `requests` counts attempts. `turns` counts the turns and `tool_calls` the tool calls
+    of a tool loop. A limit is checked before each attempt, with the most that the attempt is
+    expected to cost. Raises ValueError for a limit that is negative or not a number.
     """
 
     cost: float | None = field(default=None, validator=_check)

@@ -56,7 +56,7 @@ def _webp(raw: bytes) -> tuple[int, int]:
 
 
 def _jpeg(raw: bytes) -> tuple[int, int]:
-    """Return the size stated in the frame header (ITU T.81 B.2.2)."""
+    """Return the width and height in the frame header of a JPEG (ITU T.81 B.2.2)."""
     at = 2
     while at + 9 <= len(raw) and raw[at] == 0xFF:
         marker = raw[at + 1]
@@ -68,7 +68,7 @@ def _jpeg(raw: bytes) -> tuple[int, int]:
 
 
 def audio_seconds(data: str) -> float:
-    """Return the seconds of sound in base64: from a WAV header, or else by a usual rate."""
+    """Return the duration of sound in base64, from its WAV header or for a usual bit rate."""
     size = len(data) * 3 / 4
     raw = _decoded(data[:64])
     if raw.startswith(b"RIFF") and raw[8:12] == b"WAVE" and len(raw) >= 32:

@@ -143,7 +143,7 @@ Source: TypeAlias = Base64Source | UrlSource | FileSource | FileIdSource
 
 
 class TextBlock(_Typed, tag="text"):
-    """Text.
+    """A block of text.
 
     `metadata` contains the provider's own data (citations, a signature), which is sent back
     unchanged.
@@ -267,12 +267,12 @@ class UserMessage(_Turn, tag="user"):
 
 
 class AssistantMessage(_Turn, tag="assistant"):
-    """The answer of a model, with its metadata. A string becomes a text block.
+    """The answer of a model, with its metadata. A string as content becomes a text block.
 
     `model` is the responding model, as named by the provider. `usage` and `cost` are those of this
     answer, or `None` if unknown; `total_usage` and `total_cost` cover all attempts of the call.
     `stop_reason` is `None` only for a message that the caller created or that is incomplete.
-    `metadata` contains other facts from the provider about the answer.
+    `metadata` contains other information from the provider about the answer.
     """
 
     if TYPE_CHECKING:

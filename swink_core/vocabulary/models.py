@@ -23,9 +23,9 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
     `structured_output`, `json`); `api` selects one of a provider's endpoints; `as_of` is the ISO
-    date on which the figures were checked; limits are in tokens. `match` is a regular expression
-    for other ids of the model, such as aliases and dated versions. `typical_output` is the number
-    of tokens to reserve for an answer without `max_tokens`, and `output_rate` the number of output
+    date on which the entry was checked; limits are in tokens. `match` is a regular expression for
+    other ids of the model, such as aliases and dated versions. `typical_output` is the number of
+    tokens to reserve for an answer without `max_tokens`, and `output_rate` the number of output
     tokens per second. `media` replaces the provider's rules for the tokens of media.
     """
 
@@ -59,11 +59,11 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
 
     Values without a rule are sent unchanged.
 
-    Selection: models of `providers` (empty: all) whose id matches the pattern `match` and not
-    `unless`, over one of `apis` (empty: any). A rule with `when` applies to calls in which each
-    named feature or option has one of the listed states: `set`, `unset`, or a value; for thinking
-    also `on` and, for a number, `tokens`; for `tool_choice` also `forced`. A later rule replaces an
-    earlier rule with the same `name`.
+    Selection: the rule applies to models of `providers` (empty: all) whose id matches the pattern
+    `match` and not the pattern `unless`, and to calls over one of `apis` (empty: any). A rule with
+    `when` applies to calls in which each named feature or option has one of the listed states:
+    `set`, `unset`, or a value; for thinking also `on` and, for a number, `tokens`; for
+    `tool_choice` also `forced`. A later rule replaces an earlier rule with the same `name`.
 
     Effect: `takes` states for a feature, an option or a form of the call (`prefill`, `call_first`,
     …) whether it is supported, or which values are supported. `least` and `most` limit numeric
@@ -71,8 +71,8 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
     `documents`. `change` replaces values of options. `efforts` are the names of thinking levels,
     `budget` is the minimum and maximum of thinking tokens, `tool_name` is the pattern of valid tool
     names, `schema` lists keywords that the root of a tool's schema must not contain, and `api` is
-    the API to use. `retires` is the ISO date of the retirement, and `successor` the replacement.
-    `facts` are provider-specific.
+    the API to use. `retires` is the ISO date of the model's retirement, and `successor` is the
+    model that replaces it. `facts` are data for the provider's plugin.
 
     `as_of` is the ISO date on which the rule was checked. A date of retirement is confirmed if it
     was checked on that day or later.

@@ -30,9 +30,10 @@ class Option:
     not set, `None` if the provider decides. `example` is a value for documentation and tests, or
     `None`. `kind` is the option's subject:
 
-    * `tuning`: sampling and output, such as the temperature. If a provider does not support it, it
-      is left out with a `Notice`.
-    * `answer`: the form of the answer. If a provider does not support it, the call is refused.
+    * `tuning`: sampling and output, such as the temperature. An option that a provider does not
+      support is left out with a `Notice`.
+    * `answer`: the form of the answer. If a provider does not support the option, the call is
+      refused.
     * `call`: how swink makes the call.
     * `provider`: credentials, address and fields of one provider, which no other provider receives.
     * `conversation`: an addition to the conversation.

@@ -96,12 +96,12 @@ class RetryPolicy(Checked):
     `retries` overrides the number of retries for each kind of failure, which is counted separately
     for each model; the documentation of failures lists the defaults. `budget` is the maximum sum of
     the waits of a call, in seconds. The wait grows from `base` by `factor` up to `max_delay`, with
-    full jitter. A provider's Retry-After takes precedence up to `retry_after_cap`; a longer one
-    ends the retries. `restart_after_output` also allows retries after content was delivered,
-    announced by a `Retry` event. `fall_back_on` lists kinds after which the next model of a chain
-    is tried although they normally end the chain. After `circuit_threshold` consecutive failed
-    calls, a model is skipped as long as the provider requested, or else for `circuit_cooldown`
-    seconds.
+    full jitter. A provider's Retry-After takes precedence up to `retry_after_cap` seconds; a longer
+    Retry-After ends the retries. `restart_after_output` also allows retries after content was
+    delivered, announced by a `Retry` event. `fall_back_on` lists kinds after which the next model
+    of a chain is tried although they normally end the chain. After `circuit_threshold` consecutive
+    failed calls, a model is skipped as long as the provider requested, or else for
+    `circuit_cooldown` seconds.
     """
 
     retries: Mapping[StreamErrorKind, NonNegativeInt] = field(factory=dict)

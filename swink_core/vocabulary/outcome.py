@@ -89,7 +89,7 @@ class _Make(Protocol, Generic[E_co]):
 
 
 class _Constructor:
-    """A descriptor whose value is a constructor for errors of one kind and of the owner class."""
+    """A descriptor that returns a function which creates errors of one kind."""
 
     def __init__(self, kind: StreamErrorKind) -> None:
         self.kind = kind
@@ -107,7 +107,7 @@ class _Constructor:
 
 
 class ErrorConstructors:
-    """The constructors of `Error`, one for each kind. A new kind adds a line here."""
+    """The constructors of `Error`, one for each kind. For a new kind, add a line here."""
 
     __slots__ = ()
 
@@ -196,7 +196,7 @@ class Usage(Record):
 
 
 class Cost(Record):
-    """US dollars for each part; `None` if a price or a count is unknown.
+    """A cost in US dollars, by part; a part is `None` if its price or count is unknown.
 
     `input` is the cost of input tokens that were neither read from nor written to a cache. `fees`
     are costs other than tokens, such as searches. `estimated` means that the provider reported no

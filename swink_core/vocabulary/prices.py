@@ -62,7 +62,7 @@ class PriceCase(Rates, frozen=True, kw_only=True):
     factor: NonNegativeFloat = 1.0
 
     def holds(self, prompt: int, terms: Set[str], at: datetime) -> bool:
-        """Return True if these prices apply."""
+        """Return True if all conditions of this case are met, so that its prices apply."""
         if prompt <= self.above or (self.terms and not terms >= {*self.terms}):
             return False
         if self.weekdays and at.weekday() > 4:
@@ -168,7 +168,7 @@ def _part_cost(
     rates: Mapping[str, float],
     default: float | None,
 ) -> float | None:
-    """Return the cost of a part in US dollars; `default` is the rate if the part has none."""
+    """Return the cost of a part in US dollars; if its rate is unknown, `default` is used."""
     rate = rates.get(whole, default)
     if tokens is None or rate is None:
         return None

@@ -1,7 +1,7 @@
 """The base of the classes for messages and events, and a function that copies an object.
 
-They are msgspec structs: the fields of a class are its JSON form, which compiled code checks,
-writes and reads.
+These classes are msgspec structs: the fields of a class define its JSON form, which compiled code
+checks, writes and reads.
 """
 
 from __future__ import annotations

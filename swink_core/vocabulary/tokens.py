@@ -141,7 +141,7 @@ def _other_scripts(text: str) -> Estimate:
 
 
 def data_tokens(data: Any) -> Estimate:
-    """Estimate the tokens of data in its JSON form, or else of the `repr`."""
+    """Estimate the tokens of data as JSON, or as a `repr` if JSON cannot represent the data."""
     if not data:
         return Estimate()
     try:
@@ -152,7 +152,7 @@ def data_tokens(data: Any) -> Estimate:
 
 
 def prompt_tokens(context: Context, media: MediaTokens, *more: Any) -> Estimate:
-    """Estimate the tokens of a conversation with its tools, and of `more` JSON data beside it."""
+    """Estimate the tokens of a conversation with its tools, and of further JSON data (`more`)."""
     parts = [PREFIX, *_of_content(context.system_prompt or "", media)]
     for tool in context.tools:
         definition = text_tokens(f"{tool.name} {tool.description}")

@@ -31,8 +31,8 @@ __all__ = ["LocalProvider"]
 class LocalProvider(OpenAIProvider):
     """Models on this machine.
 
-    By default, `engines` is the pool of engines of the process, and `hub` is configured by the
-    environment.
+    `engines` is a pool of engines (default: the pool that the whole process shares). `hub` is the
+    hub from which models are downloaded (default: configured by environment variables).
     """
 
     def __init__(

@@ -75,7 +75,7 @@ class RemoteFile:
         """Request the metadata of the file; follow only redirects within the hub.
 
         For a redirect to the storage, return the URL of the redirect without requesting it. Raises
-        ProviderFailure.
+        ProviderFailure if the request fails or the response is invalid.
         """
         url = self.url
         for _ in range(MAX_REDIRECTS):
@@ -132,9 +132,9 @@ class RemoteFile:
         progress: Progress,
         stopped: threading.Event,
     ) -> None:
-        """Download a file to `part`. If a part of it exists, request only the bytes after that.
+        """Download the file to the path `part`, or only the bytes that `part` lacks if it exists.
 
-        Raises ProviderFailure, or Stopped if `stopped` is set.
+        Raises ProviderFailure if the download fails, and Stopped if `stopped` is set meanwhile.
         """
         if not head.etag or (head.size is not None and size_of(part) > head.size):
             part.unlink(missing_ok=True)
@@ -210,9 +210,9 @@ class RemoteFile:
         )  # fmt: skip
 
     def check(self, part: Path, head: Head) -> None:
-        """Compare the downloaded bytes with the checksum. For large files, it is the etag.
+        """Compare the downloaded bytes with the checksum, which is the etag for large files.
 
-        Raises ProviderFailure.
+        Raises ProviderFailure if they differ.
         """
         if not _SHA256.fullmatch(head.etag):
             log.warning("%s: the hub gave no SHA-256; the file is not checked", self.name)
@@ -231,7 +231,7 @@ class RemoteFile:
 
 
 def failed(kind: Kind, code: str, message: str, resolution: str) -> ProviderFailure:
-    """Return the failure of a download."""
+    """Create the ProviderFailure for a download that failed."""
     return ProviderFailure(
         Failure(
             "connect", kind=kind, code=code, message=message,

@@ -13,7 +13,7 @@ __all__ = ["MistralBatches"]
 
 
 class MistralBatches(OpenAIBatches):
-    """Batches as at OpenAI, except that the job names the model, and some names differ."""
+    """OpenAI's batches, with Mistral's field names and with the model as a field of the job."""
 
     most_requests = 1_000_000
     path = "/batch/jobs"
@@ -21,13 +21,13 @@ class MistralBatches(OpenAIBatches):
     ended = frozenset({"SUCCESS", "FAILED", "TIMEOUT_EXCEEDED", "CANCELLED"})
 
     def line(self, id: str, api: str, body: bytes) -> bytes:
-        """Return a row as a line of the file."""
+        """Return one request of the batch (a row) as a JSON line of the uploaded file."""
         data = whole(body)
         data.pop("model", None)
         return msgspec.json.encode({"custom_id": id, "body": data}) + b"\n"
 
     def begun(self, file: str, api: str, rows: Sequence[Row]) -> dict[str, Any]:
-        """Return the request that starts a job."""
+        """Return the body of the request that starts a job for the uploaded file `file`."""
         model = whole(rows[0][1])["model"]
         asked = {"input_files": [file], "model": model, "endpoint": f"/v1{api}"}
         return {**asked, "timeout_hours": 24}

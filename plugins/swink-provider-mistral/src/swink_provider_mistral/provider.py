@@ -2,13 +2,13 @@
 
 Other differences are:
 
-* Tool-call ids have nine letters and digits. A digest maps every other id to such an id. The result
-  is the same in every turn, so that prompt caching works.
+* Tool-call ids consist of nine letters and digits. Any other id is replaced by one derived from its
+  digest, which is the same in every request, so that prompt caching works.
 * A user turn may not directly follow tool results: an assistant turn is inserted, with a notice,
   unless the model is known to need none.
 * Reasoning is sent back as a `thinking` chunk of the content. The content then is an array.
-* Audio is sent as data only.
-* The value `any` requires a tool call.
+* Audio is sent as a base64 string, without its format.
+* To require a tool call, `tool_choice` is `any` instead of OpenAI's `required`.
 
 Pass `safe_prompt` and other fields of Mistral in `extra`. Source:
 https://docs.mistral.ai/api/#tag/chat.
@@ -90,7 +90,7 @@ class MistralConverter(ChatConverter):
         return super().conversation(model, context)
 
     def system(self, message: SystemMessage) -> list[Any]:
-        """Convert a system message, also one that directly follows tool results."""
+        """Convert a system message, which may directly follow tool results."""
         self._follows_results = False
         return super().system(message)
 
@@ -100,7 +100,7 @@ class MistralConverter(ChatConverter):
         return self._answered_first(native, message) if self._follows_results else native
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Convert tool results. Media follow in a user message, after an assistant turn."""
+        """Convert tool results; an assistant turn and a user message with their media follow."""
         native = super().tool_results(messages)
         self._follows_results = native[-1]["role"] == "tool"
         if self._follows_results:
@@ -123,7 +123,7 @@ class MistralConverter(ChatConverter):
         return tool_id(tool_call_id)
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """Convert an answer: reasoning becomes a chunk before the text; reference chunks stay."""
+        """Convert an answer: reasoning becomes a chunk before the text; references are kept."""
         self._follows_results = False
         native = super().assistant(message)
         chunks: list[dict[str, Any]] = []
@@ -145,7 +145,7 @@ class MistralConverter(ChatConverter):
         self.take(message, ThinkingBlock)
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a block to a chunk of the content; audio is sent as data only."""
+        """Convert a block to a chunk of the content; audio is base64 without its format."""
         native = super().part(block)
         if isinstance(block, AudioBlock):
             native["input_audio"] = native["input_audio"]["data"]

@@ -1,8 +1,9 @@
 """Compute the context length (`num_ctx`) that a conversation needs, so that nothing is cut off.
 
-Ollama has no endpoint that counts tokens, so the number is estimated from the text. To choose the
-context length, the estimate is high, which only costs memory. To reject a call, the estimate is
-low. Requests turn truncation off, so recent servers themselves reject a prompt that is too long.
+Ollama has no endpoint that counts tokens, so the number is estimated from the text. The context
+length is chosen by a high estimate: a context that is too long only costs memory. A call is
+rejected by a low estimate, so that a conversation which fits is never rejected. Requests turn
+truncation off, so recent servers themselves reject a prompt that is too long.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ IMAGE_TOKENS = 1024
 def context_of(model: Model, payload: Mapping[str, Any], options: StreamOptions) -> int | None:
     """Return the `num_ctx` for a call; `None` if the server's default is enough.
 
-    It is a power of two, or the model's maximum. There are so few different values because a server
+    The value is a power of two, or the model's maximum. Other values are avoided because a server
     reloads the model whenever `num_ctx` changes.
     """
     info = model.info or ModelInfo(model.id)
@@ -76,7 +77,7 @@ def tell_of_length(
 
 
 def _is_own(options: StreamOptions) -> bool:
-    """Return True if the caller sets the context length, or allows truncation."""
+    """Return True if the caller sets `num_ctx`, or allows truncation."""
     own = options.extra.get("options")
     return bool(options.extra.get("truncate") or (own and own.get("num_ctx")))
 

@@ -33,7 +33,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class _Line(msgspec.Struct, gc=False):
-    """A line. Only the last one has token counts (`*_count`) and nanoseconds (`*_duration`)."""
+    """A line of an answer; the last has token counts (`*_count`) and nanoseconds (`*_duration`)."""
 
     model: str | None = None
     message: _Message | None = None
@@ -98,7 +98,7 @@ class ChatParser:
             self._done(line, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Read an answer that was not streamed: the same object, complete."""
+        """Read an answer that was not streamed: one object with the fields of a line."""
         self.feed(body, out)
 
     def _note(self, logprobs: list[Any], message: _Message, out: EventWriter) -> None:

@@ -137,7 +137,7 @@ class OllamaProvider(HTTPProvider):
         return with_extra(options.extra, fields, defaults)
 
     def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
-        """Return the body of the answer, after adapting the call to the server's model."""
+        """Send the call, adapted to the model on the server, and yield the bytes of the answer."""
         return x.stream(respond=partial(self._respond, x))
 
     async def _respond(self, x: Exchange) -> HTTPResponse:
@@ -226,7 +226,7 @@ class OllamaProvider(HTTPProvider):
         return by_tables(failure, CODES, WORDINGS)
 
     def error_facts(self, failure: Failure) -> None:
-        """Set the facts of an error, and add advice for a missing model.
+        """Set the fields of `failure` from the response, and add advice for a missing model.
 
         The advice contains no command with the model's name, which is user input.
         """

@@ -57,7 +57,7 @@ class Shown(msgspec.Struct):
         return msgspec.structs.replace(known, **changed)
 
     def told_of(self, model: Model) -> Model:
-        """Return a model with the information from the server, in its catalogue entry.
+        """Return a copy of a model whose catalogue entry contains the server's information.
 
         Some rules guess from a model's name which capabilities it lacks. The server's information
         replaces these rules.
@@ -81,9 +81,10 @@ class Pulled(msgspec.Struct):
 async def asked(
     http: HTTPClient, request: HTTPRequest, kind: type[Answer], connect_timeout: float | None
 ) -> Answer | None:
-    """Return the server's answer, parsed as `kind`; `None` for an error or another kind of answer.
+    """Send a request and return the response, parsed as the type `kind`.
 
-    Raises ProviderFailure if the server cannot be reached.
+    Returns `None` if the server responds with an error or with data of another type. Raises
+    ProviderFailure if the server cannot be reached.
     """
     response = await http.send(request, connect_timeout)
     body = b""

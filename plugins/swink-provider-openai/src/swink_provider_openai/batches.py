@@ -58,12 +58,12 @@ class OpenAIBatches:
         return _read(made)["id"]
 
     def line(self, id: str, api: str, body: bytes) -> bytes:
-        """Return a row as a line of the file."""
+        """Return one request of the batch (a row) as a JSON line of the uploaded file."""
         data = {"custom_id": id, "method": "POST", "url": f"/v1{api}", "body": whole(body)}
         return msgspec.json.encode(data) + b"\n"
 
     def begun(self, file: str, api: str, rows: Sequence[Row]) -> dict[str, Any]:
-        """Return the request that starts a batch."""
+        """Return the body of the request that starts a batch for the uploaded file `file`."""
         return {"input_file_id": file, "endpoint": f"/v1{api}", "completion_window": "24h"}
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
@@ -75,9 +75,10 @@ class OpenAIBatches:
         return [file for file in self.files(batch) if file]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Find the batch of a submission by the token in the batch's metadata.
+        """Find the batches whose metadata contain the token of `intent`, an earlier submission.
 
-        Source: https://platform.openai.com/docs/api-reference/batch/list.
+        Return a list with the id of the batch, or an empty list. Source:
+        https://platform.openai.com/docs/api-reference/batch/list.
         """
         base, _ = _parts(like)
         query = self.first_page
@@ -100,7 +101,10 @@ class OpenAIBatches:
         return [batch.get("output_file_id"), batch.get("error_file_id")]
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Return the results of a batch. A row without a result was not answered."""
+        """Return the results of a batch from its result files, whose ids are `sources`.
+
+        A request without a result was not answered.
+        """
         base, _ = _parts(like)
         found: list[Result] = []
         for file in sources:

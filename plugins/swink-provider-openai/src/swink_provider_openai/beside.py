@@ -1,8 +1,8 @@
 """Collect content other than text: sources, log probabilities, media and response metadata.
 
-Sources and log probabilities become metadata of the block that they describe. Other facts become
-metadata of the message. Audio and images become extensions. The transcript of audio output becomes
-the text of the answer.
+Sources and log probabilities become metadata of the block that they describe. Other data about the
+answer become metadata of the message. Audio and images become extensions. The transcript of audio
+output becomes the text of the answer.
 """
 
 from __future__ import annotations

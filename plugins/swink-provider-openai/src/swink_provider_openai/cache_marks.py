@@ -1,4 +1,4 @@
-"""Cache marks for services that cache a prompt only up to a mark.
+"""Add `cache_control` marks, for services that cache a prompt only up to such a mark.
 
 Source: OpenRouter's guide "Prompt caching"; OpenRouter passes the marks on to the model's vendor.
 """

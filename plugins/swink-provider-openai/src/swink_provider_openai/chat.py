@@ -1,4 +1,4 @@
-"""The requests of the Chat Completions API, and the parser of answers."""
+"""Create requests for the Chat Completions API, and parsers for its answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEATURES = frozenset({
 
 
 class ChatAPI:
-    """Chat Completions in a dialect.
+    """The Chat Completions API, with the differences that a dialect declares.
 
     `converter` is the class that converts messages, and `reader` is the class that parses answers.
     """
@@ -71,7 +71,7 @@ class ChatAPI:
         return body
 
     def _options(self, model: Model, options: StreamOptions) -> dict[str, Any]:
-        """Return the fields for the options."""
+        """Return the request fields for the options of a call."""
         fields = self._fields.get(model, options)
         if fields is None:
             fields = parameters(self.knobs, model, options, self._dialect)

@@ -246,8 +246,8 @@ class ChatConverter(OpenAIConverter):
     def reasoning(self, message: AssistantMessage) -> dict[str, Any]:
         """Return the field that sends an answer's reasoning back, if there is any.
 
-        DeepSeek refuses a message with a tool call and without `reasoning_content`. The field may
-        be empty.
+        DeepSeek refuses a message with a tool call and without `reasoning_content`. An empty text
+        is sufficient.
         """
         field = self.dialect.replay
         blocks = self.take(message, ThinkingBlock)
@@ -302,7 +302,10 @@ class ChatConverter(OpenAIConverter):
         return SENT_ELSEWHERE if isinstance(block, TextBlock) else self.part(block)
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a block of a user message, with its cache marks. Raises MediaError."""
+        """Convert a block of a user message, with its cache marks.
+
+        Raises MediaError for a bad file.
+        """
         native = self._part(block)
         if not isinstance(block, ExtensionBlock):
             native |= self.marks(block)
@@ -338,7 +341,7 @@ class ChatConverter(OpenAIConverter):
         raise unsupported("Chat Completions", f"{block.type} blocks in user messages")
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
-        """Convert a document to the dialect's form."""
+        """Convert a document to the form that the dialect declares in `documents`."""
         form, source = self.dialect.documents, block.source
         if isinstance(source, FileIdSource):
             self.leave_out_name(block)
@@ -389,7 +392,7 @@ def check_document(api: str, block: DocumentBlock) -> None:
 
 
 def check_place(block: DocumentBlock, dialect: Dialect, provider: str) -> None:
-    """Raise ProviderFailure if the dialect does not support the source, a URL or data."""
+    """Raise ProviderFailure if the dialect does not support the document's source (URL or data)."""
     address = isinstance(block.source, UrlSource)
     if address and dialect.documents in ("data", "media"):
         raise unsupported(provider, "documents by URL; send the data")
@@ -407,5 +410,5 @@ def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:
 
 
 def unsupported(api: str, what: str) -> ProviderFailure:
-    """Return the failure of a call that the API cannot express."""
+    """Create the ProviderFailure for a call with `what`, which the API does not support."""
     return refused("content", f"{api} does not support {what}")

@@ -53,13 +53,14 @@ class Dialect:
     must be set. `tool_id_length` is the maximum length of a tool call id in characters; `None`
     means unlimited.
 
-    `documents` is the form of documents: `data` is a file with its data, only over Chat
-    Completions; `either` is a file with its data or its URL; `address` is a file with its URL;
-    `file_url` is a message part of the type `file_url` with the URL; `media` is a part with the
-    data and the media type in separate fields. `image_urls`: images may be given by URL.
-    `media_ids` and `document_ids` are prefixes of the ids of uploaded files: an id of an image is
-    sent as a URL, and an id of a document is sent in a system message. `sound` contains the names
-    of the audio part and of the part's data field, if they differ from OpenAI's.
+    `documents` selects how documents are sent. `data` sends a message part of the type `file` with
+    the data, but only over Chat Completions; `either` sends a `file` with the data or the URL;
+    `address` sends a `file` with the URL; `file_url` sends a part of the type `file_url` with the
+    URL; `media` sends a part with the data and the media type in separate fields. `image_urls`:
+    images may be given by URL. `media_ids` and `document_ids` are prefixes of the ids of uploaded
+    files: an id of an image is sent as a URL, and an id of a document is sent in a system message.
+    `sound` contains the names of the audio part and of the part's data field, if they differ from
+    OpenAI's.
 
     `thinking` selects the form of reasoning parameters. `effort` sends `reasoning_effort`.
     `reasoning` sends an object `reasoning` with `effort` or `max_tokens`. `switch` sends
@@ -79,8 +80,8 @@ class Dialect:
     values. Settings with the names of the placeholders may set these values too. `always` contains
     fields of every request; `extra` may override them.
 
-    `reasoning_last`: an answer over Responses may end with reasoning, as models of other vendors
-    do.
+    `reasoning_last`: an answer over Responses may end with reasoning, as answers of other vendors'
+    models do.
 
     `path` is the path of Chat Completions, below the base URL.
 

@@ -1,7 +1,7 @@
 """Use the Responses API by default, and Chat Completions as the fallback.
 
-A server at another base URL may support only Chat Completions. It answers requests to the Responses
-API with 404 or 405, and the provider remembers this for its lifetime.
+A server at another base URL may support only Chat Completions. Such a server answers requests to
+the Responses API with 404 or 405, and the provider remembers this for its lifetime.
 """
 
 from __future__ import annotations

@@ -195,7 +195,9 @@ _TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ([\d.]+\s?(?:ms|s|m|h
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by the tables of this module; return `None` if the status must decide.
+    """Classify by the tables of this module; return `None` if they do not contain the error.
+
+    The caller then classifies the failure by its HTTP status.
 
     The time to wait before a retry is also read from messages such as "Please try again in 6.78s"
     (OpenAI, Groq).

@@ -38,7 +38,7 @@ REFUSAL = "refusal"
 
 
 def announce_refusal(out: EventWriter) -> None:
-    """Report that the text that follows is a refusal, before its first word."""
+    """Add a notice, before the text of a refusal, that the model refuses to answer."""
     out.notice(REFUSAL, "the model refuses to answer")
 
 
@@ -53,7 +53,7 @@ def reason_of(choice: AnyChoice) -> str:
 
 
 def error_finish(delta: Delta | None) -> Failure:
-    """Return the failure for a chunk with `ERROR_FINISH`."""
+    """Return the failure for a chunk with the finish reason `ERROR_FINISH`."""
     said = delta.content if delta is not None and isinstance(delta.content, str) else None
     message = said or "the provider stopped the answer early"
     return Failure("streaming", code=ERROR_FINISH, message=message)

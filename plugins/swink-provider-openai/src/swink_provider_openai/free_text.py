@@ -21,12 +21,15 @@ FREE_TEXT = "custom_tool_call"
 
 
 def begun(text: str, opened: bool) -> str:
-    """Return a piece of the text as a piece of the JSON arguments."""
+    """Return a piece of the free text as a piece of the JSON arguments.
+
+    `opened` is true if an earlier piece has been returned.
+    """
     return ("" if opened else '{"input": "') + json.dumps(text)[1:-1]
 
 
 def ended(opened: bool) -> str:
-    """Return the end of the JSON arguments."""
+    """Return the end of the JSON arguments; `opened` as for `begun`."""
     return '"}' if opened else '{"input": ""}'
 
 
@@ -37,7 +40,7 @@ def is_free_text(call: ToolCallBlock) -> bool:
 
 
 def said(call: ToolCallBlock) -> str:
-    """Return the free text of a call, also if the answer was cut off in this text."""
+    """Return the free text of a call, even if the answer was cut off inside this text."""
     if (text := call.arguments.get("input")) is not None:
         return str(text)
     raw = call.raw_arguments or ""

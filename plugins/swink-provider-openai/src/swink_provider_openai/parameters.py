@@ -92,7 +92,7 @@ def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
 
 
 def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
-    """Return the request fields of each option that a function converts."""
+    """Map options that functions of this module convert to all request fields that may result."""
     return {
         "thinking": (
             "reasoning", "reasoning_effort", "thinking", "thinking_budget", "enable_thinking",
@@ -142,8 +142,9 @@ def _cache(
 def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
     """Return the field that requests longer caching of the prompt than by default.
 
-    Newer models cache for half an hour by default. The rules' fact `cache_ttl` is the longer
-    lifetime that such a model supports (empty: none). Source: OpenAI's guide "Prompt caching".
+    Newer models cache for half an hour by default. `cache_ttl` in the `facts` of the model's rules
+    is the longer lifetime that such a model supports (empty: none). Source: OpenAI's guide "Prompt
+    caching".
     """
     ttl = (options.cache.ttl if options.cache is not None else None) or 0
     if dialect.cache_key != KEPT_BY:

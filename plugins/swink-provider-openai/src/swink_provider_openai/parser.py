@@ -10,8 +10,8 @@ An answer is complete when its `finish_reason` has arrived; some servers never s
 gateways send `[DONE]` even if they have lost the answer in the middle. With `n` above 1, frames of
 several choices are interleaved; choice 0 is the answer, and the others are left out with a notice.
 
-An error has one of many forms, often inside a normal chunk. Errors are rare, so their frames are
-parsed a second time as plain JSON data, by the code that reads the bodies of HTTP errors.
+Services send errors in many forms, often inside a normal chunk. Errors are rare, so their frames
+are parsed a second time as plain JSON data, by the code that reads the bodies of HTTP errors.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ __all__ = ["said_alone"]
 def said_alone(delta: Delta, in_calls: bool, out: EventWriter) -> bool:
     """Write a delta that contains only reasoning, or only a piece of a call's arguments.
 
-    Return False for any other delta, and for calls unless `in_calls` is true.
+    Return False for any other delta, and for a piece of a call's arguments unless `in_calls` is
+    true.
     """
     thought, calls = delta.reasoning_content, delta.tool_calls
     if thought and delta == Delta(delta.content, reasoning_content=thought):

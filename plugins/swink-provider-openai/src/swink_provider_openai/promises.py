@@ -15,10 +15,10 @@ _RULES = "set it in [[rules]] of models.toml, for example takes = { audio = fals
 
 
 def refuse_idle_overrides(made: type) -> None:
-    """Raise TypeError for a subclass that overrides an attribute which is not used.
+    """Raise TypeError for a subclass that overrides an attribute which `OpenAIProvider` ignores.
 
     Other subclasses of `HTTPProvider` may override these attributes. In subclasses of
-    `OpenAIProvider`, the API of a call determines them.
+    `OpenAIProvider`, their values depend on the API of a call.
     """
     not_asked = {
         "parser": "set chat_parser to the class that parses answers",

@@ -73,11 +73,11 @@ _NO_OPTIONS = StreamOptions()
 class OpenAIProvider(HTTPProvider):
     """A service with OpenAI's APIs; the name of the entry point selects it.
 
-    A package for another service subclasses this class. It has a catalogue entry with a `dialect`,
-    or passes a dialect. `converter` is the class that converts messages for Chat Completions.
-    `chat_parser` is the class that parses answers, after fields have been renamed by the dialect's
-    `answer`. A subclass that overrides an attribute which is not used raises TypeError when it is
-    defined.
+    A package for another service subclasses this class. The subclass has a catalogue entry with a
+    `dialect`, or passes a dialect to its constructor. `converter` is the class that converts
+    messages for Chat Completions. `chat_parser` is the class that parses answers, after fields have
+    been renamed by the dialect's `answer`. A subclass that overrides an attribute which is not used
+    raises TypeError when it is defined.
     """
 
     buffered = True
@@ -114,7 +114,8 @@ class OpenAIProvider(HTTPProvider):
 
         The first of these decides: the caller's setting `api`, the catalogue entry of the model,
         the rules, the dialect. Only the Responses API supports WebSockets, stored conversations and
-        background responses. Without the setting, a call that requests one of these uses it.
+        background responses. Without the setting, a call that requests one of these features uses
+        the Responses API.
         """
         regions = self.dialect.regions
         # if the environment sets the URL, the next call may use another API
@@ -155,9 +156,9 @@ class OpenAIProvider(HTTPProvider):
         """Return the call, adapted to the API and the model.
 
         Schemas are converted to the form of the API. In schemas of strict tools, objects forbid
-        additional properties. A tool whose schema strict mode still does not support is sent
-        without `strict`. If only one of the two APIs supports the content of the conversation, this
-        API is used.
+        additional properties. If strict mode still does not support the schema of a tool, the tool
+        is sent without `strict`. If only one of the two APIs supports the content of the
+        conversation, this API is used.
         """
         chosen = self._chosen(model, context, options)
         call = super().fit(model, context, chosen)
@@ -357,7 +358,7 @@ class OpenAIProvider(HTTPProvider):
         return notices
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the tables in `errors`."""
+        """Classify by the tables in the module `errors`."""
         return classify(failure)
 
     def error_facts(self, failure: Failure) -> None:

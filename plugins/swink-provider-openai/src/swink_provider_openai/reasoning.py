@@ -68,7 +68,7 @@ def _tag_begun(text: str) -> int:
 
 
 class ReasoningDetails:
-    """Joins the pieces of `reasoning_details` to the entries that the next request sends back.
+    """Joins the pieces of `reasoning_details` into the entries that the next request sends back.
 
     Pieces of readable text with the same `type`, `index` and `id` form one entry; its signature is
     in the last piece. Any other detail, such as encrypted data, is a separate entry and is not

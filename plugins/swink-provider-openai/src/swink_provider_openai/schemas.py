@@ -1,7 +1,8 @@
 """Convert JSON schemas to the form that OpenAI accepts, with the same meaning.
 
-The root of a schema must be an object schema and not a reference, as pydantic writes for a
-recursive type. Every array must have `items`. Source: OpenAI's guide "Structured outputs".
+The root of a schema must be an object schema. It may not be a reference, although pydantic writes
+one for a recursive type. Every array must have `items`. Source: OpenAI's guide "Structured
+outputs".
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace a reference at the root of a schema by its target, and keep the definitions.
+    """Replace a reference at the root of a schema by the definition to which it points.
 
-    A reference without a target stays, so that the API reports it.
+    The other definitions are kept. A reference to a missing definition stays, so that the API
+    reports it.
     """
     part: Any = schema
     for step in str(schema["$ref"]).split("/")[1:]:
@@ -42,7 +44,7 @@ def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_items(node: Any, named: bool = False) -> Any:
-    """Add `items` to arrays. With `named`, the keys of the mapping are names of schemas."""
+    """Add `items` to arrays. If `named` is true, `node` maps names to schemas (`properties`)."""
     if isinstance(node, list):
         return [_with_items(item) for item in node]
     if not isinstance(node, Mapping):

@@ -18,7 +18,7 @@ NONE_LONG = {"cache_write_long": 0}
 
 
 def with_terms(parser: Any, terms: dict[str, Any]) -> Any:
-    """Return a parser that adds `terms` to the answer's usage. The keys are names of prices."""
+    """Wrap a parser so that it adds `terms` (keys: names of prices) to the answer's usage."""
     return _Parser(parser, terms) if terms else parser
 
 

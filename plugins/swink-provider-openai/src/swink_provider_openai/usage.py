@@ -1,4 +1,4 @@
-"""Read token counts, by the field names of all services."""
+"""Read token counts, which have different field names at different services."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ _READ = _KNOWN | _BILLED.keys()
 
 
 def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = None) -> None:
-    """Report the counts in a `usage` object to `out`. Other fields go to `extra`, by their names.
+    """Report the counts in a `usage` object to `out`, and its other fields as `extra`.
 
     `tier` is the service tier of the response. The completion count of some services does not
-    include reasoning (xAI), or the prompt count does not include audio (Mistral). The total shows
-    this; the missing tokens are then added.
+    include reasoning (xAI), or the prompt count does not include audio (Mistral). The reported
+    total then exceeds the sum of both counts, and the missing tokens are added.
     """
     flat = _flatten(usage)
     known, billed = _found(tuple(filter(_READ.__contains__, flat)))
@@ -93,7 +93,7 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = 
 
 @lru_cache(maxsize=256)
 def _found(fields: tuple[str, ...]) -> tuple[list[Any], list[Any]]:
-    """Select the fields with counts, and the fields with separate prices, from these fields.
+    """Select the fields that contain counts, and the fields that have a price, from `fields`.
 
     The result is cached, because the fields of one service rarely differ.
     """

@@ -2,8 +2,8 @@
 
 Source: OpenAI's API reference, "The chat completion chunk object", and recorded streams of the
 services with this format. Every field may be absent or null, regardless of the documentation.
-msgspec skips all fields that are not named here. Fields that are passed through are `Any`, so that
-a new form of them does not fail.
+msgspec skips all fields that are not named here. Fields that are passed through have the type
+`Any`, so that parsing does not fail if a service changes their form.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class _Parser:
     writer = ForwardingWriter
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Pass on the event in a frame; the end marker of other protocols is ignored."""
+        """Pass on the event in a frame; ignore `[DONE]`, the end marker of other protocols."""
         if frame == b"[DONE]":
             return
         data = msgspec.json.decode(frame)
@@ -96,11 +96,12 @@ class ProxyProvider(HTTPProvider):
     malformed = "fail"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body: the model, the conversation and the options, by their names.
+        """Return the body, with the model, the conversation, and the options under their own names.
 
-        Files have been read before. If the call's `extra` overrides options of the client, the body
-        has a field `call`. It contains the `extra` of the call, and the names of options that come
-        from the client, because `options` does not distinguish them.
+        The conversation already contains the data of files. If the call's `extra` overrides options
+        of the client, the body has a field `call` with the `extra` of the call and the names of the
+        options that come from the client: the field `options` contains the options of both, without
+        this distinction.
         """
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}

@@ -1,4 +1,4 @@
-"""xAI's Grok models for swink: Chat Completions in xAI's dialect."""
+"""xAI's Grok models for swink, over xAI's variants of Responses and Chat Completions."""
 
 from swink_provider_xai.provider import XAIProvider
 

@@ -39,7 +39,7 @@ FOUND = ("_results", "mcp_list_tools", "mcp_call", "reasoning", "tool_search_out
 
 
 class AgentAPI(ResponsesAPI):
-    """The Agent API in a dialect."""
+    """The Agent API, with the differences that a dialect declares."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -1,4 +1,4 @@
-"""The requests of the Responses API, and the parser of answers.
+"""Create requests for the Responses API, and parsers for its answers.
 
 Rules remove or reject options that only Chat Completions supports (`stop`, `seed`, audio).
 
@@ -41,7 +41,7 @@ PREVIOUS = "previous_response_id"
 
 
 class ResponsesAPI:
-    """The Responses API in a dialect."""
+    """The Responses API, with the differences that a dialect declares."""
 
     path = "responses"
     api_name = "responses"

@@ -87,8 +87,8 @@ async def followed(
 
     `id` is the id of a response that the service has already begun (`None`: begin a new one), and
     `after` is the number of the last event received. If the caller abandons the stream, the request
-    from `cancel` ends the response; if `cancel` is `None`, the service continues it. Raises
-    ProviderFailure.
+    that `cancel` returns ends the response; if `cancel` is `None`, the service continues the
+    response. Raises ProviderFailure if a request fails permanently, or too often in a row.
     """
     request: HTTPRequest | None = None
     failures = 0
@@ -131,7 +131,7 @@ async def followed(
 async def polled(x: Exchange, resume: Resume, cancel: Cancel | None) -> AsyncIterator[bytes]:
     """Poll a response: yield empty bytes for each poll, and the response when it is finished.
 
-    Raises ProviderFailure.
+    Raises ProviderFailure if a request fails permanently, or too often in a row.
     """
     data = await x.read()
     found = _state(data)

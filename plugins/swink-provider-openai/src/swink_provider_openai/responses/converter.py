@@ -10,7 +10,7 @@ extension with the output into the conversation (see `hosted`).
 Output of the service is sent back unchanged: reasoning and hosted tools as whole items, messages
 and calls with their ids and other fields. The API has no field that marks a tool result as failed,
 so the text of a failure starts with `Error: `. Reasoning is omitted if the service neither stored
-nor encrypted it. It is also omitted if no other item follows, because OpenAI rejects such
+nor encrypted it. Reasoning is also omitted if no other item follows, because OpenAI rejects such
 reasoning. If reasoning is omitted, the other items are sent without their ids, because the service
 would look for the missing reasoning by these ids.
 """
@@ -75,8 +75,8 @@ class ResponsesConverter(OpenAIConverter):
     """Converts one conversation to items of the Responses API.
 
     `stored` means that the service stores the answer. `previous` is the id of a stored answer from
-    which the conversation continues. `continued` means that it continues from any stored answer or
-    conversation.
+    which the conversation continues. `continued` means that the conversation continues a stored
+    answer or a stored conversation.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ResponsesConverter(OpenAIConverter):
         return native
 
     def _note_asked(self, block: ExtensionBlock) -> None:
-        """Record the ids of a service's item; a tool result with one of these ids may answer it."""
+        """Record the ids of an item of the service, so that tool results with them are accepted."""
         if block.provider == self.provider and isinstance(block.data, Mapping):
             ids = (block.data.get("call_id"), block.data.get("id"))
             self._asked.update(id for id in ids if isinstance(id, str))
@@ -191,7 +191,7 @@ class ResponsesConverter(OpenAIConverter):
         return item
 
     def _left_out(self, item: dict[str, Any]) -> None:
-        """Report an item of an answer that is not sent back."""
+        """Add a notice about `item`, an item of an earlier answer, which is not sent back."""
         path = self._paths_of_items.get(id(item), "messages")
         if item.get("type") == "reasoning":
             report_change(path, "reasoning without a following item was not sent", NOT_KEPT.code)

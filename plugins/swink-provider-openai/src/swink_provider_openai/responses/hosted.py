@@ -38,8 +38,9 @@ _FEES = {"web_search_call": "searches", "file_search_call": "file_searches"}
 class Asked:
     """Collects the tool calls in a response to which the caller must return results.
 
-    True while there are any. The service can run some of these tools itself; then the result
-    follows in the response. `billed` counts the calls that cost a fee.
+    An instance is true while such calls without a result exist. The service can run some of these
+    tools itself; then the result follows in the response. `billed` counts the calls that cost a
+    fee.
     """
 
     def __init__(self) -> None:
@@ -107,7 +108,7 @@ def _asking(item: Mapping[str, Any]) -> str | None:
 
 
 def _answered(item: Mapping[str, Any]) -> set[Any]:
-    """Return the id of the call to which a result item belongs; an empty set for other items.
+    """Return the ids of the call to which a result item belongs; an empty set for other items.
 
     Several fields are read: for local shells, the documentation names two.
     """

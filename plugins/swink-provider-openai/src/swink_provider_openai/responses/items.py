@@ -56,9 +56,10 @@ class Item:
         return str(self.data.get("type") or "")
 
     def rest_of(self, key: Any, whole: str, out: EventWriter) -> str:
-        """Return that part of the complete text `whole` that the deltas of a part did not contain.
+        """Return that part of the complete text `whole` that the deltas did not contain.
 
-        Add a notice, once per item, if the text contradicts the deltas.
+        `key` identifies the part of the item to which the text belongs. Add a notice, once per
+        item, if the text contradicts the deltas.
         """
         rest = self.part(key).rest_of(whole)
         if rest is None and not self.contradicted:

@@ -10,15 +10,14 @@ more
   becomes an event. If the complete text contradicts the deltas, the deltas are kept, because they
   were already delivered, and a notice reports the contradiction.
 * Fields that the next request must send back become metadata with the key `item`: for reasoning,
-the
-  whole item; for messages and calls, the fields that the block does not contain. They are written
-  when the item is done, and never reopen a block that has ended.
+  the whole item; for messages and calls, the fields that the block does not contain. This metadata
+  is written when the item is done, and never reopens a block that has ended.
 * An item of another type (hosted tools, compaction) becomes an extension when it is done. A
   client-side tool call ends the answer with the stop reason tool use (`hosted`).
-* `calls` writes function calls.
+* The module `calls` writes function calls.
 
-The answer is complete after `response.completed` or `response.incomplete`. It does not matter what
-follows.
+The answer is complete after `response.completed` or `response.incomplete`. Later events are not
+read.
 """
 
 from __future__ import annotations
@@ -342,7 +341,10 @@ class ResponsesParser:
 
 
 def _parts(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the list of parts in a field of an item. Raises `msgspec.ValidationError`."""
+    """Return the list of parts in a field of an item.
+
+    Raises `msgspec.ValidationError` if the field contains anything else.
+    """
     return msgspec.convert(data.get(name), list[dict[str, Any]] | None) or []
 
 

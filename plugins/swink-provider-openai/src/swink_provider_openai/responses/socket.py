@@ -54,9 +54,10 @@ class Sockets:
     async def open(
         self, dial: Callable[[], Awaitable[HTTPResponse]], call: Call
     ) -> HTTPResponse | None:
-        """Return an answer over a WebSocket; `None` if HTTP must be used.
+        """Open a WebSocket with `dial` and return the response; `None` if HTTP must be used.
 
-        Raises ProviderFailure for a failure that HTTP requests would have as well.
+        Raises ProviderFailure if the WebSocket cannot be opened for a reason, such as a refused
+        connection, that would make an HTTP request fail as well.
         """
         if self.given_up is None:
             try:

@@ -34,7 +34,7 @@ async def open_websocket(
     """Open a WebSocket with a client's session and send the first message.
 
     Redirects are not followed. `connect_timeout` is in seconds, `None` for none. Raises
-    ProviderFailure.
+    ProviderFailure if the WebSocket cannot be opened.
     """
     import aiohttp
 
