@@ -98,8 +98,8 @@ def _example(rows: Iterable[Row]) -> str:
 def _quickstart(main: Row, others: list[Row]) -> Iterator[str]:
     model = _example([main, *others]) or f"{main.name}/MODEL"
     yield (
-        "Stream answers in Python or on the command line. The provider's name is\n"
-        f"`{main.name}`, and its package is `{main.distribution}`."
+        "Stream the answers of this provider's models in Python or on the command line. In swink,\n"
+        f"the provider's name is `{main.name}`, and its package is `{main.distribution}`."
     )
     yield "## Quickstart"
     lines = [f"pip install swink swink-cli {main.distribution}"]
@@ -115,7 +115,7 @@ def _quickstart(main: Row, others: list[Row]) -> Iterator[str]:
         '        print(piece, end="", flush=True)\n```'
     )
     if model.endswith("/MODEL"):
-        yield "`MODEL` is the id of a model, as the service or the server lists it."
+        yield "Replace `MODEL` with the id of a model that the service or server lists."
 
 
 def _key(main: Row) -> Iterator[str]:
@@ -134,7 +134,7 @@ def _key(main: Row) -> Iterator[str]:
     yield table(("setting", "value"), lines)
     if info.api_key_env:
         yield (
-            "The option `api_key` has precedence over the variables.\n"
+            "The option `api_key` overrides these environment variables.\n"
             "[API keys and proxies](../how-to/keys-and-proxies.md) explains all ways to set a key."
         )
 
@@ -144,16 +144,20 @@ def _models(name: str) -> Iterator[str]:
     listed = [model for model in models if model.info and model.info.status == "active"]
     yield "## Models"
     if not listed:
-        yield "The catalogue lists no models of this provider. Use any model id that it supports."
+        yield (
+            "swink's catalogue lists no models of this provider. Use any model id that the\n"
+            "provider supports."
+        )
         return
     yield table(
         ("model", "context window", "longest answer", "input", "output", "features"),
         (_model_line(model) for model in listed[:MOST_MODELS]),
     )
     yield (
-        "Sizes are in tokens, and prices in US dollars per million tokens.\n"
-        f"`swink models {name}` lists all {len(models)} models of the catalogue. You can also use\n"
-        "models that are not listed."
+        "The context window and the longest answer are in tokens; the prices of input and output\n"
+        f"tokens are in US dollars per million. `swink models {name}` lists all models of this\n"
+        f"provider in swink's catalogue (at present {len(models)}). You can also use models that\n"
+        "are not listed."
     )
 
 
@@ -187,7 +191,8 @@ def _features(name: str) -> Iterator[str]:
     if missing := [WORDS[each] for each in names if each not in takes]:
         yield (
             f"Not supported: {', '.join(missing)}.\n"
-            "A call that needs one of these fails with the kind `unsupported` before it is sent."
+            "A call that needs an unsupported feature fails with the error kind `unsupported`\n"
+            "before a request is sent."
         )
     tuned = [each for each in OPTIONS if each in takes]
     yield f"[Options](../reference/options.md) for sampling and limits: {code(tuned)}."
@@ -198,6 +203,9 @@ def _settings(main: Row) -> Iterator[str]:
     if not main.info.settings:
         return
     yield "## Settings"
+    if "*" in main.info.settings:
+        yield "The option [`settings`](../reference/extra-and-settings.md) can contain any key."
+        return
     yield (
         "Pass these in [`settings`](../reference/extra-and-settings.md), for example\n"
         f'`settings={{"{next(iter(main.info.settings))}": …}}`.'
@@ -213,7 +221,7 @@ def _settings(main: Row) -> Iterator[str]:
 
 def _special(name: str) -> Iterator[str]:
     main, *others = found()[name]
-    notes = [f"The wire format is `{main.wire}`."]
+    notes = [f"The wire format (the format of requests and answers) is `{main.wire}`."]
     notes += [f"Some models use the wire format `{row.wire}`." for row in others if row.models]
     if getattr(main.provider, "speaks_http", False):
         if main.api.buffered:
@@ -225,7 +233,7 @@ def _special(name: str) -> Iterator[str]:
     for feature in (*CONTENT, *(each for each in FEATURES if each != "thinking")):
         if feature not in takes and "providers" in (why := reason_of(feature, name)):
             reasons.setdefault(why["why"], []).append(WORDS[feature])
-    notes += [f"No {' or '.join(words)}: {why}." for why, words in reasons.items()]
+    notes += [f"Not supported: {', '.join(what)}. Reason: {why}." for why, what in reasons.items()]
     yield "## What is special"
     yield "\n".join(f"* {note}" for note in notes)
 

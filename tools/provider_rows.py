@@ -144,7 +144,12 @@ def credentials(info: ProviderInfo) -> str:
     """Say which variables hold a key, and what else signs in."""
     if info.auth == "none":
         return "none"
-    ways = {"key": [], "optional": ["none"]}.get(info.auth, [info.auth])
+    ways = {
+        "aws": ["AWS credentials"],
+        "google-auth": ["Google credentials (`google-auth`)"],
+        "key": [],
+        "optional": ["none"],
+    }.get(info.auth, [info.auth])
     return " or ".join([*(f"`{name}`" for name in info.api_key_env), *ways])
 
 
