@@ -1,4 +1,4 @@
-"""Parse answers of the Messages API: frames to events.
+"""Parse answers of the Messages API: convert frames to events.
 
 An answer is a list of content blocks, identified by their index. Text, thinking and tool calls
 become events immediately. Every other block (server-side tools and their results, MCP, compaction,
