@@ -68,8 +68,8 @@ def overview() -> str:
         table(("provider", "name", "package", "API key"), lines),
         "`swink providers` lists the installed providers and whether their API keys are set.\n"
         "`swink models --tools --vision --under 1` finds models by feature and price.\n"
-        "A table compares [the features of all providers](../reference/providers.md). For a service\n"
-        "that is not listed, set `base_url` of a provider with the same API, or\n"
+        "A table compares [the features of all providers](../reference/providers.md). For a\n"
+        "service that is not listed, set `base_url` of a provider with the same API, or\n"
         "[write a provider](../tutorials/write-a-provider.md).",
     )
 

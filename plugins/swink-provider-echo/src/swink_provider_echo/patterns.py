@@ -179,7 +179,7 @@ _CATEGORIES = {
 def _characters(items: tuple[tuple[Any, Any], ...]) -> str:
     """Return the characters of a class in order of preference.
 
-    Letters and digits come first. Single characters of the class precede characters of its ranges.
+    Letters and digits come first. Characters that are listed singly precede characters from ranges.
     """
     is_negated = items[0][0] is codes.NEGATE
     parts = items[1:] if is_negated else items

@@ -210,7 +210,7 @@ def _hint(error: str) -> str:
 
 
 def _contradiction(script: Script, given: set[str]) -> str:
-    """Return the reason why given fields contradict each other; an empty string if none do."""
+    """Return the reason why the given fields contradict each other; `""` if they do not."""
     for fields, why in _APART.items():
         if len(both := sorted(given & fields)) > 1:
             return f"`{both[0]}` and `{both[1]}` {why}"
