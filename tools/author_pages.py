@@ -118,7 +118,8 @@ def models_toml() -> str:
         "are errors. `rules_of` lists packages whose rules are applied first.",
         *(joined(f"## {name}", about(kind), keys(kind)) for name, kind in parts.items()),
         "## `[provider.dialect]`",
-        "For [OpenAI-compatible providers](../how-to/declare-a-dialect.md).",
+        "This table declares the differences of an [OpenAI-compatible\n"
+        "provider](../how-to/declare-a-dialect.md) from OpenAI's API.",
         about(Dialect),
         fields(Dialect),
     )
@@ -137,12 +138,14 @@ def recordings() -> str:
         section(legs.RecordedRequest),
         section(legs.RecordedLeg),
         f"## `{WHOLE_ANSWERS}/`",
-        "Recordings of answers without streaming, in the same format; their body is JSON.",
+        "This folder contains recordings of unstreamed answers, in the same format. Their body is\n"
+        "JSON.",
         f"## `{errors.LISTED_ERRORS}`",
-        "The errors of the API and their kinds, one JSON object per line.",
+        "This file lists errors of the API and their kinds, one JSON object per line.",
         about(errors.ListedError),
         keys(errors.ListedError),
         "## `request_rules.jsonl`, `waivers.toml`, `ignored_fields.toml`",
-        "Requests that the API rejects, waived faults, and ignored fields of answers:\n"
-        "see [Check a provider](../how-to/check-a-provider.md).",
+        "These files list requests that the API rejects, faults that the conformance tests\n"
+        "accept, and fields of answers that the provider ignores. [Check a\n"
+        "provider](../how-to/check-a-provider.md) describes them.",
     )

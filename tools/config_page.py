@@ -22,17 +22,18 @@ from swink_gateway.policy.config.schema import (
 from swink_gateway.policy.limits import Store
 
 ABOUT = """\
-This page lists the tables and keys of the file that `swink gateway --config FILE` reads and
-`--check FILE` validates. Every table and every key is optional unless it is marked *required*. An
-unknown key is an error; the message contains its line and the most similar known key. A value of
-the wrong type is an error too. Instead of a list with one value, you can write the value itself.
+This page lists the tables and keys of the TOML file that `swink gateway --config FILE` reads and
+`swink gateway --check FILE` validates. Every table and every key is optional unless it is marked
+*required*. An unknown key is an error; the message contains its line and the most similar known
+key. A value of the wrong type is an error too. Instead of a list with one value, you can write the
+value itself.
 
-In a text, `${NAME}` is replaced by the environment variable NAME, and `$${` by `${`. A variable
-that is not set is an error, and so is an empty variable in `[keys]` or in an `api_key`. Messages
-never contain the values of variables.
+In a string, `${NAME}` is replaced by the value of the environment variable NAME, and `$${` by `${`.
+A variable that is not set is an error, and so is an empty variable in `[keys]` or in an `api_key`.
+Error messages never contain the values of variables.
 
-A table of options has the names of [`StreamOptions`](options.md), except `timeouts`. To set
-timeouts, use the table `time_limits` of a route, in which `false` disables a limit.
+The keys of a table of options are the fields of [`StreamOptions`](options.md), except `timeouts`.
+To set timeouts, use the table `time_limits` of a route, in which `false` disables a limit.
 
 [A gateway for a team](../how-to/run-a-teams-gateway.md) contains examples."""
 
@@ -42,30 +43,31 @@ PATTERNS = """\
 In a pattern of model names, `*` stands for any text. A pattern with a slash is compared with full
 names, `provider/model`. A pattern without a slash is compared with aliases and with names of models
 without a provider. So `claude-*` matches `claude-haiku-4-5` but not `claude_code/opus`, and
-`groq/*` matches all models of Groq. A pattern
-matches if it fits the name that the client requested, the name that this is an alias of, or the
-full name of the model."""
+`groq/*` matches all models of Groq. A pattern matches a request if it matches the requested name,
+the name for which the requested name is an alias, or the full name of the model."""
 
 RELOADING = """\
-## Reading it again
+## Reloading the file
 
-The gateway reloads the file on SIGHUP, and when the file has changed: it checks the time and size
-of the file every second, and reloads when two checks in a row see the same values. Running requests
-continue with the old configuration, and the next request uses the new one.
+The gateway reloads the file on SIGHUP, and when the file has changed: every second, it compares the
+modification time and size of the file with those of the loaded file, and it reloads a changed file
+when two checks in a row see the same time and size. Running requests continue with the old
+configuration, and the next request uses the new one.
 
-If the file has an error, the gateway keeps its configuration. It reports the error on standard
-error and in the log, and `swink_gateway_config_is_current` is 0 until the file is corrected. The
-gateway also rejects a file without `[keys]` if the current configuration has keys, or if other
-machines can connect. To run without keys, restart the gateway. Changes of `[store]` and of
-command-line options also need a restart.
+If the changed file has an error, the gateway keeps its current configuration. It reports the error
+on standard error and in the log, and `swink_gateway_config_is_current` is 0 until the file is
+corrected. The gateway also rejects a file without `[keys]` if the current configuration has keys,
+or if other machines can connect. To run without keys, restart the gateway. Changes of `[store]` and
+of command-line options also need a restart.
 
 If a program writes the file slowly, with pauses of seconds, the gateway may load an incomplete
-file, with only the keys and limits written so far. To prevent this, write another file and rename
-it, which is one step.
+file, with only the keys and limits written so far. To prevent this, write a temporary file and
+rename it: renaming replaces the file in one step.
 
-If the file is valid, `swink gateway --check FILE` prints a summary and the key patterns that match
-no known name, and exits with 0. Otherwise it prints all errors and exits with 2. Run it where the
-same environment variables are set and the same providers are installed as for the gateway."""
+If the file is valid, `swink gateway --check FILE` prints a summary and the model patterns of
+`[keys]` that match no known name, and exits with status 0. Otherwise the command prints all errors
+and exits with status 2. Run the command where the same environment variables are set and the same
+providers are installed as for the gateway."""
 
 SECTIONS: tuple[tuple[str, type], ...] = (
     ("The file", Config),

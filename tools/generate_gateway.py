@@ -16,36 +16,41 @@ MARK = (
 
 ABOUT = """\
 The gateway translates the answers of all providers to the client's protocol. The tables list the
-content that is lost, because the published schema of the protocol has no field for it. Types have
-the names of the vendor's Python SDK. Opaque data that a provider needs in the next turn is not lost
-if the protocol has one opaque field: it is encoded and stored there, where clients cannot read it.
-The response header `x-swink-dropped` lists the request fields that could not be translated, as
-paths.
+content that is lost, because the published schema of the protocol has no field for it. Types are
+named as in the vendor's Python SDK. Opaque data that a provider needs in the next turn is not lost
+if the protocol has an opaque field: the gateway encodes the data and stores the result in this
+field, which clients do not interpret. The response header `x-swink-dropped` lists the paths of the
+request fields that could not be translated.
 
 Generated images are items with a `result` in Responses, inline data in Gemini, and `images` of a
 message in Chat (data URLs, in OpenRouter's format). Code that a provider ran is an item of the code
-interpreter in Responses and a part in Gemini. A refusal that OpenAI's APIs mark has the field
-`refusal` in Chat and the part of that type in Responses, streamed and whole. A refusal of other
-providers is text with their finish reason: `content_filter`, `refusal` in Messages, `SAFETY` in
-Gemini. Log probabilities and citations have their fields in Chat and Responses.
+interpreter in Responses and a part in Gemini. A refusal that OpenAI's APIs mark as such is in the
+field `refusal` in Chat and in a part of the type `refusal` in Responses, both streamed and whole. A
+refusal of another provider is text, with the finish reason for a refusal: `content_filter` in Chat,
+`refusal` in Messages, `SAFETY` in Gemini. Log probabilities and citations are in the fields that
+Chat and Responses have for them.
 
-An answer of the gateway is one answer. A request for several (`n` in Chat, `candidateCount` in
-Gemini) is refused with status 400: send a request for each answer.
+The gateway returns one answer for each request. It rejects a request for several answers (`n` in
+Chat, `candidateCount` in Gemini) with status 400; send a separate request for each answer.
 
 The tables come from `swink_gateway.protocols.table`. A property test translates answers from each
-protocol to each other one and back, and checks that nothing else is lost."""
+protocol to every other protocol and back, and checks that nothing else is lost."""
 
 READ = """\
-OpenAI's, Anthropic's and Google's SDKs ask `lab/vendor` for the same answers directly and through
-the gateway, streamed and whole: words, thoughts, calls, a refusal, a filter, a limit, a stop
-sequence, JSON and log probabilities. `python -m lab.clients.objects --write` compares the fields of
-their objects, and fails for a loss that has no reason in it. Values that are the same behind all
-models are left out, as are ids, times and opaque data that differ in every answer. Each SDK
-also calls a model of its own vendor. OpenAI's SDK calls gpt-4.1 over Chat Completions and
-gpt-5.4-mini over Responses."""
+This table compares the objects that the SDKs of OpenAI, Anthropic and Google return when they call
+a simulated vendor (`lab/vendor`) directly and through the gateway. The answers, streamed and whole,
+contain text, reasoning, tool calls, a refusal, JSON or log probabilities, or end because of a
+content filter, a token limit or a stop sequence. `python -m lab.clients.objects --write` compares
+the fields of the objects, and fails if a value is lost for which the program lists no reason. A row
+lists the models behind the gateway with which the value is lost or different, and the reason.
+Values that are the same with all models are omitted, as are ids, times and opaque data that differ
+in every answer. Directly, each SDK calls a model of its own vendor: OpenAI's SDK calls gpt-4.1 over
+Chat Completions and gpt-5.4-mini over Responses."""
 
 BETWEEN = """\
-The number of rows of the target protocol (column) that the source protocol (row) can represent."""
+If the client's protocol (column) differs from the provider's (row), content can be lost. Each cell
+is the number of rows in the table of the client's protocol that the provider's protocol can
+represent."""
 
 
 def page() -> str:
@@ -61,7 +66,11 @@ def page() -> str:
 def _section(name: str) -> str:
     rows = [f"| {loss.what} | {loss.section} |" for loss in PROTOCOLS[name].losses]
     table = "\n".join(
-        ["| lost | type or field of the schema that cannot represent it |", "|---|---|", *rows]
+        [
+            "| lost content | type or field of the schema that cannot represent the content |",
+            "|---|---|",
+            *rows,
+        ]
     )
     source = PROTOCOLS[name].schema
     schema = f"<{source}>" if "://" in source else f"[{source}]({source.rpartition('/')[2]})"

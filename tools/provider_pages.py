@@ -66,10 +66,10 @@ def overview() -> str:
         "API key, and name a model as `provider/model`. Each provider has a page with a\n"
         "quickstart, its API key, models, prices and options.",
         table(("provider", "name", "package", "API key"), lines),
-        "`swink providers` lists the installed providers and shows if their API keys are set.\n"
+        "`swink providers` lists the installed providers and whether their API keys are set.\n"
         "`swink models --tools --vision --under 1` finds models by feature and price.\n"
-        "A table compares [the features of all providers](../reference/providers.md). For another\n"
-        "service, use `base_url` with a compatible provider, or\n"
+        "A table compares [the features of all providers](../reference/providers.md). For a\n"
+        "service that is not listed, set `base_url` of a provider with the same API, or\n"
         "[write a provider](../tutorials/write-a-provider.md).",
     )
 
@@ -199,6 +199,9 @@ def _settings(main: Row) -> Iterator[str]:
     if not main.info.settings:
         return
     yield "## Settings"
+    if "*" in main.info.settings:
+        yield "The option [`settings`](../reference/extra-and-settings.md) can contain any key."
+        return
     yield (
         "Pass these settings in the option [`settings`](../reference/extra-and-settings.md), for\n"
         f'example `settings={{"{next(iter(main.info.settings))}": …}}`.'
@@ -214,7 +217,9 @@ def _settings(main: Row) -> Iterator[str]:
 
 def _special(name: str) -> Iterator[str]:
     main, *others = found()[name]
-    notes = [f"The wire format is `{main.wire}`."]
+    notes = [f"The wire format (the format of requests and answers) is `{main.wire}`."]
+    if main.wire == "none":
+        notes = ["The provider sends no requests and therefore has no wire format."]
     notes += [f"Some models use the wire format `{row.wire}`." for row in others if row.models]
     if getattr(main.provider, "speaks_http", False):
         if main.api.buffered:

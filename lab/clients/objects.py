@@ -341,33 +341,33 @@ Reason = tuple[str, str, str, str]
 """A protocol, a pattern of paths, the models, and the reason of a loss or of another value."""
 
 _REPORTED = "the other API does not report it"
-_LEAST = "the Responses API takes no limit below 16 tokens"
-_COUNTED = "each API counts the tokens of a prompt with tools otherwise"
-_ECHO = "a setting that the request did not name, which OpenAI fills in"
+_LEAST = "the Responses API accepts no token limit below 16"
+_COUNTED = "each API counts the tokens of a prompt with tools differently"
+_ECHO = "OpenAI reports the default of an option that the request did not set"
 _DIALECT = "Ollama's API has no such finish reason"
 
 REASONS: Sequence[Reason] = (
     ("chat", r"usage\.(prompt_tokens|total_tokens)", OTHER, f"{_COUNTED}; {_LEAST}"),
     ("chat", r"usage\.completion_tokens|.*\.content", OTHER, _LEAST),
     ("chat", r"system_fingerprint|service_tier|usage\..*", OTHER, _REPORTED),
-    ("chat", r"service_tier", ALL, "streamed: OpenAI's SDK reads it from the first piece, and the "
-     "gateway knows it at the end"),
-    ("chat", r".*\.refusal", OTHER, "other vendors mark no text as a refusal; `finish_reason` is "
+    ("chat", r"service_tier", ALL, "in a stream, OpenAI's SDK reads the value from the first "
+     "chunk, when the gateway does not know the value yet"),
+    ("chat", r".*\.refusal", OTHER, "other vendors do not mark refusals; `finish_reason` is "
      "`content_filter`"),
     ("chat", r".*\.logprobs\..*", OTHER, _REPORTED),
-    ("chat", r".*\.logprobs\..*", ALL, "the vendor splits a streamed text into other tokens"),
+    ("chat", r".*\.logprobs\..*", ALL, "the vendor splits a streamed text into different tokens"),
     ("chat", r".*\.finish_reason", OTHER, f"{_LEAST}; {_DIALECT}"),
     ("responses", r"service_tier", OTHER, _REPORTED),
     ("responses", r"(temperature|top_p|background|prompt_cache_retention|reasoning\.effort|store"
      r"|text\..*|top_logprobs|truncation|frequency_penalty|presence_penalty)", ALL, _ECHO),
-    ("responses", r"completed_at", ALL, "the gateway reports `created_at` alone"),
+    ("responses", r"completed_at", ALL, "the gateway reports only `created_at`"),
     ("responses", r"output\[\]\.(summary|content)\[\]\.(text|type)|output\[\]\.(role|type)", OTHER,
-     "thoughts of other vendors are the `content` of reasoning, not its `summary`; their opaque "
-     "data is an item of reasoning; gpt-4.1 does not think"),
+     "the reasoning of other vendors is in `content` and not in `summary`; their opaque data is a "
+     "separate reasoning item; gpt-4.1 does not reason"),
     ("responses", r"output\[\]\.status", ALL,
-     "an item ends before the reason of the answer's end is known; the response has it"),
-    ("responses", r".*\.refusal", OTHER, "other vendors mark no text as a refusal; the response is "
-     "`incomplete`"),
+     "an item ends before the gateway knows the finish reason, which only the response reports"),
+    ("responses", r".*\.refusal", OTHER, "other vendors do not mark refusals; the response has the "
+     "status `incomplete`"),
     ("responses", r"usage\.output_tokens_details\..*", OTHER, _REPORTED),
     ("responses", r"usage\..*", OTHER, _COUNTED),
     ("responses", r"status|incomplete_details\.reason", OTHER, _DIALECT),
@@ -375,14 +375,15 @@ REASONS: Sequence[Reason] = (
      _REPORTED),
     ("messages", r"usage\.input_tokens", OTHER, _COUNTED),
     ("messages", r"usage\.output_tokens|content\[\]\.text", OTHER, _LEAST),
-    ("messages", r"content\[\]\.(thinking|signature|type)", OTHER, "gpt-4.1 does not think; other "
-     "vendors' opaque data is in `redacted_thinking`, or they have none"),
-    ("messages", r"stop_details\..*", OTHER, "Anthropic alone says why a model refuses"),
-    ("messages", r"stop_sequence", OTHER, "other APIs do not say which sequence stopped an answer"),
+    ("messages", r"content\[\]\.(thinking|signature|type)", OTHER, "gpt-4.1 does not reason; the "
+     "opaque data of other vendors, if any, is in `redacted_thinking`"),
+    ("messages", r"stop_details\..*", OTHER, "only Anthropic reports why a model refuses"),
+    ("messages", r"stop_sequence", OTHER, "other APIs do not report which sequence stopped "
+     "an answer"),
     ("messages", r"stop_reason", OTHER,
-     f"other APIs do not say that a sequence stopped an answer; {_DIALECT}; {_LEAST}"),
-    ("gemini", r".*\.thought_signature", OTHER, "Google's opaque data"),
-    ("gemini", r".*\.parts\[\]\.(thought|text)", OTHER, f"gpt-4.1 does not think; {_LEAST}"),
+     f"other APIs do not report that a stop sequence ended an answer; {_DIALECT}; {_LEAST}"),
+    ("gemini", r".*\.thought_signature", OTHER, "only Google sends this opaque data"),
+    ("gemini", r".*\.parts\[\]\.(thought|text)", OTHER, f"gpt-4.1 does not reason; {_LEAST}"),
     ("gemini", r"usage_metadata\.(prompt_tokens_details.*|thoughts_token_count)", OTHER, _REPORTED),
     ("gemini", r"usage_metadata\..*", OTHER, f"{_COUNTED}; {_LEAST}"),
     ("gemini", r".*finish_reason", OTHER, f"{_DIALECT}; {_LEAST}"),
@@ -402,7 +403,7 @@ def reason_of(loss: Loss) -> str | None:
 def table(result: Compared) -> str:
     """Return the table of all losses."""
     lines = [
-        "| SDK | value | lost behind | another value behind | why |",
+        "| SDK | field | models that lose the value | models with a different value | reason |",
         "|---|---|---|---|---|",
     ]
     for protocol, sdk in SDKS.items():

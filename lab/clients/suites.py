@@ -70,17 +70,22 @@ SUITES = [
 ]
 
 REASONS = {
-    r"model is missing": "the test names no model, by which the gateway chooses a provider",
-    r"'claude-1[\w.-]*' is not a model name": "the model is retired, and has no route here",
+    r"model is missing":
+        "the request contains no model, which the gateway needs to choose a provider",
+    r"'claude-1[\w.-]*' is not a model name":
+        "the requested model is retired, and the gateway has no route for it",
     r"APIResponseValidationError":
-        "the SDK asks for vectors in base64, and its strict mode refuses them, also directly",
-    r"max_tokens=0": "the test asks for an answer of no tokens",
-    r"background: true": "answers in the background are not served",
-    r"/responses/input_tokens is not": "tokens are counted for Messages and Gemini alone",
-    r"/responses/compact is not": "conversations are not compacted",
-    r"Response with id '[\w-]+' not found": "no answer with the test's id was stored",
+        "the SDK requests vectors in base64 and rejects them in its strict mode, "
+        "also without the gateway",
+    r"max_tokens=0": "the test sets `max_tokens` to 0",
+    r"background: true": "the gateway does not support background responses",
+    r"/responses/input_tokens is not":
+        "the gateway counts tokens only in Messages and Gemini's API",
+    r"/responses/compact is not": "the gateway does not support compacting conversations",
+    r"Response with id '[\w-]+' not found":
+        "the gateway has stored no response with the id in the test",
     r"/chat/completions/.* is not|Method Not Allowed.*405|405 .*Method Not Allowed":
-        "stored chat completions and models are the vendor's, and are not listed or deleted",
+        "the gateway does not list or delete the vendor's stored chat completions and models",
 }  # fmt: skip
 """Why a test fails, by what the failure says."""
 

@@ -250,8 +250,9 @@ interface. These are the results:
 * *another's*: the answer belongs to a different request.
 * *hangs*: the call has not ended after ten times the time limit.
 
-If *either* is correct, the library may return the complete answer or raise an error, but must not
-return a part of the answer as if it were complete.
+If the correct result is *either*, the library may return the complete answer or raise an error, but
+must not return a part of the answer as if it were complete. The last row counts the correct results
+of each library.
 
 {chr(10).join(lines)}
 """

@@ -64,10 +64,10 @@ class AnthropicBatches:
     def find(self, like: HTTPRequest, intent: Any) -> Says:
         """Find the batch of a submission by the token in the row ids.
 
-        Only the results of a batch contain its row ids. Therefore the results are fetched of each
-        listed batch that has the submission's number of rows and was created at about the same
-        time. Return `None` if such a batch has not ended, because it may be the one. Source:
-        https://platform.claude.com/docs/en/api/listing-message-batches.
+        Only the results of a batch contain its row ids. Therefore this method fetches the results
+        of each listed batch that has the submission's number of rows and was created at about the
+        same time. Return `None` if such a batch has not ended, because it may be the submitted
+        batch. Source: https://platform.claude.com/docs/en/api/listing-message-batches.
         """
         is_open, query = False, "?limit=100"
         while query:

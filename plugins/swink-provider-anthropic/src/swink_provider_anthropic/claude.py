@@ -54,7 +54,7 @@ ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 def thinking(
     options: StreamOptions, efforts: Mapping[ThinkingLevel, str]
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the `thinking` parameter and the effort for a model with these efforts."""
+    """Return the `thinking` parameter and the effort for a model that supports `efforts`."""
     level, tokens = options.thinking_level, options.thinking_budget
     if level is None:
         return None, None
@@ -125,7 +125,7 @@ def placed(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_misplaced(context: Context) -> bool:
-    """Return True if a system message is in a place that the API does not accept."""
+    """Return True if the API does not accept the position of a system message."""
     roles = [
         message.role.replace("tool_result", "user") for message in folded_system(context).messages
     ]

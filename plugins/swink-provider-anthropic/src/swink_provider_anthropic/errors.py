@@ -42,10 +42,10 @@ STATUSES = {409: Kind.OVERLOADED}
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by wording, then by type; `x-should-retry` takes precedence over both.
+    """Classify by the message, then by the error type; `x-should-retry` precedes both.
 
-    The API sets that header where the status is misleading: `false` for a limit that waiting does
-    not lift, `true` for a temporary refusal.
+    The API sends the header `x-should-retry` if the status is misleading: `false` for a limit that
+    remains however long the caller waits, `true` for a temporary rejection.
     """
     found = by_tables(failure, {}, WORDINGS) or by_tables(failure, TYPES, (), STATUSES)
     if found is None:

@@ -1,6 +1,6 @@
-"""Cache marks, which tell the API up to where to cache a prompt.
+"""Set cache marks (`cache_control`): the API caches the prompt up to each marked block.
 
-They come from the caller or from a cache strategy.
+Cache marks come from the caller or from a cache strategy.
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching: each mark caches everything
 before it, in the order of tools, system prompt and conversation.
 """
@@ -30,7 +30,7 @@ CROWDED = ": the conversation has the maximum number of cache marks, so none was
 
 
 def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:
-    """Mark the last user turn, the system prompt and the tools.
+    """Add cache marks to the last user turn, the system prompt and the last tool.
 
     The caller's own marks take precedence. The API allows four marks in a request, and a mark for
     one hour may not follow a mark for five minutes.
@@ -79,7 +79,7 @@ def ends_marked(context: Context, name: str = MARK) -> bool:
 
 
 def tell_crowded(call: Fitted, provider: str) -> None:
-    """Report that no mark is added at the end of the conversation: the caller set too many."""
+    """Add a notice if no mark fits at the end, because the caller set too many."""
     cache = call.options.cache
     if cache is None or cache.mode == "none" or ends_marked(call.context):
         return

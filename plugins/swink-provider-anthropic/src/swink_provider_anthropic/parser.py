@@ -1,9 +1,9 @@
-"""Parse answers of the Messages API: frames to events.
+"""Parse answers of the Messages API: convert frames to events.
 
 An answer is a list of content blocks, identified by their index. Text, thinking and tool calls
 become events immediately. Every other block (server-side tools and their results, MCP, compaction,
-fallback, whatever is new) is opaque: its deltas are merged into it, and it becomes an extension
-that the converter sends back in its original position.
+fallback, unknown types) is opaque: the parser merges its deltas into the block and reports it as an
+extension, which the converter sends back in its original position.
 
 A block ends at its `content_block_stop`, or when the next block begins, whichever comes first. Only
 `message_stop` completes the answer; the `message_delta` before it contains the stop reason.

@@ -62,8 +62,8 @@ class AnthropicProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body of the request; see `conversation` and `parameters`.
 
-        `extra` may contain any field of the API. Its `tools` (server-side tools) come after those
-        of the conversation.
+        `extra` may contain any field of the API. The server-side tools in `extra["tools"]` are
+        added after the tools of the conversation.
         """
         native = conversation(context, self.name, options.cache, takes_system(model, options))
         fields = parameters(self.knobs, model, options)
@@ -86,7 +86,7 @@ class AnthropicProvider(HTTPProvider):
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Return the notices about options.
 
-        They also report limits of the answer schema that were moved into descriptions, and a
+        The notices also report limits of the answer schema that were moved into descriptions, and a
         `session_id` that is not sent because `user` uses the same field.
         """
         changed = limits_in_words(options)

@@ -2,8 +2,8 @@
 
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs: in answer schemas and in
 schemas of strict tools, objects must set `additionalProperties` to `false`. The API rejects limits
-of numbers, strings and arrays there; such a limit is moved into the description of the field, as
-the vendor's SDK does.
+of numbers, strings and arrays (such as `minimum`) in these schemas. Such a limit is moved into the
+description of the field, as in the vendor's SDK.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def structured(options: StreamOptions) -> Any:
 
 
 def limits_in_words(options: StreamOptions) -> list[str]:
-    """Return a text for the notice about limits of `response_format` moved into descriptions."""
+    """Return the text of the notice about the schema limits that were moved into descriptions."""
     found: set[str] = set()
     if options.rules and isinstance(options.response_format, Mapping):
         _in_words(options.response_format, found)

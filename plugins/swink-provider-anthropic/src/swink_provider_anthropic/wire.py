@@ -1,9 +1,9 @@
 """The frames of `/v1/messages`, with the fields that the parser reads.
 
 https://platform.claude.com/docs/en/build-with-claude/streaming. One struct covers all frame types.
-Every field may be absent or null, and numbers may be floats, so that new frame types and fields do
-not fail. Content blocks stay dictionaries because the blocks of server-side tools are sent back
-unchanged, including unknown fields.
+Every field may be absent or null, and numbers may be floats, so that frames of new types or with
+new fields can be decoded. Content blocks stay dictionaries because the blocks of server-side tools
+are sent back unchanged, including unknown fields.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ErrorBody(msgspec.Struct, gc=False):
 
 
 class Delta(msgspec.Struct, gc=False):
-    """A piece of a content block; in a `message_delta` frame, the facts about the answer's end."""
+    """A piece of a content block; in a `message_delta` frame, the stop reason."""
 
     type: str | None = None
     text: str | None = None
@@ -66,7 +66,7 @@ class Message(msgspec.Struct, gc=False):
 
 
 class Frame(msgspec.Struct, gc=False):
-    """One event of the stream; its SSE name repeats `type` and is not needed."""
+    """One event of the stream; the SSE event name equals `type` and is not read."""
 
     type: str | None = None
     index: int | float | None = None

@@ -30,7 +30,7 @@ CODES = {"OperationNotSupported": Kind.UNSUPPORTED}
 
 
 class _Filtered(msgspec.Struct):
-    """A refused prompt whose error contains only the results of the content filters."""
+    """The error for a rejected prompt, which contains only the results of the content filters."""
 
     choices: list[Any] | None = None
     error: Any = None
@@ -76,7 +76,7 @@ class AzureProvider(OpenAIProvider):
     def credential(
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
-        """Return the API key, or else the grant of an application or of a managed identity."""
+        """Return the API key, or else a grant that fetches tokens for an application."""
         try:
             return self.api_key(options)
         except ProviderFailure:
@@ -93,7 +93,7 @@ class AzureProvider(OpenAIProvider):
             request.headers["api-key"] = credential
 
     def error_facts(self, failure: Failure) -> None:
-        """Read the inner error too, and the filter results of a response that has no error."""
+        """Read also the inner error, and the filter results of a response without an error."""
         super().error_facts(failure)
         try:
             body = msgspec.json.decode(failure.body, type=_Filtered)

@@ -48,7 +48,7 @@ _HOST = re.compile(r"bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?(.+)")
 
 
 class BedrockBatches:
-    """Submit and read jobs of one model, in Converse's format.
+    """Submit and read batch inference jobs of one model; rows have Converse's format.
 
     `like` is the request that would send a single row outside a batch.
 
@@ -85,7 +85,7 @@ class BedrockBatches:
         return msgspec.json.decode(made)["jobArn"]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Find the job of a submission by the token in the job's name.
+        """Find the job of an earlier submission by the token in the job's name.
 
         Source:
         https://docs.aws.amazon.com/bedrock/latest/APIReference/API_ListModelInvocationJobs.html.

@@ -196,7 +196,7 @@ class _Converter(MessageConverter):
         return native
 
     def _parts(self, block: Block) -> list[dict[str, Any]] | LeftOut:
-        """Return a block, and the cache point that the caller set after it."""
+        """Return a converted block, followed by the cache point that the caller set after it."""
         part = self._part(block)
         return part if isinstance(part, LeftOut) else [part, *_point(block, self._caches)]
 
@@ -216,7 +216,7 @@ class _Converter(MessageConverter):
         return native
 
     def _name(self, block: DocumentBlock) -> str:
-        """Return a name with only characters that the API allows, different for each document."""
+        """Return a unique name for a document, with only characters that the API allows."""
         source = block.source
         place: str = getattr(source, "path", "") or getattr(source, "url", "")
         words = _NOT_IN_NAME.sub(" ", _SUFFIX.sub("", block.name or PurePath(place).name))
@@ -232,7 +232,7 @@ class _Converter(MessageConverter):
 
 
 def _point(block: Block, caches: bool) -> list[dict[str, Any]]:
-    """Return the cache point that the caller set after a block; `[]` if the model has no cache."""
+    """Return the cache point that the caller set after a block; `[]` without prompt caching."""
     point = (block.metadata or {}).get("cachePoint")
     return [{"cachePoint": point}] if point is not None and caches else []
 
@@ -307,8 +307,8 @@ def _vendor(model_id: str) -> str:
 def _declared(context: Context, turns: list[dict[str, Any]], choice: str | None) -> Iterable[Tool]:
     """Return the tools to declare.
 
-    The API requires declarations of all tools that the conversation calls. If the caller gives no
-    tools, these are declared with their names only.
+    The API requires declarations of all tools that the conversation calls. If the caller passes no
+    tools, the called tools are declared with only their names.
     """
     uses = [block["toolUse"] for turn in turns for block in turn["content"] if "toolUse" in block]
     called = {use["name"]: None for use in uses if use.get("type") != BY_SERVER}
@@ -323,7 +323,7 @@ def _declared(context: Context, turns: list[dict[str, Any]], choice: str | None)
 
 
 def _tool(tool: Tool, provider: str, vendor: str, caches: bool) -> list[dict[str, Any]]:
-    """Return a tool, and the cache point that the caller set after it."""
+    """Return a converted tool, followed by the cache point that the caller set after it."""
     schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
     if vendor != "anthropic":  # Nova supports type, properties and required, but no definitions
         schema = rewritten_schema(inlined_schema, schema)

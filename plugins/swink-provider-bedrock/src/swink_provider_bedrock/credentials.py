@@ -76,13 +76,13 @@ class AccessKeys(Token):
 
     @classmethod
     def of(cls, keys: Credentials, seconds: float = inf) -> AccessKeys:
-        """Return keys that are valid for `seconds` from now."""
+        """Return access keys that expire in `seconds`."""
         return cls(keys.secret_key, seconds, keys=keys)
 
 
 @define(frozen=True)
 class SharedKeys(Grant):
-    """The keys of the active profile, or those that botocore finds.
+    """Fetches the access keys of the active profile, or the access keys that botocore finds.
 
     `variables` are all environment variables whose names begin with `AWS_`. botocore uses them too.
     """
@@ -108,7 +108,7 @@ class SharedKeys(Grant):
 
 
 def access_keys(environ: Mapping[str, str] | None = None) -> AccessKeys | SharedKeys:
-    """Return the keys of the environment, or a grant for keys from other sources."""
+    """Return the access keys in the environment, or a grant that fetches keys elsewhere."""
     environ = os.environ if environ is None else environ
     if found := _keys(environ, _KEYS_ENV):
         return AccessKeys.of(found)
@@ -118,7 +118,7 @@ def access_keys(environ: Mapping[str, str] | None = None) -> AccessKeys | Shared
 
 
 def region(files: SharedFiles, environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the region; `None` if neither environment nor profile has one."""
+    """Return the AWS region; `None` if neither the environment nor the profile contains one."""
     environ = os.environ if environ is None else environ
     return _first(REGION_ENV, environ) or files.profile(environ).get("region")
 

@@ -74,7 +74,7 @@ STATUSES = {424: Kind.NETWORK}
 
 
 def error_type(text: str) -> str:
-    """Return the error type in a header, body or exception, in its standard form.
+    """Return the standard form of the error type in a header, body or stream exception.
 
     The namespace around the name is removed. The first letter becomes a capital, because exceptions
     in a stream begin with a lower-case letter.
@@ -84,5 +84,5 @@ def error_type(text: str) -> str:
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by wording, then by type."""
+    """Classify by the error message, then by the error type."""
     return by_tables(failure, {}, WORDINGS) or by_tables(failure, TYPES, (), STATUSES)

@@ -1,4 +1,4 @@
-"""AWS's binary event stream: bytes to messages. Sans-IO.
+"""Decode AWS's binary event stream (bytes) into messages, without I/O.
 
     total length u32 | headers length u32 | CRC32 of these eight bytes
     headers: name length u8, name, type u8, value
@@ -8,13 +8,13 @@
 All numbers are big-endian. Source: https://smithy.io/2.0/aws/amazon-eventstream.html.
 
 A frame is a complete message. `message` verifies its checksum and returns headers and payload;
-after a damaged message, the following ones can still be read. The prelude (the first twelve bytes)
-is verified when it arrives, so that the decoder never waits for more bytes because of an invalid
-length. Messages of one type have identical header bytes, which are decoded once and then looked up.
-Incomplete messages are buffered until all of their bytes have arrived, which keeps the cost linear
-for reads of any size.
+after a damaged message, the following messages can still be read. The prelude (the first twelve
+bytes) is verified when it arrives, so that the decoder never waits for more bytes because of an
+invalid length. Messages of one type have identical header bytes; these are decoded once, and the
+result is cached. Incomplete messages are buffered until all of their bytes have arrived, which
+keeps the cost linear for reads of any size.
 
-The conformance kit reads and writes messages as JSON. A message whose payload is a JSON object
+The conformance tests read and write messages as JSON. A message whose payload is a JSON object
 becomes this object, with the headers as additional fields; their names begin with a colon. For an
 event, the single field `type` replaces the headers.
 """
@@ -140,7 +140,7 @@ class EventStreamDecoder:
 
     @staticmethod
     def as_json(frame: bytes) -> bytes:
-        """Return a message as JSON. Raises ValueError if its data are not JSON."""
+        """Return a message as JSON. Raises ValueError if its payload cannot be converted."""
         headers, payload = message(frame)
         if ":event-type" in headers and headers.items() >= _EVENT.items():
             headers = {"type": headers[":event-type"]}
@@ -148,7 +148,7 @@ class EventStreamDecoder:
 
     @staticmethod
     def of_json(text: bytes) -> bytes:
-        """Return the message for JSON written by `as_json`. Raises ValueError."""
+        """Return the message for JSON from `as_json`. Raises ValueError for other JSON."""
         data = _object(text)
         headers = {name: data.pop(name) for name in list(data) if name.startswith(":")}
         if "type" in data:

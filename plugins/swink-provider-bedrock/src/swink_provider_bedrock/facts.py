@@ -15,7 +15,7 @@ KEPT = ("metrics", "performanceConfig", "serviceTier", "additionalModelResponseF
 
 
 def note_facts(data: Facts, out: EventWriter) -> None:
-    """Store the metadata of the whole answer."""
+    """Store the metadata of the whole answer in the message."""
     said = {name: value for name in KEPT if (value := getattr(data, name))}
     out.response(metadata=said)
 
@@ -28,7 +28,7 @@ def note_guardrail(trace: dict[str, Any], out: EventWriter) -> None:
 
 
 def _acts(data: Any, name: str = "") -> Iterator[str]:
-    """Yield the actions of a guardrail's policies from its assessments."""
+    """Yield the actions that a guardrail took, from its assessments of each policy."""
     if isinstance(data, list):
         for item in data:
             yield from _acts(item, name)

@@ -1,8 +1,9 @@
-"""Parse answers of ConverseStream: messages of the event stream to events.
+"""Parse answers of ConverseStream: convert messages of the AWS event stream to swink's events.
 
 Blocks are identified by their index. Text and reasoning start with their first delta; tool calls
 and opaque blocks (server-side tools, their results, images) have a start event. The answer is
-complete at `messageStop`. `metadata` with the usage follows and ends the stream.
+complete when `messageStop` arrives. The event `metadata` with the usage follows and ends the
+stream.
 """
 
 from __future__ import annotations
@@ -304,7 +305,7 @@ def _piece(tool: ToolUse) -> str:
 def _told(body: bytes, out: EventWriter) -> Payload:
     """Decode the payload of an error; return an empty one if that fails.
 
-    The type in the headers is then the only fact about the error.
+    In this case, only the type in the headers describes the error.
     """
     try:
         return decode_payload(body, out)
@@ -324,7 +325,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _billed(usage: dict[str, Any], tier: Any) -> dict[str, Any]:
-    """Return facts that affect the price: the service tier, and tokens in the one-hour cache."""
+    """Return the service tier and the tokens in the one-hour cache, which affect the price."""
     rows = usage.get("cacheDetails")
     kept = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     long = sum(_number(row.get("inputTokens")) or 0 for row in kept if row.get("ttl") == "1h")

@@ -1,4 +1,4 @@
-"""Cache points, which make the API cache everything before them.
+"""Set cache points: the API caches the part of the prompt before each cache point.
 
 https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
 """
@@ -26,10 +26,11 @@ def takes_points(model: Model, options: StreamOptions) -> bool:
 def is_crowded(
     own: list[dict[str, Any]], cache: CacheStrategy | None, facts: Mapping[str, Any]
 ) -> bool:
-    """Return True if no cache points may be added to the caller's own.
+    """Return True if no cache points may be added to the caller's cache points.
 
-    This is so if the request already has the maximum number of cache points. It is also so if their
-    lifetime differs from the strategy's, because the API requires an order of lifetimes.
+    No cache point may be added if the request already has the maximum number. None may be added
+    either if the lifetime of the caller's cache points differs from the strategy's, because the API
+    requires an order of lifetimes.
     """
     if cache is None or cache.mode == "none":
         return False
@@ -43,7 +44,7 @@ def _point(cache: CacheStrategy, facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
-    """Add cache points of a strategy to the caller's own, up to the maximum number."""
+    """Add a strategy's cache points to the caller's cache points, up to the maximum number."""
     point, tools = _point(cache, facts), native.get("toolConfig", {}).get("tools", [])
     system = native.get("system", [])
     blocks = [*tools, *system, *(block for turn in native["messages"] for block in turn["content"])]

@@ -99,7 +99,8 @@ class BedrockProvider(HTTPProvider):
         """Return the call, adapted to the API and the model.
 
         Cache points are omitted if the model does not support them, system messages inside the
-        conversation are moved, and the schemas of strict tools are converted; each with a notice.
+        conversation are moved, and the schemas of strict tools are converted. A notice reports each
+        of these changes.
         """
         call = super().fit(model, context, options)
         if takes_system(model, options) and is_misplaced(call.context):
@@ -136,7 +137,7 @@ class BedrockProvider(HTTPProvider):
         return f"{self.base_url(options)}/model/{name}/{verb}"
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Return the notices about options, including those without a field in the API."""
+        """Return the notices about options, including options for which the API has no field."""
         changed = limits_in_words(options) if is_claude(model) else []
         facts = rule_of(model).facts if options.rules else {}
         if options.tool_choice == "none":
@@ -180,12 +181,12 @@ class BedrockProvider(HTTPProvider):
     def credential(
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
-        """Return Bedrock's bearer token, or a grant of access keys."""
+        """Return Bedrock's bearer token, the access keys, or a grant that fetches access keys."""
         is_s3 = S3_DIGEST in request.headers  # S3 requests of a batch must be signed
         return (None if is_s3 else self.api_key(options)) or access_keys()
 
     def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
-        """Add a bearer token, or sign with an access key."""
+        """Add a bearer token to the request, or sign the request with an access key."""
         if not isinstance(credential, AccessKeys):
             super().sign(request, credential, options)
             return

@@ -1,7 +1,7 @@
-"""Signature Version 4: how AWS requests are signed with a secret, which is not sent itself.
+"""Sign AWS requests with Signature Version 4, which uses a secret without sending it.
 
-A request is written in one canonical form, hashed, and the hash is signed with a key that is
-derived from the secret for one day, region and service. Source:
+A request is converted to a canonical form and hashed. The hash is signed with a key that is derived
+from the secret for one day, region and service. Source:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html.
 
 In the canonical form, the path of the request is URL-encoded a second time, as every service except
@@ -93,7 +93,7 @@ def canonical_request(
 
 
 def string_to_sign(request: str, stamp: str, scope: str) -> str:
-    """Return the text that is signed, for a canonical request."""
+    """Return the text to sign for a canonical request, with its time stamp and scope."""
     return "\n".join((ALGORITHM, stamp, scope, hashlib.sha256(request.encode()).hexdigest()))
 
 

@@ -2,8 +2,8 @@
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html. One
 struct covers the payloads of all events. Every field may be absent or null, and numbers may be
-floats, so that new events and fields do not fail. Padding (`p`) is ignored. Blocks that are sent
-back unchanged stay dictionaries.
+floats, so that new events and events with new fields can be decoded. Padding (`p`) is ignored.
+Blocks that are sent back unchanged stay dictionaries.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Image(msgspec.Struct, gc=False):
 
 
 class Delta(msgspec.Struct, gc=False):
-    """A piece of a content block; one field is set."""
+    """A piece of a content block; only the field for its type is set."""
 
     text: str | None = None
     toolUse: ToolUse | None = None
@@ -104,7 +104,7 @@ class Router(msgspec.Struct, gc=False):
 
 
 class Trace(msgspec.Struct, gc=False):
-    """Trace of the guardrail and the prompt router."""
+    """The trace of a request: the results of the guardrail and of the prompt router."""
 
     guardrail: dict[str, Any] | None = None
     promptRouter: Router | None = None
@@ -139,7 +139,7 @@ class Message(msgspec.Struct, gc=False):
 
 
 class Output(msgspec.Struct, gc=False):
-    """A union; one field is set."""
+    """The output in the response of Converse: a union with only one member, `message`."""
 
     message: Message | None = None
 

@@ -33,7 +33,7 @@ COMPLAINT_BYTES = 4096
 
 
 class ChildProcess(asyncio.SubprocessProtocol):
-    """A running command. Iterating yields its standard output, until it exits.
+    """A running command. Iterating over it yields its standard output until the command exits.
 
     `complaint` is the last text of standard error. `code` is the exit status (`None` while the
     process runs; negative for a signal). The caller must await `aclose()`.

@@ -1,14 +1,15 @@
 """Parse the output of `claude --output-format stream-json`: one JSON object per line.
 
-The command runs an agent. Content arrives twice: as stream events of the Messages API, and then as
-one complete `assistant` line per content block. Blocks that were streamed are not repeated. The
-agent's tool calls and their results are not tool calls of the caller; they become extensions.
-Messages of sub-agents (`parent_tool_use_id`) are omitted. The answer is complete when the line
-`result` arrives, which also contains the run's usage for each model. The cost is computed from this
-usage, because the command guesses prices that it does not know. `is_error` marks a failure, for any
-subtype. With `--json-schema`, the answer is the validated input of the command's tool
-`StructuredOutput`. That input arrives with `result`; other text of the model becomes extensions.
-Source: https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
+The command runs an agent, which may call the model several times. Content arrives twice: as stream
+events of the Messages API, and then as one complete `assistant` line per content block. Blocks that
+were streamed are not repeated. The agent's tool calls and their results are not tool calls of the
+caller; they become extensions. Messages of sub-agents (`parent_tool_use_id`) are omitted. The
+answer is complete when the line `result` arrives, which also contains the run's usage for each
+model. The cost is computed from this usage, because the command guesses prices that it does not
+know. `is_error` marks a failure, for any subtype. With `--json-schema`, the answer is the validated
+input of the command's tool `StructuredOutput`. That input arrives with `result`; other text of the
+model becomes extensions. Source: https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and
+recorded runs.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class _Usage(msgspec.Struct):
     inference_geo: str | None = None
 
     def terms(self) -> dict[str, Any]:
-        """Return the facts about the price that the command reports."""
+        """Return the reported data that affect the price."""
         told = {name: getattr(self, name) for name in ("service_tier", "speed", "inference_geo")}
         return {name: word for name, word in told.items() if word is not None}
 
@@ -226,9 +227,9 @@ class StreamJsonParser:
     def _cost(self, line: _Line, whole: _Usage) -> float | None:
         """Return the cost of all models in US dollars, or `None` if a price is unknown.
 
-        If the usage contains unknown counts, return the cost that the command reports. How many
-        cached tokens have which lifetime is reported only for the whole run. The tokens that each
-        model wrote to the cache are divided in the same proportion.
+        If the usage contains unknown counts, return the cost that the command reports. The command
+        reports the number of cached tokens with each lifetime only for the whole run. The tokens
+        that each model wrote to the cache are divided in the same proportion.
         """
         used = line.model_usage or {}
         total, kept = 0.0, (whole.cache_creation or {}).get("ephemeral_1h_input_tokens")

@@ -1,6 +1,7 @@
 """Build the input of the command: one user message with text, images and documents.
 
-The command accepts only user messages, so a conversation is written as a script in one message.
+The command accepts only user messages, so a conversation is written into one user message as a
+transcript (called script here).
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ DOCUMENTS = {"application/pdf": "application/pdf", "text/*": "text/plain"}
 
 
 def prompt_of(context: Context, provider: str, goes_on: bool) -> str | list[dict[str, Any]]:
-    """Return the last user message alone, or the conversation as a script.
+    """Return only the last user message, or the whole conversation as a script.
 
     `goes_on` means that the command's session already contains the earlier messages. Raises
     MediaError for a file that cannot be read, and ProviderFailure (`unsupported`) for media that
-    are not supported.
+    the command does not accept.
     """
     said = _Converter(provider).messages(context)
     if goes_on:

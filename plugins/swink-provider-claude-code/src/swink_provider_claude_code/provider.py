@@ -1,8 +1,9 @@
 """`claude-code/<model>`: the `claude` command as a child process.
 
 The conversation is passed on standard input, the system prompt in a file, and the answer is read as
-JSON lines from standard output. Closing the stream ends the process and its child processes.
-`SWINK_CLAUDE_COMMAND` names another command. Source: https://code.claude.com/docs/en/cli-reference.
+JSON lines from standard output. Closing the stream ends the process and its child processes. The
+environment variable `SWINK_CLAUDE_COMMAND` sets another command. Source:
+https://code.claude.com/docs/en/cli-reference.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ KNOBS: Knobs = {"thinking": _effort}
 
 
 class ClaudeCodeProvider(HTTPProvider):
-    """The command installed on this machine, with its own sign-in and its own tools."""
+    """Runs the `claude` command of this machine, which has its own sign-in and tools."""
 
     features = frozenset(
         {"images", "documents", "assistant_images", "assistant_documents", "structured_output"}
@@ -107,7 +108,7 @@ class ClaudeCodeProvider(HTTPProvider):
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the command.
 
-        Raises InvalidOption if the name of a new session is not a UUID.
+        Raises InvalidOption if the setting `session` (the id of a new session) is not a UUID.
         """
         if (session := options.settings.get("session")) is not None:
             try:
@@ -125,7 +126,8 @@ class ClaudeCodeProvider(HTTPProvider):
         `prompt` is described in `prompt_of`. `system` is the system prompt. `options` maps names of
         command-line options to their values, and `arguments` are further words of the command line.
         An answer schema must describe an object, because it becomes the schema of a tool's
-        arguments. Raises ProviderFailure.
+        arguments. Raises ProviderFailure for another schema, or for content that the command does
+        not accept.
         """
         schema = options.response_format
         if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
@@ -152,7 +154,7 @@ class ClaudeCodeProvider(HTTPProvider):
         return Catalog(Host())
 
     def _info(self, id: str) -> ModelInfo | None:
-        """Return the catalogue entry of a model that answered; the command chooses the model."""
+        """Return the catalogue entry of the model that answered, which the command chooses."""
         return self._catalog.model(self.name, id)
 
     def classify(self, failure: Failure) -> Classification | None:
@@ -185,7 +187,7 @@ class ClaudeCodeProvider(HTTPProvider):
         return [*words, *payload["arguments"]]
 
     async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
-        """Run the command and yield its output. Raises ProviderFailure.
+        """Run the command and yield its output. Raises ProviderFailure if the command fails.
 
         The conversation and the system prompt are not arguments of the command, because the system
         limits the length of a command line.

@@ -2,7 +2,7 @@
 
 The system prompt is the first message. Documents are a separate field, and the model cites them by
 id. An answer with tool calls contains no text: any text before the calls is sent in the field
-`tool_plan`, or is the thinking of a reasoning model.
+`tool_plan` or, to a reasoning model, as thinking.
 """
 
 from __future__ import annotations

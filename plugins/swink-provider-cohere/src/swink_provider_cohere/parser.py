@@ -2,7 +2,8 @@
 
 The type of an event states its content: a piece of a content block, a piece of the plan before tool
 calls, a piece of a tool call, a whole citation, or the end of the answer. One struct covers all
-events; every field may be absent or null and numbers may be floats. `[DONE]` may follow.
+events; every field may be absent or null and numbers may be floats. The frame `[DONE]` may follow
+the end of the answer.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ class _Usage(msgspec.Struct, gc=False):
 
 
 class _End(msgspec.Struct, gc=False):
-    """The facts about the end of an answer.
+    """The end of an answer, with the finish reason and the usage.
 
-    They are the `delta` of the last event, or fields of an unstreamed answer.
+    This struct is the `delta` of the last event, or a part of an unstreamed answer.
     """
 
     id: str | None = None

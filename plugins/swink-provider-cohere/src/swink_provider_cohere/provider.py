@@ -82,7 +82,7 @@ class CohereProvider(HTTPProvider):
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API and the model.
 
-        Strict mode is dropped, with a notice, if a tool has no required parameter.
+        Strict mode is turned off, with a notice, if a tool has no required parameter.
         """
         call = super().fit(model, context, options)
         if names := loose_tools(call.context):

@@ -1,4 +1,4 @@
-"""Compose the whole answer before the first event is sent: a pure function of the request."""
+"""Compose the whole answer from the request, before the first event is sent."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def cost(script: Script) -> Cost | None:
 
 
 def count_words(text: str) -> int:
-    """Return the number of words, which echo counts as tokens."""
+    """Return the number of words of a text; echo reports this number as the number of tokens."""
     return len(text.split())
 
 

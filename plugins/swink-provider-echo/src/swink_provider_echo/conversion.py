@@ -1,4 +1,4 @@
-"""Convert calls to JSON data for echo: all content becomes text. Unset options are omitted.
+"""Convert calls to JSON data for echo. All content becomes text, and unset options are omitted.
 
 {"model": "…", "extra": {…}, "max_tokens": …, "thinking": …, "stop": ["…", …], "tool_choice": "…",
  "parallel_tool_calls": …, "response_format": …,
@@ -42,7 +42,7 @@ OPTIONS = (
 
 
 class EchoConverter(MessageConverter):
-    """Converts a call to the form that echo reads."""
+    """Converts a call to the JSON data from which echo composes its answer."""
 
     def payload(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the whole call as JSON data."""
@@ -56,12 +56,12 @@ class EchoConverter(MessageConverter):
         }
 
     def user(self, message: UserMessage) -> list[Any]:
-        """Write a user's text, and a placeholder for each image or other file, one per line."""
+        """Convert a user message to text, with a placeholder line for each image or other file."""
         self.blocks(message, _word)
         return [{"role": "user", "text": words_of(message.content)}]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """Keep the text, the signed thinking and the tool calls of an answer."""
+        """Convert an answer to its text, its signed thinking and its tool calls."""
         self.take(message, ThinkingBlock)
         self.take(message, ToolCallBlock)
         for block in self.take(message, ExtensionBlock):

@@ -1,4 +1,4 @@
-"""Generate strings for each `format` of a JSON schema: a different string for each number."""
+"""Generate strings for each `format` of a JSON schema; each number gives a different string."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class NoSample(ValueError):
 
 
 def nothing(place: str, why: str) -> NoSample:
-    """Return the error for a place in the data: a path that begins with `$`, the root."""
+    """Return the error for the path `place` in the data, which begins with `$` (the root)."""
     return NoSample(f"no value for `{place}`: {why}")
 
 
@@ -40,13 +40,13 @@ def listed(node: Node, keyword: str) -> list[Any]:
 
 
 def size(node: Node, keyword: str, otherwise: int = 0) -> int:
-    """Return the number that is a keyword's value; `otherwise` without the keyword."""
+    """Return the number that is a keyword's value, or `otherwise` if the keyword is absent."""
     value = node.get(keyword)
     return int(value) if isinstance(value, int | float) else otherwise
 
 
 def kind_of(node: Node) -> str:
-    """Return the `type` of a node without alternatives, or else the type that a keyword implies."""
+    """Return the `type` of a node, or else the type that another keyword of the node implies."""
     kind = node.get("type")
     if isinstance(kind, str):
         return kind
@@ -69,7 +69,7 @@ _IMPLIED = {
 
 
 def property_of(node: Node, name: str) -> Any:
-    """Return the node of a property of an object."""
+    """Return the schema node for a property of an object."""
     if name in (named := node.get("properties", {})):
         return named[name]
     for pattern, part in node.get("patternProperties", {}).items():
@@ -79,7 +79,7 @@ def property_of(node: Node, name: str) -> Any:
 
 
 def item(node: Node, at: int) -> Any:
-    """Return the node of an item of an array."""
+    """Return the schema node for the array item with the index `at`."""
     items = node.get("items", True)
     if at < len(prefix := listed(node, "prefixItems")):
         return prefix[at]

@@ -36,7 +36,7 @@ def matching(pattern: str, shortest: int, longest: float, number: int) -> str:
 
     Different values of `number` give different strings, if the pattern allows enough of them.
 
-    Raises ValueError with the reason for a pattern that cannot be satisfied.
+    Raises ValueError with the reason if no string matches the pattern and the lengths.
     """
     source = _NAMED_GROUP.sub("(?P<", pattern)  # JavaScript and Rust write `(?<name>…)`
     try:
@@ -79,7 +79,7 @@ def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
 
 
 class _Digits:
-    """Takes each choice from the digits of a number."""
+    """Makes each choice with the next digit of a number."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -91,7 +91,7 @@ class _Digits:
 
 
 class _Chance:
-    """Takes each choice from a pseudo-random generator with a fixed seed."""
+    """Makes each choice with a pseudo-random generator that has a fixed seed."""
 
     def __init__(self, seed: str) -> None:
         self._random = Random(seed)
@@ -133,7 +133,7 @@ class _Writer:
         return text
 
     def repeated(self, value: tuple[int, int, Any]) -> str:
-        """Return the repetitions of a part: the minimum number, plus spare ones."""
+        """Return the repetitions of a part: the minimum number and, if allowed, additional ones."""
         least, most, tree = value
         more = min(self.spare, most - least)
         self.spare -= more
@@ -144,7 +144,7 @@ class _Writer:
         return self._groups.get(number, "")
 
     def conditional(self, value: tuple[int, Any, Any]) -> str:
-        """Return one of two parts of a pattern, depending on whether a group has matched."""
+        """Return a string for one of two parts, depending on whether a group has matched."""
         return self.written(value[1] if value[0] in self._groups else value[2] or ())
 
 
@@ -179,7 +179,7 @@ _CATEGORIES = {
 def _characters(items: tuple[tuple[Any, Any], ...]) -> str:
     """Return the characters of a class in order of preference.
 
-    Letters and digits come first; characters that are listed one by one precede those of ranges.
+    Letters and digits come first. Characters that are listed singly precede characters from ranges.
     """
     is_negated = items[0][0] is codes.NEGATE
     parts = items[1:] if is_negated else items

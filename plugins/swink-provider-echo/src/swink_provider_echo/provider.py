@@ -1,4 +1,4 @@
-"""The echo provider: reads the script, composes the answer, and yields its events with delays."""
+"""The echo provider: select the script, compose the answer, and yield its events with delays."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class EchoProvider:
 async def _played(
     events: list[AssistantMessageEvent], script: Script, call: Call
 ) -> AsyncGenerator[AssistantMessageEvent, None]:
-    """Yield the events with the script's delays, to the end or to where the script stops."""
+    """Yield the events with the script's delays, up to the end or the scripted failure."""
     fails = script.fails and (
         script.fail_attempts is None or call.attempt.number <= script.fail_attempts
     )
@@ -155,7 +155,7 @@ def _missing_ends(
 def _failed(
     events: list[AssistantMessageEvent], position: int, script: Script, call: Call, fails: bool
 ) -> Error:
-    """Return the scripted failure, or a network failure for a cut stream, with the usage so far."""
+    """Return the scripted failure or, for a cut stream, a network failure; with the usage."""
     said = "".join(event.delta for event in events[:position] if isinstance(event, _DELTAS))
     done = events[-1]
     usage = None

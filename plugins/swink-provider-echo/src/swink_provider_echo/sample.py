@@ -1,9 +1,9 @@
-"""Generate JSON data for a JSON schema from a text, the same data every time.
+"""Generate JSON data for a JSON schema from a text. The data are the same every time.
 
 A node is merged with the nodes that it refers to (`$ref`, `allOf`), and a value of the resulting
 type is generated. Optional parts are included near the root of the data. Deeper in the data, or if
 the data is already large, only required parts are included, and the alternative with the least
-depth is chosen. Therefore recursion ends for every type that has a finite value.
+depth is chosen. Therefore recursion ends for every schema that allows a finite value.
 
 https://json-schema.org/draft/2020-12/json-schema-validation
 """
@@ -54,7 +54,7 @@ def sample(schema: Node, text: str) -> Any:
     Strings are `text` and numbers are its word count, if bounds, lengths, formats and patterns
     allow it. `not`, `if`, `contains`, `dependentRequired` and `dependentSchemas` are ignored: the
     data may violate them. Raises NoSample if a pattern cannot be satisfied, bounds exclude each
-    other, or a type contains itself without end.
+    other, or every value of the schema would be infinitely deep.
     """
     try:
         return _Sampler(schema, text).value(schema, 0, 0, "$")
@@ -99,8 +99,8 @@ class _Sampler:
     def _alternatives(self, node: Node) -> list[Any]:
         """Return the alternatives of a merged node; an empty list if it has none.
 
-        They come from `anyOf`, `oneOf` or a list of types. Each is merged with the node's other
-        keywords.
+        The alternatives come from `anyOf`, `oneOf` or a list of types. Each alternative is merged
+        with the node's other keywords.
         """
         key = id(node)
         if key not in self._choices:
@@ -176,7 +176,7 @@ class _Sampler:
         return depth > DEEPEST or self._made > PLENTY
 
     def _chosen(self, alternatives: list[Any], depth: int, number: int, place: str) -> Any:
-        """Return value number `number` among the values of all alternatives, in order.
+        """Return the value with the index `number` among the values of all alternatives in order.
 
         Deep in the data, the value comes from the alternative with the least depth.
         """

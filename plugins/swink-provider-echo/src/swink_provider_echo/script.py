@@ -1,8 +1,8 @@
-"""The scripts of echo: selected by the model's name, and modified by `settings={"script": …}`.
+"""Scripts for echo, selected by the model's name and changed by `settings={"script": …}`.
 
-The names are in `MODELS`. If the name of a model that fails or stalls ends in `-after-N`, the model
-first sends N deltas: `echo/fail-throttled-after-3`. The setting is one script, or a list of scripts
-for consecutive requests of a client.
+The dictionary `MODELS` contains the names and their scripts. If the name of a model that fails or
+stalls ends in `-after-N`, the model first sends N deltas: `echo/fail-throttled-after-3`. The
+setting is one script, or a list of scripts for consecutive requests of a client.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _Counted = Literal["input", "output", "cache_read", "cache_write", "reasoning", 
 class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tool call to make. The request need not offer the tool.
 
-    `arguments` are JSON data, or raw text, which may be invalid JSON. Without an `id`, echo numbers
-    its calls.
+    `arguments` are JSON data, or raw text, which may be invalid JSON. Without an `id`, echo creates
+    an id from the number of the call.
     """
 
     name: str
@@ -55,13 +55,13 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tool result, no more such calls are made. In contrast, `calls` are made in every answer, in
     parallel, after the `reply` if there is one.
 
-    **End.** `stop` is the stop reason of the answer. `usage` replaces the counted words, and `cost`
-    is in US dollars (`None`: by the prices of the model, which are 0). `fail` is the kind of a
-    failure; with `fail_status` alone, the kind is that of the HTTP status. The failure comes after
-    `fail_after` deltas, in the first `fail_attempts` attempts (`None`: in all attempts). Its
-    message is `fail_message`, and its wait before a retry is `retry_after`, in seconds. `cut_after`
-    ends the stream too early, after this number of deltas. `stall_after` sends nothing more after
-    this number of deltas.
+    **End.** `stop` is the stop reason of the answer. `usage` replaces the token usage, which by
+    default is the number of words. `cost` is in US dollars (`None`: computed from the prices of the
+    model, which are 0). `fail` is the kind of a failure; with `fail_status` alone, the kind is that
+    of the HTTP status. The failure comes after `fail_after` deltas, in the first `fail_attempts`
+    attempts (`None`: in all attempts). Its message is `fail_message`, and its wait before a retry
+    is `retry_after`, in seconds. `cut_after` is the number of deltas after which the stream ends
+    too early. `stall_after` is the number of deltas after which echo sends nothing more.
 
     **Timing.** `delta` is the number of characters in a delta (`None`: one word). `delay` is the
     number of seconds before each delta, `first_delay` before the answer begins; both are measured
@@ -155,7 +155,7 @@ class Scripts:
         )
 
     def _turn(self, call: Call, key: bytes) -> int:
-        """Return the number of earlier calls with this list of scripts; it stays for retries."""
+        """Return the number of earlier calls with this list of scripts; the same for retries."""
         taken = self._taken.setdefault(call, {})
         if key not in taken:
             taken[key] = self._turns.pop(key, 0)
@@ -185,7 +185,7 @@ def _base(model_id: str) -> Script:
 
 
 def _read(base: Script, given: Any, place: str) -> Script:
-    """Return a model's script, with its fields replaced by the given ones."""
+    """Return a model's script, with the given fields in place of the model's."""
     try:
         data = msgspec.to_builtins(given)
         if not isinstance(data, dict):
@@ -210,7 +210,7 @@ def _hint(error: str) -> str:
 
 
 def _contradiction(script: Script, given: set[str]) -> str:
-    """Return the reason why fields contradict each other; an empty string if they do not."""
+    """Return the reason why the given fields contradict each other; `""` if they do not."""
     for fields, why in _APART.items():
         if len(both := sorted(given & fields)) > 1:
             return f"`{both[0]}` and `{both[1]}` {why}"

@@ -27,8 +27,8 @@ def is_within(node: Node, value: float) -> bool:
 def number_of(node: Node, wanted: int, number: int, place: str) -> float:
     """Return the number within a node's bounds that is nearest to `wanted`.
 
-    `number` 0 returns that number; 1, 2 and so on return the numbers after it. Raises NoSample if
-    the bounds exclude each other.
+    If `number` is 0, return that number; if it is 1, 2 and so on, return the numbers after it.
+    Raises NoSample if the bounds exclude each other.
     """
     low, excludes_low = _bound(node, "minimum", "exclusiveMinimum", max)
     high, excludes_high = _bound(node, "maximum", "exclusiveMaximum", min)
@@ -49,7 +49,7 @@ def number_of(node: Node, wanted: int, number: int, place: str) -> float:
 def _step(node: Node, low: Fraction | None, high: Fraction | None, number: int) -> Fraction:
     """Return the distance between consecutive numbers.
 
-    It is a whole number, unless too few numbers within the bounds would remain.
+    The distance is a whole number, unless too few numbers within the bounds would remain.
     """
     multiple = _exact(node.get("multipleOf") or 0)
     if kind_of(node) == "integer":
@@ -101,7 +101,8 @@ def _counted(start: int, first: int | None, last: int | None, number: int) -> in
 def text_of(text: str, shortest: int, longest: int, write: Callable[[str], str], place: str) -> str:
     """Return the result of `write` for a text that is repeated or cut to fit the required length.
 
-    The length is that of the result. Raises NoSample if no text gives a result of this length.
+    The required length applies to the result. Raises NoSample if no text gives a result of this
+    length.
     """
     for part in _parts(text, shortest, longest):
         written = write(part)
@@ -124,7 +125,7 @@ def _parts(text: str, shortest: int, longest: int) -> Iterator[str]:
 def _cut(words: str, size: int) -> str:
     """Return the first `size` characters of a text, without white space at the end.
 
-    Some types remove white space at the end of a string.
+    White space is removed because some types of values remove it from the end of a string.
     """
     cut = words[:size]
     return cut if cut == cut.rstrip() else f"{cut[:-1]}_"

@@ -1,11 +1,11 @@
-"""Write the arguments of a function call, which arrive in pieces, as JSON text that only grows.
+"""Convert the pieces of a function call's arguments to pieces of JSON text.
 
 With `streamFunctionCallArguments`, Vertex AI sends pairs of a path and a value, such as
 `$.recipe.steps[2]` and a number; a string arrives in several pieces. Source:
 https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Content#PartialArg. The
 values arrive in the order of the JSON text, so each path shows which objects and arrays have ended
-and which begin. A value that belongs to an ended object could not be written; no such value has
-been seen.
+and which begin. A value that belongs to an ended object cannot be written; the API has not been
+observed to send such a value.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ArgumentText:
         self._in_string = False
 
     def add(self, piece: dict[str, Any]) -> str:
-        """Write one `PartialArg`. Raises OutOfOrder."""
+        """Write one `PartialArg`. Raises OutOfOrder if the value cannot be appended."""
         path = _steps(str(piece.get("jsonPath")))
         kind = next((name for name in _VALUES if name in piece), None)
         if kind == "stringValue":
@@ -61,7 +61,7 @@ class ArgumentText:
         return self.value(path, None if kind in (None, "nullValue") else piece[kind])
 
     def value(self, path: list[str | int], value: Any) -> str:
-        """Write a whole value at a path. Raises OutOfOrder."""
+        """Write a whole value at a path. Raises OutOfOrder if the value cannot be appended."""
         return self._move(path) + _json(value)
 
     def string(self, path: list[str | int], piece: str, more: bool) -> str:
@@ -106,7 +106,7 @@ class ArgumentText:
 
 
 def _steps(path: str) -> list[str | int]:
-    """Split a path of RFC 9535. It must have one target, and begin with an object's member."""
+    """Split a JSON path (RFC 9535) with one target, which begins with an object's member."""
     steps: list[str | int] = []
     at = 1
     while at < len(path) and (step := _STEP.match(path, at)) is not None:

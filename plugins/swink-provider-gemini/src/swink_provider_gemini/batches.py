@@ -1,4 +1,4 @@
-"""Gemini's batch mode, for swink-batch, with the rows in the body of one request.
+"""Gemini's batch mode, for swink-batch; one request contains all rows of a batch.
 
 The methods do no I/O: each is a generator that yields the requests to send, receives the bodies of
 the responses, and returns the parsed result. Source:
@@ -51,7 +51,7 @@ class GeminiBatches:
         return msgspec.json.decode(made)["name"]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Find the batch of a submission by the token in the batch's display name.
+        """Find the batch of an earlier submission by the token in the batch's display name.
 
         Source: https://ai.google.dev/api/batch-api.
         """

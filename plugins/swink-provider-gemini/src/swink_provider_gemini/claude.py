@@ -1,7 +1,7 @@
 """Claude on Vertex AI: the Messages API at `rawPredict`, from `swink_provider_anthropic`.
 
 https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai: the URL contains the
-model, and the body contains the version of the API.
+model's name, and the body contains the version of the API.
 """
 
 from __future__ import annotations

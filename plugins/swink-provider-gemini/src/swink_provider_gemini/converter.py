@@ -123,11 +123,11 @@ def conversation(
 ) -> dict[str, Any]:
     """Return `contents` and, if present, `systemInstruction` and `tools`.
 
-    `signed_calls` means that the model refuses its own calls without signature. For such a model,
-    media in tool results stay in the results. `office` means that the model reads documents of
-    office programs. If the last answer can be continued, the same request is sent again, with the
-    answer's continuation token. Raises MediaError for a file that cannot be read, and
-    ProviderFailure for a file that the API does not accept.
+    `signed_calls` means that the model rejects its own tool calls if their signature is missing.
+    For such a model, media in tool results stay in the results. `office` means that the model reads
+    office documents, such as docx. If the last answer can be continued, the same request is sent
+    again, with the answer's continuation token. Raises MediaError for a file that cannot be read,
+    and ProviderFailure for a file that the API does not accept.
     """
     if not office:
         _refuse_office(context)
@@ -205,7 +205,7 @@ class _Converter(MessageConverter):
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         """Convert tool results in the order of their calls.
 
-        Without ids, the API matches results with calls by this order.
+        If calls have no ids, the API matches results with calls by this order.
         """
         last = len(self._order)
         messages = sorted(messages, key=lambda m: self._order.get(m.tool_call_id, last))

@@ -1,9 +1,10 @@
 """Classify the errors of the API: https://ai.google.dev/gemini-api/docs/troubleshooting.
 
-An error has a canonical status name (https://grpc.io/docs/guides/status-codes/) and details
-(https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto): the name of
-the reason, the quotas that were exceeded, and how long to wait. The same object is the body of an
-HTTP error, or a frame of a stream. In a stream, its status differs from that of the HTTP response.
+An error object contains a canonical status name (https://grpc.io/docs/guides/status-codes/) and
+details (https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto): the
+name of the reason, the quotas that were exceeded, and how long to wait. This object is the body of
+an HTTP error, or a frame of a stream. In a stream, the status in the error object differs from the
+status of the HTTP response.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ _decode = msgspec.json.Decoder(_Body | list[_Body]).decode
 def read_error(failure: Failure) -> None:
     """Set `type`, `code` and the other facts of a failure from its body.
 
-    `type` is the status name. `code` is the first of these that the body contains: an exhausted
-    daily quota, the reason, the status name.
+    `type` is the status name. `code` is the first of these values that the body contains: the name
+    of an exhausted daily quota, the reason, the status name.
     """
     try:
         bodies = _decode(failure.body)
@@ -131,7 +132,7 @@ def read_error(failure: Failure) -> None:
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by quota and reason, then by wording, then by the status name."""
+    """Classify by quota and reason, then by the error message, then by the status name."""
     if failure.code and _PER_DAY in failure.code.lower():
         return Classification(Kind.QUOTA_EXHAUSTED, None, failure.code)
     return by_tables(failure, REASONS, WORDINGS) or by_tables(failure, STATUS_WORDS)

@@ -1,7 +1,7 @@
 """Mistral models on Vertex AI: the chat API at `rawPredict`, from `swink_provider_mistral`.
 
-https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/mistral: the URL and the
-body both contain the model.
+https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/mistral: both the URL and
+the body contain the model's name.
 """
 
 from __future__ import annotations

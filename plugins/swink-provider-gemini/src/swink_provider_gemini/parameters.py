@@ -33,7 +33,8 @@ def parameters(
 ) -> dict[str, Any]:
     """Return the request fields for the options: `generationConfig`, unless it is empty.
 
-    `known` are fields of `generationConfig` that are already set and are kept.
+    `known` contains fields of `generationConfig` that are already set; the result includes these
+    fields.
     """
     answer: dict[str, Any] = {**known}
     if options.stop:

@@ -1,9 +1,9 @@
-"""Parse answers of `generateContent`: frames to events.
+"""Parse answers of `generateContent`: convert frames to events.
 
 An answer is a list of parts. Text, thoughts and function calls become events immediately. Every
-other part (executed code and its output, generated media, calls of server-side tools, new kinds)
-becomes an extension. A `thoughtSignature` must be sent back with the same part, so a part with a
-signature becomes a separate block, even if its text is empty.
+other part (executed code and its output, generated media, calls of server-side tools, unknown
+kinds) becomes an extension. A `thoughtSignature` must be sent back with the same part, so a part
+with a signature becomes a separate block, even if its text is empty.
 
 The answer is complete when a frame contains a finish reason. Older models send a finish reason in
 every frame, so the parser reads to the end of the input and uses the last finish reason.
@@ -284,12 +284,12 @@ class GenerateContentParser:
     # -- facts about the answer --------------------------------------------------------------
 
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
-        """Collect the sources of text.
+        """Collect the sources of text (citations and grounding data).
 
-        Citations arrive one by one; other sources are complete in each frame. A citation belongs to
-        the text that precedes its first arrival. All citations of a block are added to one object
-        in its metadata. The writer measures the size of this object only when the number of
-        citations has doubled, which keeps the work linear.
+        Citations arrive one by one; each frame with other sources contains all of them. A citation
+        belongs to the text that precedes its first arrival. All citations of a block are added to
+        one object in its metadata. The writer measures the size of this object only when the number
+        of citations has doubled, which keeps the work linear.
         """
         before = sum(map(len, self._cited.values()))
         for name, found in (candidate.citation_metadata or {}).items():
@@ -344,7 +344,7 @@ def _blocked(candidate: Candidate) -> str:
 
 
 def _summed(known: Any, piece: Any) -> Any:
-    """Return two lists joined, two numbers added, or for other types the later value."""
+    """Join two lists or add two numbers; for other types, return the later value."""
     if isinstance(known, list) and isinstance(piece, list):
         return known + piece
     if isinstance(known, int | float) and isinstance(piece, int | float):

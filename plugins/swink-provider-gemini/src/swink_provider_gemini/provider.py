@@ -69,9 +69,9 @@ class GeminiProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body of `streamGenerateContent`; see `conversation`.
 
-        `extra` may contain any field of the API. Its `tools` (server-side tools) come after those
-        of the conversation; its `generationConfig` and `toolConfig` are merged with the fields of
-        the options.
+        `extra` may contain any field of the API. The server-side tools in `extra["tools"]` are
+        added after the tools of the conversation. `generationConfig` and `toolConfig` in `extra`
+        are merged with the fields of the options.
         """
         facts = rule_of(model).facts
         signed, office = (bool(facts.get(name)) for name in ("signatures", "office"))

@@ -29,8 +29,9 @@ def count_tokens(usage: dict[str, Any], out: EventWriter) -> None:
     """Report the token counts, which are cumulative.
 
     The API counts thoughts separately from the answer, and the output of server-side tools
-    separately from the prompt; both are added here. The API omits a count of 0. An answer is known
-    to have no output tokens if the total equals the input.
+    separately from the prompt. The thoughts are added to the output, and the output of server-side
+    tools to the input. The API omits a count of 0. If the total equals the input, the answer has no
+    output tokens.
     """
     prompt, tools = _number(usage, "promptTokenCount"), _number(usage, "toolUsePromptTokenCount")
     told, thoughts = _number(usage, "candidatesTokenCount"), _number(usage, "thoughtsTokenCount")
@@ -50,7 +51,7 @@ def count_tokens(usage: dict[str, Any], out: EventWriter) -> None:
 
 
 def _billed(usage: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the tokens with a separate price, and the name of the price."""
+    """Yield the name of each separate price, and the number of tokens that have this price."""
     for ours, (name, modality) in BILLED.items():
         rows = usage.get(name)
         for row in rows if isinstance(rows, list) else ():

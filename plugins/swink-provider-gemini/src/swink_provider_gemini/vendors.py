@@ -1,4 +1,4 @@
-"""Common base of other vendors' APIs on Google's servers: addresses and error formats."""
+"""The base classes for other vendors' APIs on Google's servers: URLs and error formats."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class OfVendor(HTTPProvider):
         self._address = address
 
     def error_facts(self, failure: Failure) -> None:
-        """Read an error in Google's format; if it has another format, in the vendor's."""
+        """Read an error in Google's format, or else in the vendor's format."""
         read_error(failure)
         if failure.type is None:
             super().error_facts(failure)
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the vendor's wordings and codes, then by Google's."""
+        """Classify by the vendor's error messages and codes, then by Google's."""
         return super().classify(failure) or classify(failure)
 
 
 class AtRawPredict(OfVendor):
-    """An API whose URL is that of the model followed by `:rawPredict`."""
+    """An API at the model's URL followed by `:rawPredict` or `:streamRawPredict`."""
 
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the model's URL with `rawPredict` or `streamRawPredict`."""

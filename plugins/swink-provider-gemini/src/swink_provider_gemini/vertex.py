@@ -1,13 +1,14 @@
 """`vertex/<model>`: Vertex AI, with Google Cloud's credentials.
 
 The URL contains a location and a project. Credentials are an API key, an access token, or
-Application Default Credentials. The package google-auth finds and renews these; it is imported when
-they are first needed. With an API key and without a project, the API is in "express mode"
+Application Default Credentials. The package google-auth finds and renews Application Default
+Credentials; the package is imported when they are first needed. With an API key and without a
+project, the API works in "express mode"
 (https://cloud.google.com/vertex-ai/generative-ai/docs/start/express-mode/overview).
 
-Models of other vendors have their vendors' APIs on Vertex AI, which other packages implement:
-`swink_provider_anthropic` for Claude, `swink_provider_mistral` for Mistral, `swink_provider_openai`
-for models named with their publisher (`meta/llama-…`).
+On Vertex AI, models of other vendors have the APIs of their vendors. Other packages implement these
+APIs: `swink_provider_anthropic` for Claude, `swink_provider_mistral` for Mistral,
+`swink_provider_openai` for models named with their publisher (`meta/llama-…`).
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ _PUBLISHERS = {"claude": "anthropic", "mistral": "mistralai"}
 
 
 class VertexProvider(GeminiProvider):
-    """Models on Vertex AI, Gemini and those of other vendors."""
+    """Models on Vertex AI: Gemini models and models of other vendors."""
 
     # On Vertex AI, files are in Cloud Storage: gs://….
     features = GeminiProvider.features - {"file_ids"}
@@ -104,7 +105,7 @@ class VertexProvider(GeminiProvider):
         return _in_project(base, project, location)
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
-        """Return the URL of a model; its name may include the collection."""
+        """Return the URL of a model, whose name may include the collection."""
         base, name = self.base_url(options), self.model_path(model, model.id, "/@")
         if name.startswith("projects/"):
             return f"{base.partition('/projects/')[0]}/{name}"
@@ -189,7 +190,7 @@ class VertexProvider(GeminiProvider):
     def credential(
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
-        """Return the API key or access token, or Google's default credentials."""
+        """Return the API key or access token, or else a grant for Google's default credentials."""
         key = self.api_key(options)
         names = " or ".join(self.info.api_key_env)
         missing = f"no credentials for {self.name}: {names} is not set"
@@ -209,7 +210,7 @@ class VertexProvider(GeminiProvider):
             self._add_project(request, project, _location(options))
 
     def _add_project(self, request: HTTPRequest, project: str | None, location: str) -> None:
-        """Insert the project into the URL. Raises ProviderFailure if it is unknown."""
+        """Insert the project into the URL. Raises ProviderFailure if the project is unknown."""
         place = _AFTER_PROJECT.search(request.url)
         if project is not None and place is not None:
             base, rest = request.url[: place.start()], request.url[place.start() :]
@@ -232,7 +233,7 @@ class _AccessToken(Token):
 
 @define(frozen=True)
 class _DefaultCredentials(Grant):
-    """Application Default Credentials, which google-auth finds, for example in `file`."""
+    """Fetches tokens with Application Default Credentials, for example those in `file`."""
 
     missing: str
     file: str | None

@@ -2,8 +2,8 @@
 
 https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse. Each frame is a complete
 response with the next parts. Every field may be absent or null, enumeration values are plain
-strings and numbers may be floats, so that new values and fields do not fail. Parts stay
-dictionaries because the parts of server-side tools are sent back unchanged, including unknown
+strings and numbers may be floats, so that frames with new values and fields can be decoded. Parts
+stay dictionaries because the parts of server-side tools are sent back unchanged, including unknown
 fields.
 """
 
@@ -68,7 +68,7 @@ class Candidate(msgspec.Struct, gc=False, rename="camel"):
 
 
 class PromptFeedback(msgspec.Struct, gc=False, rename="camel"):
-    """The ratings of the prompt, and the reason if it was refused."""
+    """The safety ratings of the prompt, and the reason if the prompt was rejected."""
 
     block_reason: str | None = None
     block_reason_message: str | None = None
@@ -115,7 +115,10 @@ decode_chunks = msgspec.json.Decoder(list[Chunk]).decode
 
 
 def function_call(part: dict[str, Any]) -> FunctionCall | None:
-    """Return the call in a part; `None` without one. Raises `msgspec.ValidationError`."""
+    """Return the function call in a part; `None` for a part without a call.
+
+    Raises msgspec.ValidationError if the function call is malformed.
+    """
     call = part.get("functionCall")
     return None if call is None else msgspec.convert(call, FunctionCall)
 
@@ -129,12 +132,12 @@ times as fast.
 
 
 class StreamDecoder:
-    """Decodes server-sent events, and an error that follows them as plain JSON.
+    """Decodes server-sent events, and a plain JSON error after the events.
 
     An error in the middle of the stream is a plain JSON object on several lines. A decoder of
     server-sent events ignores such lines as unknown fields. No field of an event starts with a
-    brace or bracket. Therefore the first line that does, and all lines after it, become the data of
-    one last frame.
+    brace or bracket. Therefore the first line that starts with a brace or bracket, and all lines
+    after this line, become the data of one last frame.
     """
 
     def __init__(self) -> None:

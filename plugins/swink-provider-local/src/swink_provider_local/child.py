@@ -1,4 +1,4 @@
-"""The child process: llama.cpp's HTTP server on loopback, until its stdin closes.
+"""The child process: run llama.cpp's HTTP server on loopback until stdin is closed.
 
     python -m swink_provider_local.child
 
@@ -9,7 +9,7 @@ engine ends the process.
 
 The child process ends together with its parent, because its stdin is closed in whatever way the
 parent ends. If another process that the parent has forked keeps this pipe open, the child process
-still notices the end, because its parent process id changes.
+still detects that the parent has ended, because the parent process id changes.
 """
 
 from __future__ import annotations

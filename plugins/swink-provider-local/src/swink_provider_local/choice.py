@@ -45,7 +45,7 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
     """Return the file for a model's id.
 
     An id is the id of a catalogue entry, `repo:file.gguf`, or the path of a GGUF file. Raises
-    ProviderFailure (`model_not_found`).
+    ProviderFailure (`model_not_found`) for another id, or if the file does not exist.
     """
     name, known = model.id, dict(model.info.extra) if model.info is not None else {}
     if name == DEFAULT and environ.get(MODEL_ENV):
@@ -80,7 +80,7 @@ def engine_numbers(
 ) -> dict[str, int | None]:
     """Return the values of `ENGINE_OPTIONS`, from the call, the environment or the catalogue.
 
-    Raises ProviderFailure (`invalid_request`).
+    Raises ProviderFailure (`invalid_request`) if a value is not a whole number or too small.
     """
     known = model.info.extra if model.info is not None else {}
     found: dict[str, int | None] = {}
@@ -95,9 +95,9 @@ def engine_numbers(
 
 
 def cache_type(settings: Mapping[str, Any], environ: Mapping[str, str]) -> str:
-    """Return the number format of the KV cache, from the call or the environment.
+    """Return the data type of the KV cache, from the call or the environment.
 
-    Raises ProviderFailure (`invalid_request`).
+    Raises ProviderFailure (`invalid_request`) for an unknown data type.
     """
     name = settings.get("cache_type") or environ.get(CACHE_TYPE_ENV) or "f16"
     if name not in CACHE_TYPES:
@@ -108,7 +108,8 @@ def cache_type(settings: Mapping[str, Any], environ: Mapping[str, str]) -> str:
 def whole_number(values: Mapping[str, object], name: str, least: int) -> int | None:
     """Convert a number or its text to an integer; return `None` for `None`.
 
-    Raises ProviderFailure (`invalid_request`).
+    Raises ProviderFailure (`invalid_request`) if the value is not a whole number or is less than
+    `least`.
     """
     given = values.get(name)
     if given is None or given == "":

@@ -53,7 +53,7 @@ class Settings:
 
     A setting that is `None` has the engine's default.
 
-    `context` is the context window in tokens, `cache_type` the number format of the KV cache, and
+    `context` is the context window in tokens, `cache_type` the data type of the KV cache, and
     `cache_ram` the memory in MiB for the caches of other conversations.
     """
 

@@ -150,7 +150,8 @@ class Hub:
     ) -> Path:
         """Return the path of a file, after downloading it if necessary.
 
-        Raises ProviderFailure; its resolution describes the remedy.
+        Raises ProviderFailure if the file cannot be downloaded or stored; the failure's
+        `resolution` describes the remedy.
         """
         path, stopped = self.path(file), stopped or threading.Event()
         if path.is_file():

@@ -1,4 +1,4 @@
-"""Estimate the memory of an engine: the weights, the KV cache, and caches of conversations.
+"""Estimate the memory of an engine: the weights, the KV cache, and `cache_ram`.
 
 The KV cache contains the keys and values of every layer for every token of the context. Its size
 follows from the shape of the model (number of layers and so on), which is in the header of the
@@ -50,7 +50,7 @@ Reading stops at the first such key.
 def memory_of(settings: Settings) -> int:
     """Return the maximum memory of an engine in bytes, without the memory for computations.
 
-    If the beginning of the file cannot be read, only the weights are counted.
+    If the header of the file cannot be read, the KV cache is not counted.
     """
     size = settings.path.stat().st_size if settings.path.is_file() else 0
     with suppress(OSError, ValueError, KeyError, TypeError, ArithmeticError, struct.error):

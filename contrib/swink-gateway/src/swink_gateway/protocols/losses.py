@@ -25,22 +25,25 @@ class Loss(NamedTuple):
     section: str
 
 
-ORDER = "order of blocks, and where one text ends and the next begins"
-BORDERS = "where one text ends and the next begins"
-SIGNATURES = "signatures and other opaque data of thinking and calls"
-EXTENSIONS = "server-side tools and other opaque blocks of other providers"
+ORDER = "the order of blocks, and the boundaries between consecutive texts"
+BORDERS = "the boundaries between consecutive texts"
+SIGNATURES = "signatures and other opaque data of reasoning and tool calls"
+EXTENSIONS = "blocks for server-side tools, and other opaque blocks of other providers"
 EXTENSIONS_AND_IMAGES = (
-    "server-side tools, generated images and other opaque blocks of other providers"
+    "blocks for server-side tools, generated images and other opaque blocks of other providers"
 )
-GENERATED = "images that another provider generated, which clients receive as encoded text"
-TEXT_METADATA = "metadata of a text that the protocol has no field for"
-LAST_TEXT_METADATA = "metadata of the last text of an answer, except its sources"
-ANSWER_METADATA = "metadata of an answer that the protocol has no field for"
-COST_PARTS = "parts of the cost; the total is reported with the token counts"
-PAUSE = "the provider's request to be called again"
-RETRY = "a restart after output was delivered, which is reported as a failure"
-RAW_ARGUMENTS = "arguments that are not valid JSON; an object has their text in `INVALID_JSON`"
-BROKEN_CALLS = "a call with arguments that are not valid JSON, which is reported as text"
-CUT_CALLS = "calls cut off before their arguments, except for the finish reason"
-COUNTS = "token counts that the protocol has no field for"
-IDS = "the id of a call, for clients that use only fields of the schema"
+GENERATED = "images that another provider generated (clients receive them as encoded text)"
+TEXT_METADATA = "metadata of texts, if the protocol has no field for the metadata"
+LAST_TEXT_METADATA = "metadata of the last text of an answer, except the sources of the text"
+ANSWER_METADATA = "metadata of answers, if the protocol has no field for the metadata"
+COST_PARTS = "the parts of the cost; only the total cost is reported, next to the token counts"
+PAUSE = "a finish reason with which the provider requests another call to continue the answer"
+RETRY = "a restart of the answer after output was delivered (clients receive an error)"
+RAW_ARGUMENTS = (
+    "tool call arguments that are not valid JSON (clients receive their text in the field "
+    "`INVALID_JSON` of an object)"
+)
+BROKEN_CALLS = "tool calls whose arguments are not valid JSON (clients receive them as text)"
+CUT_CALLS = "tool calls that end before their arguments (clients receive only the finish reason)"
+COUNTS = "token counts for which the protocol has no field"
+IDS = "the id of a tool call, for clients that use only fields of the schema"
