@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from lab.transports import EXPLAINED, Outcome, case_of, compare, explanation_of
+from lab.transports.__main__ import compare
+from lab.transports.damaged import case_of
+from lab.transports.explained import EXPLAINED, explanation_of
+from lab.transports.readings import Outcome
 
 NUMBER = 200
 
