@@ -46,7 +46,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 @define
 class Room:
-    """Shared memory with one byte per worker: whether it has room for another answer."""
+    """Shared memory with one byte per worker, which is 1 if the worker can take another answer."""
 
     _flags: mmap.mmap
     slot: int
@@ -135,7 +135,7 @@ class _Parent:
             self._bury(*os.wait())
 
     def _fork(self) -> Worker | None:
-        """Fork a worker; return it in the worker, and `None` in the parent."""
+        """Fork a worker. Returns its `Worker` in the new process, and `None` in the parent."""
         heard, ready = os.pipe()
         taken = {room.slot for room in self.rooms.values()}
         room = Room(self.flags, next(at for at in range(self.count) if at not in taken))
