@@ -26,8 +26,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 def provider_name(name: str) -> str:
-    """Return the conventions' name for a provider; if they define none, return swink's name.
-    """
+    """Return the conventions' name for a provider; if they define none, return swink's name."""
     return PROVIDERS.get(name, name)
 
 

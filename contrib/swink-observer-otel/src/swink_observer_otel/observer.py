@@ -296,6 +296,5 @@ _of_the_process = lru_cache(maxsize=1)(OTelObserver)
 
 
 def shared() -> OTelObserver:
-    """Return the observer that all clients share, so that metric instruments are created once.
-    """
+    """Return the observer that all clients share, so that metric instruments are created once."""
     return _of_the_process()

@@ -236,8 +236,7 @@ class _Call(CallState):
         return round(tokens / (now - first), 1) if first is not None and now > first else None
 
     def chunk(self, call: swink.Call) -> None:
-        """Publish progress at a limited rate, and schedule the publication of the chunk's content.
-        """
+        """Publish progress at a limited rate, and schedule publication of the chunk's content."""
         now = call.attempt.read_at
         if now is None:
             return
