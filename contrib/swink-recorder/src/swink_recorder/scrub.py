@@ -123,7 +123,7 @@ def hidden_text(text: str, secrets: Iterable[str]) -> str:
 
 
 def _worth_hiding(secrets: Iterable[str]) -> list[str]:
-    """Return the secrets that are not too short, longest first: a secret may contain another one."""
+    """Return the secrets of sufficient length, longest first: a secret may contain another one."""
     return sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
 
 
