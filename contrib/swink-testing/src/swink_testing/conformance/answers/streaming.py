@@ -210,7 +210,7 @@ async def _longest_step(subject: Subject) -> tuple[str, float]:
 
 
 def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
-    """Yield the events of the `stream` hook for each recording, and for a call if one is possible."""
+    """Yield the events of the `stream` hook for each recording, and for a call if possible."""
     calls = subject.can_be_called
     recordings = subject.whole_calls if subject.speaks_http or subject.reads_elsewhere else []
     if not (recordings or calls):

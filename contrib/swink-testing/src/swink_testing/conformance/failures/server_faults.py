@@ -112,7 +112,7 @@ def check_large_input(subject: Subject) -> None:
 
 
 class _Reading:
-    """A cache key, which is equal for providers of a package with the same parser and recordings."""
+    """A cache key, equal for providers of a package that have the same parser and recordings."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
