@@ -1,4 +1,5 @@
-"""The package that applications import: the core, tools, typed answers, synchronous calls.
+"""The package that applications import: the core's names, tools, typed answers and synchronous
+calls.
 
     client.py     the client: streams, typed answers, tool loops ("runs"), batches
     sync.py       the same without await, on the loop of background.py; sync_streams.py beside it

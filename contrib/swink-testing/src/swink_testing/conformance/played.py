@@ -270,7 +270,7 @@ class PlayedClient(MemoryHTTPClient):
         )
 
     def _leg(self, number: int) -> Any:
-        """Return the recorded response, in which this call's origin replaces the recorded origin."""
+        """Return the recorded response, with this call's origin in place of the recorded one."""
         assert self._recording is not None
         leg = self._recording.legs[number]
         if not leg.status and not leg.body:

@@ -165,7 +165,7 @@ class Subject:
 
     @property
     def speaks_http(self) -> bool:
-        """Whether the provider makes HTTP requests; `False` if its bytes come from another source."""
+        """Whether the provider makes HTTP requests; False if its bytes come from another source."""
         return isinstance(self.provider, HTTPProvider) and self.provider.speaks_http
 
     def require_http(self) -> None:
@@ -180,7 +180,7 @@ class Subject:
 
     @property
     def reads_elsewhere(self) -> bool:
-        """Whether the provider reads bytes from another source than HTTP, such as a child process."""
+        """Whether the provider reads bytes from a source other than HTTP, such as a process."""
         return isinstance(self.provider, HTTPProvider) and not self.speaks_http
 
     @property

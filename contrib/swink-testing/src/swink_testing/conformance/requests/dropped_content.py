@@ -125,7 +125,7 @@ class _Session:
     required: Asked | None = None
 
     def missing(self, outcome: Outcome) -> Iterator[str]:
-        """Yield the parts of a call that are missing in its request and not reported by a Notice."""
+        """Yield the parts of a call that neither its request contains nor a Notice reports."""
         assert outcome.asked is not None
         assert outcome.request is not None
         case, body = outcome.case, outcome.asked.body
