@@ -56,9 +56,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_retirement(self) -> bool:
-        """Whether the rule rejects a retired model. Servers at other URLs may still serve the
-        model.
-        """
+        """Whether the rule rejects a retired model. Other servers may still serve it."""
         return "retired" in self.id
 
     def concerns(self, provider: str, api: str, model: str) -> bool:

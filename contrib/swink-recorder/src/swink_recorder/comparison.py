@@ -68,8 +68,7 @@ def request_differences(
 def differing(
     asked: Any, recorded: Any, place: str = "", marks: str = _STARS
 ) -> list[tuple[str, str]]:
-    """Return the differences between JSON data: for each, its path and a line that shows both
-    values.
+    """Return each difference between JSON data as its path and a line with both values.
 
     `marks` matches the placeholders of secrets in recorded texts; an asterisk stands for one
     character, and other placeholders for any text.

@@ -157,8 +157,9 @@ class _Answers:
             call.attempt.report_cost(take.charged)
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:
-        """Return the recorded answer to a request. Raises ProviderFailure for an unrecorded
-        request.
+        """Return the recorded answer to a request.
+
+        Raises ProviderFailure if the request was not recorded.
         """
         asked = request.method, urlsplit(request.url).path
         leg = next(

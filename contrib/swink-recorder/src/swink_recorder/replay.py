@@ -119,8 +119,9 @@ class _Key:
         return leg
 
     def request(self, exchange: Exchange, origin: int, path: str) -> RecordedRequest:
-        """Return a received request in the format of recordings, with the addresses of the recorded
-        servers.
+        """Return a received request in the format of recordings.
+
+        The addresses of this server are replaced by those of the recorded servers.
         """
         query = self._there(urlencode(exchange.query))
         headers = {name: self._there(value) for name, value in exchange.headers.items()}
@@ -197,8 +198,7 @@ class ReplayServer(LoopbackServer):
         return Rerouted(http, {**self._keys[key].addresses})
 
     def problems(self, key: str) -> list[str]:
-        """Describe the requests that were not recorded, were not sent, or differ from the
-        recording.
+        """Describe requests that were not recorded, were not sent, or differ from the recording.
 
         Query, headers, forms and bodies are compared if the recorded request contains them; see
         `request_differences`.
@@ -206,9 +206,7 @@ class ReplayServer(LoopbackServer):
         return [*self._keys[key].different, *self.missing(key)]
 
     def missing(self, key: str) -> list[str]:
-        """Describe the requests that were not recorded, and the recorded requests that were not
-        sent.
-        """
+        """Describe unrecorded requests, and recorded requests that were not sent."""
         served = self._keys[key]
         return [*served.missing, *served.now.unasked()]
 
@@ -307,9 +305,7 @@ class Rerouted:
 
 
 def _here(leg: RecordedLeg, addresses: dict[str, str]) -> list[tuple[float, bytes]]:
-    """Return the network reads of a leg's answer, with local addresses in place of recorded
-    origins.
-    """
+    """Return the network reads of a leg's answer; local addresses replace recorded origins."""
     body = leg.body
     for origin, address in addresses.items():
         body = body.replace(origin.encode(), address.encode())

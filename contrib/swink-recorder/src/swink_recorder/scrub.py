@@ -86,9 +86,7 @@ def scrub_url(url: str) -> str:
 
 
 def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Replace each character of a secret by an asterisk, even if the secret is split over several
-    frames.
-    """
+    """Replace each character of a secret by an asterisk, even if several frames contain it."""
     secrets = _worth_hiding(secrets)
     suspects = [secret for secret in secrets if _may_hold(data, secret)]
     data = hidden(data, secrets)

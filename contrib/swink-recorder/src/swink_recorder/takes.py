@@ -225,8 +225,9 @@ def _take_text(take: Take, sources: Sources) -> str:
 
 
 def _leg_text(leg: RecordedLeg, sources: Sources) -> str:
-    """Return the JSON text of a leg, in which each line of the answer is a line; empty for an empty
-    leg.
+    """Return the JSON text of a leg, in which each line of the answer is a separate line.
+
+    The text is empty if the leg has no content.
     """
     row = sources.row(leg)
     if not row:

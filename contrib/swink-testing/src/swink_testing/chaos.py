@@ -140,9 +140,7 @@ class ChaosServer(LoopbackServer):
 
     @property
     def closed_url(self) -> str:
-        """An address at which every connection is accepted and then closed, without reading a
-        request.
-        """
+        """An address at which every connection is closed before a request is read."""
         return f"http://{HOST}:{_port(self._closing)}"
 
     @property

@@ -223,8 +223,9 @@ class MemoryResponse:
     def of_recording(
         cls, recording: Recording, chunks: Iterable[bytes] | None = None
     ) -> MemoryResponse:
-        """Return a recorded response. If `chunks` is given, it replaces the recorded chunks of the
-        body.
+        """Return a recorded response.
+
+        If `chunks` is given, it replaces the recorded chunks of the body.
         """
         if chunks is None:
             chunks = [piece for _, piece in recording.pieces()]

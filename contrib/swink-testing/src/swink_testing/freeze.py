@@ -50,8 +50,9 @@ HOSTILE_SIZE = 256 * 1024
 
 
 def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
-    """Return the seconds that `work` takes: the shortest of three runs, or the first below
-    `enough`.
+    """Return the seconds that `work` takes.
+
+    This is the shortest time of three runs, or the first time below `enough`.
 
     The time of the garbage collector is left out, because it depends on earlier work.
     """

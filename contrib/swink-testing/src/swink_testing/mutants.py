@@ -240,9 +240,7 @@ _Path = tuple[tuple[str, int | None], ...]
 
 
 def _places(node: ast.AST, path: _Path, where: str) -> Iterator[tuple[_Path, str]]:
-    """Yield the path to every node in the syntax tree, and the name of the function that contains
-    it.
-    """
+    """Yield the path to every node of a syntax tree, and the name of the enclosing function."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         where = f"{where}.{node.name}"
     yield path, where

@@ -203,9 +203,7 @@ def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent
 
 
 def check_fits_the_hooks(subject: PluginSubject) -> None:
-    """The plugin has a hook, all its hooks are spelt correctly, and it supports this plugin API
-    level.
-    """
+    """The plugin has a hook, spells all hooks correctly, and supports this plugin API level."""
     try:
         binding = subject.binding()
     except PluginError as error:
@@ -251,8 +249,7 @@ def check_disturbs_no_call(subject: PluginSubject) -> None:
 
 
 def check_keeps_nothing(subject: PluginSubject) -> None:
-    """The observer keeps no reference to events or finished calls, and no data for each finished
-    call.
+    """The observer keeps no reference to events or calls, and no data for each finished call.
 
     Events in its queue may remain there until the observer is closed. Bounded data, such as one
     sample for each class of durations, may grow at any time. So if too many objects exist after
@@ -442,8 +439,9 @@ def check_keeps_secrets(subject: PluginSubject) -> None:
 
 
 def check_silent_unless_configured(subject: PluginSubject) -> None:
-    """If it is not configured, an installed plugin prints nothing, writes no file and starts no
-    thread.
+    """An installed plugin without configuration prints nothing and starts no thread.
+
+    It also writes no file.
     """
     subject.observing()
     if subject.installed is None:

@@ -317,8 +317,6 @@ class Connection(asyncio.Protocol):
 
 
 def _cause_of(error: httptools.HttpParserError) -> Exception:
-    """Return the exception raised by a method `on_…` if httptools wrapped it in `error`; else
-    `error`.
-    """
+    """Return the exception of a method `on_…` that httptools wrapped in `error`, or `error`."""
     cause = error.__context__
     return cause if isinstance(cause, _Refused) else error

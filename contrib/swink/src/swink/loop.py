@@ -478,8 +478,9 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
 
 async def _result_of(stream: EventStream) -> Done | Error:
-    """Read the stream of a turn to its end without delivering events, so that failures can be
-    retried.
+    """Read the stream of a turn to its end.
+
+    No events are delivered, so that failures can be retried.
     """
     try:
         message = await stream.result()

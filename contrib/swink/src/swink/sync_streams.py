@@ -147,7 +147,7 @@ class SyncRun(_SyncStream[RunEvent, AssistantMessage], Generic[V]):
 
     @property
     def paused(self) -> PausedRun | None:
-        """The run as data, if it waits for decisions on tool calls; otherwise `None`."""
+        """The paused run, if it waits for decisions on tool calls; otherwise `None`."""
         return self._stream.paused
 
     @property

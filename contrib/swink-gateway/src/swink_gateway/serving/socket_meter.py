@@ -138,9 +138,7 @@ class SocketMeter(asyncio.Protocol):
                     self._end_frame()
 
     def _missing(self) -> int:
-        """Return how many bytes of a frame's head are missing, judging by the bytes received so
-        far.
-        """
+        """Return how many bytes of a frame's head are missing, as far as this is known yet."""
         if len(self._head) < 2:
             return 2 - len(self._head)
         second = self._head[1]

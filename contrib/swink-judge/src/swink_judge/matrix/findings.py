@@ -166,9 +166,7 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
 
 
 def of_any(outcome: Outcome, words: str | None) -> str:
-    """Replace the model's name in a message, so that equal findings about different models are
-    counted together.
-    """
+    """Replace the model's name in a message, so that messages about several models are equal."""
     case = outcome.case
     return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
 

@@ -134,8 +134,9 @@ def command(
 def _show_mutants(
     provider: str, subject: Subject, find: Callable[[], Subject], as_json: bool
 ) -> int:
-    """Print each mutant of a package that no check detects. The result is always 0: some mutants
-    change nothing.
+    """Print each mutant of a package that no check detects.
+
+    The exit code is always 0, because some mutants do not change the behaviour.
     """
     if (broken := killed_by(subject)) is not None:
         raise InvalidOption(

@@ -120,8 +120,7 @@ class _Call:
 
 
 class PlayedClient(MemoryHTTPClient):
-    """An HTTP client that returns `answers` in place of recorded answers, and otherwise recorded
-    responses.
+    """An HTTP client that returns `answers` to some requests, and recorded responses to others.
 
     An exception or error response in `answers` is returned for the first request of a call, because
     a provider sends no further request after it. `requests` lists the requests that got one of

@@ -224,8 +224,7 @@ class Subject:
         return None
 
     def rows(self, name: str, row: type[T]) -> list[tuple[str, T]]:
-        """Return the rows of a file that apply to this provider, each with its position in the
-        file.
+        """Return the rows of a file that apply to this provider, each with its position.
 
         A row's `provider` is `None` if it applies to all providers of the package. The list is
         empty if the file does not exist. Raises PluginError if it cannot be read.
@@ -323,9 +322,7 @@ class Subject:
         return PlayedClient(self.recordings, *answers, **more)
 
     def asker(self, outcomes: dict[str, Outcome] | None = None, **more: Any) -> Asker:
-        """Return an `Asker`, which calls the provider as an application does and captures the
-        requests.
-        """
+        """Return an `Asker`, which calls the provider through a client and captures requests."""
 
         def through(wall: HTTPClient) -> HTTPClient:
             http = self.http(Through(wall))
@@ -386,9 +383,7 @@ class Subject:
         )
 
     def call_options(self, **more: Any) -> dict[str, Any]:
-        """Return options for a call through a client: a test key, a base URL that is not used, and
-        limits.
-        """
+        """Return options for a call through a client: a test key, a base URL and timeouts."""
         given = {"api_key": CANARY_KEY, "base_url": NOWHERE, "timeouts": PATIENCE}
         return {**given, **self.options, **more}
 

@@ -199,9 +199,7 @@ class _Reader:
                 await self._require_pieces(answer, seen)
 
     async def _require_pieces(self, answer: RecordedAnswer, seen: set[_Kind]) -> None:
-        """Check that unusual texts, which parsers easily lose, are kept, for one field of each
-        kind.
-        """
+        """Check for one field of each kind that texts which parsers easily lose are kept."""
         places: dict[tuple[int, Path], _Kind] = {}
         for leaf in self._content(answer):
             depth = leaf.path.index(_JSON) if _JSON in leaf.path else len(leaf.path)

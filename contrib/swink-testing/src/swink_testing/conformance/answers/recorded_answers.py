@@ -91,8 +91,9 @@ class RecordedAnswer:
         return await self.subject.parse(self.recording, [self.body(changes)])
 
     def values(self) -> Iterator[tuple[int, Path, Any]]:
-        """Yield every value in the frames: the frame's number, the path in the frame, and the
-        value.
+        """Yield every value in the frames, with its frame's number and its path in the frame.
+
+        The order is number, path, value.
         """
         for number, data in enumerate(self.frames):
             if not isinstance(data, bytes):

@@ -104,9 +104,7 @@ def check_provider_info(subject: Subject) -> None:
 
 
 def check_catalogue(subject: Subject) -> None:
-    """The models in the catalogue have plausible limits, prices and dates; request rules have
-    dates.
-    """
+    """Models in the catalogue have plausible limits, prices and dates; rules have dates."""
     _ = subject.provider
     file = subject.entry.catalog()
     undated = [rule.name or rule.match for rule in file.own_rules if not rule.as_of]

@@ -18,8 +18,9 @@ _SHARE = 3
 
 
 def check_requests_are_accepted(subject: Subject) -> None:
-    """Requests violate no known rule of the API, and no rule in the package's
-    `request_rules.jsonl`.
+    """Requests violate no known rule of the API, and no rule of the provider's package.
+
+    The package's rules are in its `request_rules.jsonl`.
     """
     subject.require_http()
     judge = judge_of(subject)
