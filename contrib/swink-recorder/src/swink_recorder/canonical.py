@@ -1,5 +1,4 @@
-"""The canonical request: the data on which an answer depends, in a form that is the same in every
-run.
+"""The canonical request: the data on which an answer depends, in a reproducible form.
 
 Calls with equal canonical requests may share an answer: cassettes and caches find a stored answer
 by its canonical request. A canonical request contains the model and address, all options, the whole

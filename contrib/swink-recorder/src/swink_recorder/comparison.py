@@ -1,4 +1,4 @@
-"""Compare requests with recorded ones, and list the differences.
+"""Compare requests with recorded requests, and list the differences.
 
 query.version: "2", recorded "1"
 headers.accept: nothing, recorded "text/event-stream"

@@ -182,8 +182,9 @@ def take_from(
     bodies: Sequence[Body],
     events: list[tuple[float, Any]],
 ) -> Take:
-    """Create a take from its head, the body and chunks of each leg (a request with its answer), and
-    its events.
+    """Create a take from its head, its events, and the body and chunks of each leg.
+
+    A leg is a request with its answer.
     """
     recording = Recording.of(
         [row.leg(*body) for row, body in zip(head.legs, bodies, strict=True)],

@@ -121,7 +121,7 @@ class ChaosServer(LoopbackServer):
         return exchanges[count - 1]
 
     async def left(self, exchange: Exchange) -> bool:
-        """Return whether the client has closed the connection of an exchange.
+        """Return True if the client has closed the connection of an exchange.
 
         Call it from any thread and any event loop. The result is also True if the response was sent
         completely. There is no timeout: the method waits until the server has served `LATER`

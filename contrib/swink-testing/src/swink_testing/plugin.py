@@ -6,7 +6,8 @@
   coroutines are called first, and tests with their markers are left to them.
 * `--hypothesis-profile=swink` draws the same examples on every run, without a deadline that a
   busy machine could miss; `swink-fuzz` draws many new examples.
-* The summary says whether each tested provider or plugin is consistent, and lists its evidence.
+* The summary shows for each tested provider or plugin whether it passed all checks, and its
+  evidence.
 
 The other modules of the package are imported only when a test uses them.
 """

@@ -1,4 +1,4 @@
-"""Limits on the number of connections, and on the time that one may be idle.
+"""Limits on the number of connections, and on the idle time of a connection.
 
 A client can connect without sending a request, send the head of a request one byte at a time, or
 stop reading an answer. The server checks connections without an active request periodically, and

@@ -63,7 +63,7 @@ Keys with limited models may set no others.
 
 @define(frozen=True)
 class _Form:
-    """How clients request embeddings in a protocol, and how the request is passed on.
+    """The path and body of embedding requests in a protocol, and how they are passed on.
 
     Vendors support these requests if their wire format begins with `wire_format`. The part of a
     vendor's URL that matches `answers` is replaced with `embeddings`.
@@ -179,7 +179,11 @@ class Embeddings:
     def _request(
         self, form: _Form, target: Target, body: Mapping[str, Any], found: Mapping[str, str]
     ) -> HTTPRequest:
-        """Return the request for a vendor, with the gateway's credentials. Raises Refused."""
+        """Return the request for a vendor, with the gateway's credentials.
+
+        Raises Refused if the vendor has no embeddings URL or the gateway has no suitable
+        credentials.
+        """
         model, options = target.model, target.options
         provider = _provider(self._calls.client, model.provider)
         try:

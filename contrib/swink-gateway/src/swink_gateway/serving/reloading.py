@@ -112,7 +112,9 @@ class Reloader:
             return False
 
     def _source(self) -> Source:
-        """Read the file. A named pipe is not read, because that would block. Raises ConfigError."""
+        """Read the file.
+
+        Raises ConfigError if the file cannot be read, or is a named pipe, which would block."""
         if self._file.is_fifo():
             raise ConfigError(
                 f"{self._file}: a named pipe cannot be reloaded",

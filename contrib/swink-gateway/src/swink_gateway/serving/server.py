@@ -3,7 +3,7 @@
     async with Gateway(client) as gateway:
         print(gateway.url)
 
-One `swink_core.Client` makes all calls, with its plugins, gates and credentials.
+All calls are made by a single `swink_core.Client`, with its plugins and credentials.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ AGAIN_SECONDS = 1.0
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises OSError."""
+    """Return a listening socket. Raises OSError if the address cannot be used."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     return socket.create_server((host, port), family=family, backlog=MOST_WAITING)
 

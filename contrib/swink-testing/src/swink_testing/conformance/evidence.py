@@ -119,7 +119,7 @@ def evidence_of(subject: Subject) -> Evidence:
 
 
 def is_of_a_server(recording: Recording) -> bool:
-    """Return whether a real server sent the answer of a recording.
+    """Return True if the answer in a recording was sent by a real server.
 
     The result is False if the recording's note states that it was written by hand, or if the
     address is on the loopback interface.

@@ -1,5 +1,4 @@
-"""Makes requests in another process, whose hash seed and time differ, so that checks can compare
-them.
+"""Makes requests for comparison in another process, with another hash seed and a later time.
 
 One process serves all subjects of a run, because starting one takes longer than most checks.
 """
