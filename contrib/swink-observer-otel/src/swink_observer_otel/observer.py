@@ -276,7 +276,7 @@ class _Call(CallState):
             ended.fail(error)
 
     def _skip_empty_data(self) -> None:
-        """Prevent the library from merging the data of other instrumentations if there are none.
+        """Prevent the library from merging other instrumentations' data if these are missing.
 
         The library would compare every field, which took a tenth of the time of a short call.
         """

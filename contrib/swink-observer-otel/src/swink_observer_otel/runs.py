@@ -49,7 +49,8 @@ class Run:
     def answered(self, reason: str, answer: list[OutputMessage], failure: Error | None) -> None:
         """Store a call's finish reason, answer and failure.
 
-        The data of the run's last call become attributes of the run's span."""
+        The data of the run's last call become attributes of the run's span.
+        """
         self._invocation.finish_reasons, self._failure = [reason], failure
         self._invocation.output_messages = answer
 

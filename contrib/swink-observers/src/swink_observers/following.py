@@ -69,7 +69,8 @@ class Place:
     def of(cls, url: str, gateway: str | None, environ: Mapping[str, str] | None = None) -> Place:
         """Parse the URL of a feed, or of a gateway if `gateway` is given.
 
-        Raises UsageError for an invalid URL."""
+        Raises UsageError for an invalid URL.
+        """
         url, headers = _address(url if gateway is None else gateway)
         if gateway is None:
             return cls(url, headers=headers)

@@ -2,7 +2,7 @@
 
     app.add_subapp("/calls", application(feed))          # in your aiohttp application
 
-If the environment variable `SWINK_FEED` is `8765`, a program serves the feed of its calls at
+If the environment variable `SWINK_FEED` is `8765`, a program serves a feed at
 http://127.0.0.1:8765/events, without changes to the program. Ids, `Last-Event-ID` and `retry`
 follow the standard, so that clients such as browsers resume automatically after a lost connection.
 """

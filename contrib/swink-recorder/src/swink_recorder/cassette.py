@@ -4,9 +4,9 @@
         await swink.complete("openai/gpt-5", "Why is the sky blue?")
 
 While a cassette is active, it handles every call of this process, from any client. It replays the
-next recorded attempt ("take") whose canonical request is equal; if there is none, it records the
-call or makes it fail, depending on the mode. If several cassettes are active, the one that was
-activated last is used. A pytest fixture is in `swink_recorder.pytest_plugin`.
+next recorded attempt ("take") whose canonical request is equal. If no take matches, it records the
+call or makes the call fail, depending on the mode. If several cassettes are active, the one that
+was activated last is used. A pytest fixture is in `swink_recorder.pytest_plugin`.
 """
 
 from __future__ import annotations

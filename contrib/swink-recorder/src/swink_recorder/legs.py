@@ -92,7 +92,7 @@ def _json(body: bytes) -> Any:
 
 @define
 class RecordedLeg:
-    """One request ("leg"), and the bytes of its response.
+    """One request and the bytes of the response ("leg").
 
     `kind` is `stream` (the answer was streamed), `whole` (the answer was read in full before it was
     processed), `token` (the request fetched an access token) or `abandon` (the request told the
@@ -171,7 +171,7 @@ class LegFile(msgspec.Struct, omit_defaults=True):
     response: ResponseFile | None = None
 
     def leg(self, body: bytes, chunks: list[tuple[float, int]]) -> RecordedLeg:
-        """Return the leg with the bytes of its response."""
+        """Return the leg with the bytes of the response."""
         asked = self.request or RequestFile("", "/")
         leg = RecordedLeg(
             body,

@@ -158,7 +158,8 @@ class LoopbackServer:
     def listen(self, other: LoopbackServer) -> None:
         """Listen on a free port, in the event loop of the server `other`.
 
-        May be called from any thread."""
+        May be called from any thread.
+        """
         listening = socket.create_server((HOST, 0))
         self._port = listening.getsockname()[1]
         self._loop = other._loop

@@ -55,7 +55,8 @@ CLOSE_SECONDS = 4.0
 class _Running:
     """The tape of a call in progress, its conversation and its start time.
 
-    `now` is the tape of the current attempt."""
+    `now` is the tape of the current attempt.
+    """
 
     tape: Tape
     now: AttemptTape

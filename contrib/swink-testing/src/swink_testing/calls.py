@@ -59,7 +59,8 @@ def _bound(provider: Any) -> Binding:
 def events_of(made: Any) -> Any:
     """Return the iterator of events that a `stream` hook returned as `made`.
 
-    Raises TypeError if `made` is not an async iterator."""
+    Raises TypeError if `made` is not an async iterator.
+    """
     if hasattr(made, "__aiter__"):
         return aiter(made)
     if isinstance(made, Coroutine):

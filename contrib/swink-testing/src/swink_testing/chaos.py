@@ -124,7 +124,7 @@ class ChaosServer(LoopbackServer):
         """Return True if the client has closed the connection of an exchange.
 
         Call it from any thread and any event loop. The result is also True if the response was sent
-        completely. There is no timeout: the method waits until the server has served `LATER`
+        completely. The method does not use a timeout: it waits until the server has served `LATER`
         further connections, or fewer if the client closes earlier.
         """
         for _ in range(LATER):
@@ -209,8 +209,8 @@ def _key(exchange: Exchange) -> str:
 def standard_faults(answer: Answer) -> dict[str, Fault]:
     """Return the faults of transport and framing that can occur in any stream, by name.
 
-    The tests of a plugin add the errors of its API. Faults that write frames are left out if the
-    answer has a binary framing.
+    The tests of a plugin add the errors that the API returns. Faults that write frames are left out
+    if the answer has a binary framing.
     """
     body, frames = len(answer.body), len(answer.ends)
     half = body // 2

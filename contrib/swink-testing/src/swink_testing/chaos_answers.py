@@ -30,13 +30,15 @@ class FrameWriter(Protocol):
     def as_json(frame: bytes) -> bytes:
         """Return the JSON text of a frame from the decoder.
 
-        Raises ValueError if the frame cannot be converted."""
+        Raises ValueError if the frame cannot be converted.
+        """
 
     @staticmethod
     def of_json(text: bytes) -> bytes:
         """Return the bytes of a frame with this JSON text.
 
-        Raises ValueError if the text cannot be converted."""
+        Raises ValueError if the text cannot be converted.
+        """
 
 
 @define(frozen=True)

@@ -260,7 +260,8 @@ class Late(Fault):
 class Insert(Fault):
     """Inserts `data` before each frame whose number is in `at`.
 
-    For a number beyond the last frame, `data` is appended."""
+    For a number beyond the last frame, `data` is appended.
+    """
 
     data: bytes
     at: tuple[int, ...] = (0,)

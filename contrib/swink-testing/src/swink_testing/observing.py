@@ -484,5 +484,6 @@ def only_new_objects() -> Iterator[None]:
 def _leaves_some_out() -> bool:
     """Return True if the test run has frozen objects.
 
-    The result is cached, because counting the objects is slow."""
+    The result is cached, because counting the objects is slow.
+    """
     return gc.get_freeze_count() > 0

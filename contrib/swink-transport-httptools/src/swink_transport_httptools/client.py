@@ -93,7 +93,8 @@ class HttptoolsClient(AiohttpClient):
     def _place(self, url: str) -> _Place | None:
         """Parse a URL; return `None` if the URL is invalid or aiohttp must send the request.
 
-        For an invalid URL, aiohttp raises the error."""
+        For an invalid URL, aiohttp raises the error.
+        """
         try:
             return self._places[url]
         except KeyError:

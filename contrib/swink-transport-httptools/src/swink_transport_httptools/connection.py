@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
     async def request(self, head: bytes, body: bytes) -> None:
         """Send a request, and return when the head of the response has arrived.
 
-        Raises ProviderFailure if there is no valid response; the connection cannot be used
+        Raises ProviderFailure if no valid response arrives; the connection cannot be used
         afterwards.
         """
         self._clear()

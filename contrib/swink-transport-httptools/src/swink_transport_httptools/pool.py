@@ -44,9 +44,8 @@ _AddressInfo: TypeAlias = tuple[Any, Any, int, str, Any]
 class Pool:
     """The connections of an event loop. Their number is not limited; idle ones are reused.
 
-    There is no limit because requests would wait for a connection, and no message would explain the
-    delay. The connection that became idle last is reused first, so that unneeded connections
-    expire.
+    With a limit, requests would wait for a connection, and no message would explain the delay. The
+    connection that became idle last is reused first, so that unneeded connections expire.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -337,7 +337,8 @@ class Client(swink_core.Client):
 def _gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
     """Return one `LimitGate` for several calls together.
 
-    Raises UsageError if `limits` has another type."""
+    Raises UsageError if `limits` has another type.
+    """
     if limits is None or isinstance(limits, LimitGate):
         return limits
     if not isinstance(limits, Limits):
@@ -353,7 +354,8 @@ FEATURE = "structured_output"
 def _models(model: Models, first: EventStream) -> list[str | Model]:
     """Return the models of a fallback chain.
 
-    For a single model, the result is the model of the call of `first`."""
+    For a single model, the result is the model of the call of `first`.
+    """
     chain: Any = model
     if isinstance(chain, str | Model | None) or (len(chain) == 2 and isinstance(chain[1], Mapping)):
         return [first.call.model]

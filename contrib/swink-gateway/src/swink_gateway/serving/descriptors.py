@@ -28,7 +28,7 @@ def _limit() -> int | None:
 
 
 def affordable_streams(streams: int) -> int:
-    """Return how many concurrent answers the descriptor limit allows, but at most `streams`."""
+    """Return the number of concurrent answers that the descriptor limit allows, up to `streams`."""
     limit = _limit()
     return streams if limit is None else max(1, min(streams, (limit - RESERVED) // PER_STREAM))
 

@@ -82,6 +82,7 @@ class ModelRoutes:
 def _named(body: bytes) -> str:
     """Return the model name in a request body of an Ollama client.
 
-    Raises BadRequest if the body contains no name."""
+    Raises BadRequest if the body contains no name.
+    """
     said = Fields(json_of(body))
     return said.text("model") or said.required("name")

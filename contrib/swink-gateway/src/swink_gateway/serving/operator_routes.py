@@ -53,7 +53,7 @@ class OperatorRoutes:
     async def _report(self, request: web.Request) -> web.Response:
         """Respond with sums or rows of the ledger.
 
-        An operator's key receives the data of all owners, any other key only that of its owner. The
+        An operator receives the data of all owners; any other owner receives only their data. The
         query parameters are `by`, `since`, `until`, the filters, `rows` (to list rows) and
         `format`.
         """

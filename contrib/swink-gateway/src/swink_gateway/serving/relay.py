@@ -107,7 +107,7 @@ class Line:
         """Wait until the client has read, or disconnect it if it stops reading.
 
         `read` writes `size` bytes and returns when the client has read enough. If `size` is small,
-        there is no time limit.
+        the time is not limited.
         """
         unread = 0 if transport is None else transport.get_write_buffer_size()
         if unread > MOST_UNREAD_BYTES:

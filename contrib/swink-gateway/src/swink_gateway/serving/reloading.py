@@ -114,7 +114,8 @@ class Reloader:
     def _source(self) -> Source:
         """Read the file.
 
-        Raises ConfigError if the file cannot be read, or is a named pipe, which would block."""
+        Raises ConfigError if the file cannot be read, or is a named pipe, which would block.
+        """
         if self._file.is_fifo():
             raise ConfigError(
                 f"{self._file}: a named pipe cannot be reloaded",

@@ -1,13 +1,13 @@
 """Features of the Responses API: conversations by the id of an answer, and WebSockets.
 
 Over a WebSocket (https://developers.openai.com/api/docs/guides/websocket-mode), each text frame of
-the client is a request of the type `response.create`, and each frame of the gateway is an event. A
-request with `generate: false` is meant to warm up a cache; the gateway answers it without calling a
-model. A client can continue from any answer of the same connection; over HTTP, only from answers to
-requests with `store`. Events contain the `stream_id` of their request. The requests of a connection
-are answered one after the other, even if their `stream_id`s differ. Input that would steer an
-answer in progress (`response.steer`) is sent back to the client. As with OpenAI, a connection is
-closed after an hour.
+the client is a request of the type `response.create`, and each frame of the gateway is an event.
+Clients send a request with `generate: false` to warm up a cache; the gateway answers it without
+calling a model. A client can continue from any answer of the same connection; over HTTP, only from
+answers to requests with `store`. Events contain the `stream_id` of their request. The requests of a
+connection are answered one after the other, even if their `stream_id`s differ. Input that would
+steer an answer in progress (`response.steer`) is sent back to the client. As with OpenAI, a
+connection is closed after an hour.
 """
 
 from __future__ import annotations
@@ -261,7 +261,8 @@ class _Connection:
     async def take(self, data: bytes, memory: int) -> None:
         """Queue a request for which `memory` bytes are reserved.
 
-        The connection is still read, so that the gateway notices when the client closes it."""
+        The connection is still read, so that the gateway notices when the client closes it.
+        """
         turn = _Turn(len(data), memory)
         try:
             turn.memory = self._calls.hold(memory, await memory_needed(data))

@@ -77,7 +77,7 @@ class Gateway:
     connections, streams and memory. `config` is a configuration from a file, with further routes
     and keys; `ledger` records the keys' usage; `monitor` collects metrics. Port 0 picks a free
     port; a listening `sock` replaces host and port. `access_log` writes a line for each request.
-    Raises SwinkError if other machines can reach the address and there are no keys.
+    Raises SwinkError if other machines can reach the address and no keys are given.
     """
 
     def __init__(

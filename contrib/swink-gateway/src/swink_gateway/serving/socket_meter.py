@@ -138,7 +138,10 @@ class SocketMeter(asyncio.Protocol):
                     self._end_frame()
 
     def _missing(self) -> int:
-        """Return how many bytes of a frame's head are missing, as far as this is known yet."""
+        """Return a lower bound of the number of missing bytes of a frame's head.
+
+        The exact number is known from the first two bytes on.
+        """
         if len(self._head) < 2:
             return 2 - len(self._head)
         second = self._head[1]
@@ -187,7 +190,8 @@ class SocketMeter(asyncio.Protocol):
     def _turn_away(self, refusal: Refused) -> None:
         """Refuse all further messages.
 
-        `inner` may already have received a part of the message that is refused first."""
+        `inner` may already have received a part of the message that is refused first.
+        """
         self._stop_timer()
         self._is_dropped = True
         if self.refusal is None:

@@ -265,7 +265,8 @@ class Asker:
     def _elsewhere(case: Case, request: HTTPRequest) -> Asked | None:
         """Return a request that `asked_of` cannot read, with `*` as its API.
 
-        Returns `None` if the body is not a JSON object."""
+        Returns `None` if the body is not a JSON object.
+        """
         try:
             body = msgspec.json.decode(request.body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError):

@@ -175,7 +175,7 @@ def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
     """Return a finding if a value was left out or changed although no rule refuses it.
 
     `lifted` is the outcome of the same call with `rules=False`. If that call reports the same
-    change, the API has no field for the value, so there is no finding.
+    change, the API has no field for the value, and the result is `None`.
     """
     asked = lifted.asked
     if asked is None or (outcome.asked is not None and outcome.asked.body == asked.body):

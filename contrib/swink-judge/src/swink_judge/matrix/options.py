@@ -119,7 +119,7 @@ _BESIDE_TOOLS: tuple[dict[str, Any], ...] = (
 def values(name: str) -> tuple[Any, ...]:
     """Return the values with which an option is tested, an ordinary value first.
 
-    For most options, these are the example in `OPTIONS`, the falsy value of its type (such as 0),
+    For most options, these are the example in `OPTIONS`, the falsy value of the type (such as 0),
     and the bounds.
     """
     if (tried := _TRIED.get(name)) is not None:

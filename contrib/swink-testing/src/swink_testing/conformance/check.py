@@ -182,9 +182,9 @@ def run_check(
 ) -> Result:
     """Run one check for at most `seconds`, and report all its faults.
 
-    A waiver is an accepted fault, given as words of its sentence and a reason; matching faults are
-    removed. A waiver without a matching fault is reported as a fault, so that waivers are removed
-    when they are no longer needed.
+    A waiver is an accepted fault, given as words that the fault's sentence contains, and a reason;
+    matching faults are removed. A waiver without a matching fault is reported as a fault, so that
+    waivers are removed when they are no longer needed.
     """
     own = dict((waivers or {}).get(check.name, {}))
     found: list[BaseException] = []

@@ -46,7 +46,8 @@ _OPTIONS = ("stop", "tool_choice", "response_format", "thinking")
 class Item:
     """A behaviour of a server that a recording can confirm.
 
-    `how` is the command or advice with which to record it."""
+    `how` is the command or advice with which to record it.
+    """
 
     kind: str
     name: str

@@ -103,8 +103,8 @@ class ProviderConformance(ConformanceSuite):
     recordings, or a list of such folders (`None`: `recordings/` in the package). `options` are
     passed to every call. `offline` allows calls of a provider that does not use HTTP, because they
     reach no other machine. `heavy` names modules that importing the plugin must not import.
-    `waivers` maps the name of a check to accepted faults, each with words of its message and the
-    reason. Waivers that also apply to `swink check` belong in the package's `waivers.toml`.
+    `waivers` maps the name of a check to accepted faults, each with words from the fault's message
+    and the reason. Waivers that also apply to `swink check` belong in the package's `waivers.toml`.
     """
 
     provider: ClassVar[str]

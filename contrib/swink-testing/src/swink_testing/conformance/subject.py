@@ -250,7 +250,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The recordings of the provider; if there are none, those of its wire format.
+        """The recordings of the provider; if it has none, those of the wire format.
 
         Raises RecordingError if a recording cannot be read.
         """
@@ -274,7 +274,10 @@ class Subject:
         return own or [r for r in bundled if r.wire_format == wire_format or not wire_format]
 
     def answers(self) -> list[Recording]:
-        """Return the recordings of complete answers. Raises DoesNotApply if there are none."""
+        """Return the recordings of complete answers.
+
+        Raises DoesNotApply if the list would be empty.
+        """
         self.require_parser()
         found = [
             recording

@@ -25,8 +25,9 @@ RESULT_PROPERTY = "swink_conformance"
 class ConformanceSuite:
     """The base of conformance test classes: one test for each check of a subject.
 
-    `waivers` maps the name of a check to accepted faults, each with words of its message and the
-    reason. A waiver that matches no fault fails the test, and so does an unknown name of a check.
+    `waivers` maps the name of a check to accepted faults, each with words from the fault's message
+    and the reason. A waiver that matches no fault fails the test, and so does an unknown name of a
+    check.
     """
 
     waivers: ClassVar[Waivers] = {}

@@ -85,7 +85,7 @@ _ARGUMENTS = re.compile(r"argument|partial_json", re.IGNORECASE)
 
 @define(frozen=True)
 class _Leaf:
-    """A text or number in an answer, with the number of its frame and its path in the frame."""
+    """A text or number in an answer, with the frame's number and the path in the frame."""
 
     part: int
     path: Path

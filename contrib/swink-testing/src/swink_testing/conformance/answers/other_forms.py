@@ -92,7 +92,8 @@ def _forms(answer: RecordedAnswer) -> Iterator[tuple[str, Changes]]:
 def _types(frames: Sequence[Any]) -> list[str]:
     """Return the names of fields that may contain a frame's type.
 
-    These are in every frame, and have several values, some of which are repeated."""
+    These are in every frame, and have several values, some of which are repeated.
+    """
     own = [data for data in frames if isinstance(data, dict)]
     found: list[str] = []
     for name in own[0] if own else ():

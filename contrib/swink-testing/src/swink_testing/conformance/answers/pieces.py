@@ -43,7 +43,8 @@ def _changed(answer: RecordedAnswer, frame: int, path: Path, *values: str) -> Ch
 def is_written(answer: RecordedAnswer, data: Any) -> bool:
     """Return True if a frame can contain `data` unchanged.
 
-    An SSE event, for example, cannot contain a carriage return."""
+    An SSE event, for example, cannot contain a carriage return.
+    """
     payloads = answer.answer.payloads(answer.frame(data))
     return [json.loads(payload) for payload in payloads] == [data]
 
@@ -128,7 +129,8 @@ async def require_calls(answer: RecordedAnswer) -> None:
 async def require_together(answer: RecordedAnswer, frame: int, path: Path) -> None:
     """Check that the last text is kept if the frame that ends the answer contains it.
 
-    The frame also may contain only the second half of the text."""
+    The frame also may contain only the second half of the text.
+    """
     data, end = ended_apart(answer.frames[frame], path)
     following = answer.frames[frame + 1 : frame + 2]
     replaces_next = end is None and following and not isinstance(following[0], bytes)

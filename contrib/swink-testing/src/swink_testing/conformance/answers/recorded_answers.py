@@ -121,7 +121,7 @@ def answers(subject: Subject) -> Iterator[tuple[Recording, Answer]]:
 
 
 async def read_answers(subject: Subject) -> list[RecordedAnswer]:
-    """Return the recorded complete answers. Raises DoesNotApply if there are none."""
+    """Return the recorded complete answers. Raises DoesNotApply if the list would be empty."""
     found: list[RecordedAnswer] = []
     for recording, answer in answers(subject):
         whole = await subject.parse(recording)

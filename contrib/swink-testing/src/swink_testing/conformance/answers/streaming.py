@@ -1,4 +1,4 @@
-"""Checks of the plugin's hooks, of its recordings, and of the events that it emits."""
+"""Checks of the plugin's hooks, recordings and events."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ async def _require_side_by_side(subject: Subject) -> None:
 async def _require_exchanged(subject: Subject) -> None:
     """Check that the events are the same if two concurrent calls read the body byte by byte.
 
-    Only calls with several requests are checked."""
+    Only calls with several requests are checked.
+    """
     for recording in subject.answers():
         if not (recording.before or recording.after) or len(recording.body) > 4 * SMALL:
             continue

@@ -1,7 +1,7 @@
 """Checks of token counts that are missing, 0 or repeated.
 
-A number is a token count if its change affects only the usage of the message, whatever the name of
-its field is.
+A number is a token count if its change affects only the usage of the message, whatever the field's
+name is.
 """
 
 from __future__ import annotations
@@ -148,7 +148,8 @@ def _repeatable(
 ) -> Iterator[tuple[tuple[int, Path], tuple[int, Path], str]]:
     """Yield pairs of usage objects of which only the earlier has a certain count.
 
-    The values are the places of the two objects and the name of the count."""
+    The values are the places of the two objects and the name of the count.
+    """
     said: dict[tuple[Any, str], tuple[int, Path]] = {}
     for number, path, value in answer.values():
         kind = path[-1] if path else None

@@ -179,7 +179,7 @@ async def _require(
 async def _require_retried(
     subject: Subject, recording: Recording, number: int, whole: list[Event]
 ) -> None:
-    """Check that a call is retried and succeeds if one of its requests fails once."""
+    """Check that a call is retried and succeeds if one request of the call fails once."""
     answers = iter([MemoryResponse(status=503)])
     fault = _Fault("refused once", lambda: next(answers, None))
     events, http = await _call(subject, recording, number, fault, RetryPolicy(base=0.0))

@@ -126,7 +126,8 @@ _CALLS = {
 def _asked_by_asyncio(frame: FrameType | None) -> bool:
     """Return True if a frame belongs to asyncio's start of a child process.
 
-    asyncio does not block while it waits for the process."""
+    asyncio does not block while it waits for the process.
+    """
     while frame is not None:
         where = frame.f_globals.get("__name__", "")
         if where.startswith("asyncio.") and frame.f_code.co_name == "_start":

@@ -112,7 +112,7 @@ class _Session:
         return self._subject.client(self._http, host, self._clock)
 
     async def run_keys(self) -> None:
-        """Make calls with several keys; check that each request contains the key of its call."""
+        """Make calls with several keys; check that each request contains the call's key."""
         http = self._http
         async with self._client() as client:
             for key in (CANARY_KEY, *_OTHERS, CANARY_KEY):

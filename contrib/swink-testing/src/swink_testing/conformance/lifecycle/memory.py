@@ -73,7 +73,7 @@ def _marked(answer: RecordedAnswer, mark: str) -> Changes:
 
 
 def _held(subject: Subject) -> Iterator[str]:
-    """Yield every text that the provider object or a module of its package refers to."""
+    """Yield every text that the provider object or a module of the package refers to."""
     package = subject.entry.package.partition(".")[0]
 
     def is_own(name: Any) -> bool:

@@ -108,7 +108,7 @@ def _trace(error: BaseException) -> str:
 
 
 def _recorded(subject: Subject, http: PlayedClient) -> str:
-    """Save the requests and responses as a recording, and return the text of its files."""
+    """Save the requests and responses as a recording, and return the text of the files."""
     request = http.requests[0]
     recording = Recording(
         subject.name,

@@ -64,7 +64,8 @@ def check_imports_are_light(subject: Subject) -> None:
 def _imported_with(module: str, path: tuple[str, ...]) -> frozenset[str]:
     """Return the modules that are imported together with a module.
 
-    The result is cached, because several providers can be in one module."""
+    The result is cached, because several providers can be in one module.
+    """
     done = subprocess.run(
         [sys.executable, "-c", _IMPORT, module, json.dumps(path)],
         capture_output=True,

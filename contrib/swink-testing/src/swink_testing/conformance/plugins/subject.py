@@ -147,7 +147,8 @@ class PluginSubject:
     def environment(self) -> Iterator[None]:
         """Return a context that closes the plugins of a check at its end.
 
-        The environment variables are not changed."""
+        The environment variables are not changed.
+        """
         try:
             yield
         finally:

@@ -74,7 +74,7 @@ def _require_rules_first(where: str, context: Context, payload: Any) -> None:
 
 
 def _is_for_tools(subject: Subject, context: Context, error: Exception) -> bool:
-    """Return True if a provider without tools refuses a conversation because of its tool calls."""
+    """Return True if a provider without tools refuses a conversation because it has tool calls."""
     if "tools" in getattr(subject.provider, "features", ()):
         return False
     has_calls = any(
@@ -97,7 +97,8 @@ _TUNED = {
 def _require_whole(subject: Subject, context: Context) -> None:
     """Check that `request` sends the body that `convert_messages` returned.
 
-    Only this body is visible to plugins."""
+    Only this body is visible to plugins.
+    """
     known = {"extra", *getattr(subject.provider, "knobs", ())}
     for tuned in ({}, {name: value for name, value in _TUNED.items() if name in known}):
         options = StreamOptions(**subject.call_options(**tuned))

@@ -41,7 +41,7 @@ class Listed(msgspec.Struct):
     without HTTP, the converted conversation. It is `None` if the call is refused as unsupported.
     The request must have the headers in `headers`, and may have more. `method` is the HTTP method,
     and `path` is the part of the URL after the base URL (`None`: any). `notices` contains, for each
-    expected notice in order, a part of its text `code: detail`.
+    expected notice in order, a part of the text `code: detail`.
     """
 
     about: str

@@ -82,7 +82,8 @@ def check_answers_go_back(subject: Subject) -> None:
 async def _require_thinking(subject: Subject) -> None:
     """Check that the provider's own thinking is sent back, or that a Notice reports its omission.
 
-    This includes signed thinking without text."""
+    This includes signed thinking without text.
+    """
 
     async def outcome(
         asker: Asker, name: str, thought: ThinkingBlock, mark: str = _SIGNATURE
@@ -121,7 +122,8 @@ _Answered: TypeAlias = tuple[str, Model, AssistantMessage, Sequence[str]]
 def _known(subject: Subject) -> Iterator[_Answered]:
     """Yield an answer that contains all parts that the API requires in the next request.
 
-    Nothing is yielded if no such answer is known for the wire format."""
+    Nothing is yielded if no such answer is known for the wire format.
+    """
     wire_format = subject.info.wire_format if subject.info else ""
     name = subject.name if subject.name in BY_API else wire_format
     if name in BY_API and name not in _WITH_DIALECTS:
