@@ -10,7 +10,7 @@
 
 Because most events of an answer are deltas, all deltas of a block are stored as one text, and each
 network read with deltas as one row with their lengths. The bytes are stored unchanged, except that
-each character of a credential is replaced by an asterisk.
+each character of a credential in a stream is replaced by an asterisk.
 """
 
 from __future__ import annotations

@@ -26,10 +26,11 @@ head arrived. `origin` is an index in `origins`, whose first element is the orig
 address; 0 is omitted. `body` of a request is JSON data, and `form` contains the fields of a form. A
 leg has no `response` if no answer arrived, and no `request` if HTTP was not used.
 
-Text that looks like a credential is never written. It is replaced by a text that names its source:
-`Bearer [key]` if the credential came from the caller or from an earlier call; `Bearer
-[0.access_token]` if it came from the field `access_token` of the first leg's answer; `[hidden]` if
-the source is unknown. In streams, each character of a credential is replaced by an asterisk.
+Text that looks like a credential is never written. It is replaced by a text that names the source
+of the credential. This is `[key]`, as in `Bearer [key]`, for a credential from the caller or from
+an earlier call, `[0.access_token]` for one from the field `access_token` of the first leg's answer,
+and `[hidden]` for one from an unknown source. In streams, each character of a credential is
+replaced by an asterisk.
 """
 
 from __future__ import annotations

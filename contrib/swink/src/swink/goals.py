@@ -38,8 +38,8 @@ class Goal(Generic[T]):
     """The typed value that a run returns at its end.
 
     `by_tool` is true if the answer consists of the arguments of a tool, because the model has no
-    structured output. `answer` or `fault` is set when the run has ended. `corrections` is how often
-    an answer that does not match is requested again at most.
+    structured output. `answer` or `fault` is set when the run has ended. `corrections` is the
+    maximum number of requests for a corrected answer.
     """
 
     def __init__(self, form: AnswerForm[T], corrections: int) -> None:

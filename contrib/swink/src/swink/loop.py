@@ -350,7 +350,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
                 yield events
 
     def _may_be_asked_by_tool(self, last: Any) -> bool:
-        """Return True if the call may have to be made again without structured output.
+        """Return True if the call may still have to be made again without structured output.
 
         `last` is the latest event of the call. If a call is refused because structured output is
         not supported, it is made again with a tool whose arguments are the answer; the events of
