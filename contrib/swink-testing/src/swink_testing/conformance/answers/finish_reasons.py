@@ -298,7 +298,7 @@ def _is_named(names: _Names) -> bool:
 
 
 def _says_why(events: Sequence[Event], answer: RecordedAnswer) -> bool:
-    """Return True if the content is unchanged and the reason is another or reported as unknown."""
+    """Return True if only the stop reason changed, or if it is reported as unknown."""
     message = message_of(events)
     if message.content != answer.message.content:
         return False

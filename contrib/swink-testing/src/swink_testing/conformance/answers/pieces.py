@@ -129,7 +129,7 @@ async def require_calls(answer: RecordedAnswer) -> None:
 async def require_together(answer: RecordedAnswer, frame: int, path: Path) -> None:
     """Check that the last text is kept if the frame that ends the answer contains it.
 
-    The frame also may contain only the second half of the text.
+    The same is checked with a frame that contains only the second half of the text.
     """
     data, end = ended_apart(answer.frames[frame], path)
     following = answer.frames[frame + 1 : frame + 2]
