@@ -1,9 +1,10 @@
 """Pass embedding requests on to a vendor that uses the client's protocol.
 
-The body is sent to the first model of a name, with the vendor's id for the model and the gateway's
-credentials; the vendor's response is returned unchanged, except that credentials are removed from
-errors. Embeddings are not counted, not checked by guards and not retried. Therefore requests of
-keys with a budget or a rate limit, and requests that a guard would have to check, are refused.
+The body is sent to the first model in the fallback chain of the requested name, with the vendor's
+id for the model and the gateway's credentials. The vendor's response is returned unchanged, except
+that credentials are removed from errors. The usage of embeddings is not counted, guards do not
+check the input, and failed requests are not retried. Therefore requests of keys with a budget or a
+rate limit, and requests that a guard would have to check, are refused.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ Keys with limited models may set no others.
 
 @define(frozen=True)
 class _Form:
-    """How clients request embeddings in a protocol, and how the request is passed on.
+    """The path and body of embedding requests in a protocol, and how they are passed on.
 
     Vendors support these requests if their wire format begins with `wire_format`. The part of a
     vendor's URL that matches `answers` is replaced with `embeddings`.
@@ -102,7 +103,7 @@ PATHS = tuple(form.path for form in _FORMS)
 
 
 class Embeddings:
-    """Serves the paths of embeddings of all protocols that define such a path."""
+    """Serves the embeddings path of each protocol that has one."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -142,10 +143,10 @@ class Embeddings:
             raise _failure(StreamErrorKind.TIMEOUT, why) from late
 
     async def _target(self, form: _Form, name: str, body: Mapping[str, Any], owner: str) -> Target:
-        """Return the target for the first model of a name.
+        """Return the target for the first model in the chain of a requested name.
 
-        Raises Refused if the model's provider uses another protocol, or if the key may not make
-        the request.
+        Raises Refused if the model's provider does not use the client's protocol, or if the key may
+        not make the request.
         """
         routing, client = self._calls.routing, self._calls.client
         key = routing.config.keys.get(owner)
@@ -178,7 +179,11 @@ class Embeddings:
     def _request(
         self, form: _Form, target: Target, body: Mapping[str, Any], found: Mapping[str, str]
     ) -> HTTPRequest:
-        """Return the request for a vendor, with the gateway's credentials. Raises Refused."""
+        """Return the request for a vendor, with the gateway's credentials.
+
+        Raises Refused if the vendor has no embeddings URL or the gateway has no suitable
+        credentials.
+        """
         model, options = target.model, target.options
         provider = _provider(self._calls.client, model.provider)
         try:
@@ -223,9 +228,9 @@ def _named(body: Mapping[str, Any], id: str) -> dict[str, Any]:
 
 
 async def _passed_on(response: HTTPResponse, redact: Callable[[str], str]) -> web.Response:
-    """Return a vendor's whole response, and an error without the credentials that it repeats.
+    """Return a vendor's response for the client, with credentials removed from errors.
 
-    Raises Refused where the vendor refuses the gateway's key.
+    Raises Refused if the vendor rejected the gateway's key, or if the response is too large.
     """
     if response.status in _AUTH:
         response.close()

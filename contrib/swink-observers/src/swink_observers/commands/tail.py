@@ -58,7 +58,7 @@ async def _tail(place: Place, last: int, as_json: bool) -> int:
 
 
 def _fitted(line: str) -> str:
-    """Break a line between words, so that the terminal does not break it inside a word."""
+    """Wrap a line at spaces if it is longer than the terminal is wide."""
     if not is_terminal(sys.stdout):
         return line
     return fill(line, shutil.get_terminal_size().columns, subsequent_indent="  ")

@@ -1,4 +1,4 @@
-"""Connections: closed after every answer, and at once if a stream is abandoned."""
+"""Checks that connections are closed after every answer, and when a stream is abandoned."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _JSON = {"Content-Type": "application/json"}
 
 
 def check_connections_are_closed(subject: Subject) -> None:
-    """Abandoning a stream ends it with Error(aborted), and every response is closed at once.
+    """An abandoned stream ends with Error(aborted), and every response is closed at once.
 
-    So are the responses of additional requests, such as a list of models, and of large and
-    interrupted answers.
+    This includes the responses of additional requests, such as those for a list of models, and
+    large and interrupted answers.
     """
     if subject.speaks_http:
         recording = subject.answers()[0]
@@ -62,7 +62,7 @@ def check_connections_are_closed(subject: Subject) -> None:
 
 
 class _Stalling(MemoryResponse):
-    """Gives these chunks, sets `stalled`, and then gives nothing more."""
+    """A response that yields its chunks, sets `stalled`, and then yields nothing more."""
 
     def __init__(
         self, pieces: Iterable[bytes] = (), status: int = 200, headers: Mapping[str, str] = _JSON
@@ -86,10 +86,11 @@ async def _until_stalled(reader: asyncio.Task[Any], stalled: asyncio.Event) -> N
 
 
 async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes) -> None:
-    """Leave a stream that has given this part of an answer and stalls.
+    """Close a stream after it has received this part of an answer, and check how it ends.
 
-    If a recording contains a request that ends the abandoned work, that request must be sent. If
-    the answer has not begun, this applies only if an earlier response can have named the work.
+    If the recording contains a request that cancels the work on the server, this request must be
+    sent. If the answer has not begun, this is required only if an earlier response may have
+    contained the id of the work.
     """
     answer = _Stalling([part], recording.status, recording.headers)
     http = subject.http(answer, recording=recording)
@@ -130,7 +131,7 @@ async def _read(stream: EventStream) -> list[Event]:
 
 
 async def _left_at(subject: Subject, types: Collection[type]) -> StopReason | None:
-    """Leave a stream at its first event of these types, and return its stop reason."""
+    """Close a stream at its first event of these types, and return its stop reason."""
     async with subject.client().stream(subject.model, "Hello", **subject.call_options()) as stream:
         async for event in stream:
             if type(event) in types:
@@ -152,7 +153,7 @@ async def _abandon_in_process(subject: Subject) -> None:
 
 
 async def _require_closed(subject: Subject) -> None:
-    """Check that every response is closed, whatever it contains, and after a cancellation."""
+    """Check that every response is closed, whatever it contains, and if the call is cancelled."""
     for what, question in _questions(subject).items():
         for how in _HOW:
             silent = asyncio.Event()
@@ -167,7 +168,7 @@ async def _require_closed(subject: Subject) -> None:
 
 
 def _questions(subject: Subject) -> dict[str, _Question]:
-    """Return calls, one of which uses an unlisted model, and a request for the list of models."""
+    """Return functions that make calls, or request the list of models, by their names."""
     unlisted = subject.catalog.resolve(Model(subject.name, "swink-unlisted"))
     found: dict[str, _Question] = {
         "a call": subject.events_of_call,

@@ -1,4 +1,4 @@
-"""The API key: in the request and nowhere else."""
+"""A check that the API key is contained only in requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REFUSAL = {"error": {"message": f"Incorrect API key provided: {CANARY_KEY}", "c
 
 
 def check_no_secret_leaks(subject: Subject) -> None:
-    """The key never shows in a repr, log, print, event, exception, traceback or recording."""
+    """No repr, log, printed output, event, exception, traceback or recording contains the key."""
     for recording in subject.recordings:
         for leg in recording.legs:
             request = leg.request
@@ -108,7 +108,7 @@ def _trace(error: BaseException) -> str:
 
 
 def _recorded(subject: Subject, http: PlayedClient) -> str:
-    """Save the exchange as a recording and return all that was written."""
+    """Save the requests and responses as a recording, and return the text of the files."""
     request = http.requests[0]
     recording = Recording(
         subject.name,

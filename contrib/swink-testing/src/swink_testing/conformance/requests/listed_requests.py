@@ -1,4 +1,4 @@
-"""The requests that a package lists, and their calls."""
+"""A check of the requests that a package's `requests.jsonl` lists."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ LISTED_REQUESTS = "requests.jsonl"
 class Listed(msgspec.Struct):
     """A call and its expected request.
 
-    `context` has the format that `dump` writes. `model` is an id (`None`: the first of the
-    catalogue), and `provider` is the provider of the package that the row applies to (`None`: all).
-    `options` are the options of the call, and `of_client` the client's options for the provider.
-    `body` is the JSON data of the request (`{}`: no body) or, for a provider without HTTP, the
-    converted conversation. It is `None` if the call is refused as unsupported. The request must
-    have `headers`, and may have others. `method` is the HTTP method, and `path` is the part of the
-    URL after the base URL (`None`: any). `notices` lists, in order, a part of the text `code:
-    detail` of each notice.
+    `context` has the format that `dump` writes. `model` is an id (`None`: the first model in the
+    catalogue). `provider` is the only provider of the package to which the row applies (`None`: the
+    row applies to all). `options` are the options of the call, and `of_client` the client's options
+    for the provider. `body` is the JSON data of the request (`{}`: no body) or, for a provider
+    without HTTP, the converted conversation. It is `None` if the call is refused as unsupported.
+    The request must have the headers in `headers`, and may have more. `method` is the HTTP method,
+    and `path` is the part of the URL after the base URL (`None`: any). `notices` contains, for each
+    expected notice in order, a part of the text `code: detail`.
     """
 
     about: str
