@@ -47,7 +47,10 @@ class _Played:
         self._callers = [name.lower() for name in (recording.asked or {}).get("headers", ())]
 
     def next(self, sent: RecordedRequest) -> RecordedLeg | None:
-        """Remove and return the most similar leg that answers a request, or `None`."""
+        """Remove and return the recorded request and response (leg) for the request `sent`.
+
+        If several are possible, take the one with the fewest differences; `None` if none is left.
+        """
         found = [leg for leg in self._left if self._is_one or _is_of(leg.request, sent)]
         if not found:
             return None

@@ -102,8 +102,8 @@ def truncations(
 ) -> Iterator[Truncation]:
     """Yield the body cut before its first frame and after every frame.
 
-    A body with more than `limit` frames is cut after `limit` of them: the last two, in which
-    streams complete, and others that `seed` chooses.
+    For a body with more than `limit` frames, only `limit` cuts are yielded: after the last two
+    frames, in which streams complete, and after frames that `seed` chooses.
     """
     offsets = [0, *ends]
     chosen: Iterable[int] = range(len(offsets))

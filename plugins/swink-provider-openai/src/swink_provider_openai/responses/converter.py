@@ -137,7 +137,7 @@ class ResponsesConverter(OpenAIConverter):
     def has_place(self, message: ToolResultMessage) -> bool:
         """Return True for a tool result that is sent although no tool call block precedes it.
 
-        Its call is an extension, or is in a conversation that the service has stored.
+        The call is then in an `ExtensionBlock`, or in a conversation that the service has stored.
         """
         return self._continued or message.tool_call_id in self._asked
 

@@ -227,7 +227,7 @@ class ChatEncoder(EventEncoder):
         out += (data_frame({"error": error_data(error)}), DONE)
 
     def _called(self, name: str, arguments: str) -> dict[str, Any]:
-        """Return the called tool under the client's name."""
+        """Return a tool call in the form of Chat Completions: of a function or a custom tool."""
         if self._tools.get(name, Known(name)).is_free_text:
             return {"type": FREE_TEXT, FREE_TEXT: {"name": name, "input": arguments}}
         return {"type": "function", "function": {"name": name, "arguments": arguments}}

@@ -44,7 +44,10 @@ class _Fault:
 
 
 def check_further_requests(subject: Subject) -> None:
-    """If an additional request fails, the call fails; after the answer, a Notice reports it."""
+    """If an additional request fails, so does the call; but not if the answer is already complete.
+
+    After a complete answer, a Notice reports the failed request.
+    """
     subject.require_http()
     recordings = subject.recordings
     recording = exchange_of(recordings) or next(

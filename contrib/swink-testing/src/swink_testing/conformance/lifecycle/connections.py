@@ -168,7 +168,7 @@ async def _require_closed(subject: Subject) -> None:
 
 
 def _questions(subject: Subject) -> dict[str, _Question]:
-    """Return functions that make calls, or request the list of models, by their names."""
+    """Return functions that send requests, such as a call; the keys describe the requests."""
     unlisted = subject.catalog.resolve(Model(subject.name, "swink-unlisted"))
     found: dict[str, _Question] = {
         "a call": subject.events_of_call,

@@ -50,8 +50,8 @@ def check_nothing_dropped(subject: Subject) -> None:
     """Every part of a conversation and every option is sent, refused, or reported by a Notice.
 
     The check uses one model for each combination of capabilities. Calls that a model can answer are
-    not refused. Fields of schemas that have the names of schema keywords are kept, and all
-    `required` fields exist.
+    not refused. If a tool's schema describes a field with the name of a schema keyword, such as
+    `title`, the field is kept. All fields that a sent schema lists in `required` are described.
     """
     subject.require_http()
     able, thinking = _others(subject)
