@@ -203,8 +203,8 @@ def reserved(
     `at` is the time whose prices apply (`None`: now). The prompt is assumed to be written to the
     cache, which may cost more, because many models cache without a request for it. `is_long` says
     that the request may keep it there for an hour or more. If the request names a service tier, the
-    higher of the prices of this tier and of the standard tier applies. The fees of
-    searches by tools of the provider are included, and the tokens of their results.
+    higher of the prices of this tier and of the standard tier applies. The fees of searches by
+    tools of the provider are included, and the tokens of their results.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)

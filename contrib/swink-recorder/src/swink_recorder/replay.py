@@ -49,7 +49,7 @@ class _Played:
     def next(self, sent: RecordedRequest) -> RecordedLeg | None:
         """Remove and return the recorded request and response (leg) for the request `sent`.
 
-        If several are possible, take the one with the fewest differences; `None` if none is left.
+        If several are possible, take the one with the fewest differences. `None`: nothing is left.
         """
         found = [leg for leg in self._left if self._is_one or _is_of(leg.request, sent)]
         if not found:

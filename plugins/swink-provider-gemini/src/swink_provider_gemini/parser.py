@@ -286,8 +286,8 @@ class GenerateContentParser:
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
         """Collect the sources of text (citations and grounding data).
 
-        Citations arrive one by one. Each frame with grounding data repeats all of this data. A citation
-        belongs to the text that precedes its first arrival. All citations of a block are added to
+        Citations arrive one by one. Each frame with grounding data repeats all of this data. A
+        citation belongs to the text that precedes its first arrival. All citations of a block are added to
         one object in its metadata. The writer measures the size of this object only when the number
         of citations has doubled, which keeps the work linear.
         """

@@ -3,8 +3,8 @@
 When a request is parsed, the provider that will answer is not known yet. Content that swink does
 not model (extra body fields, a vendor's own tools and blocks, opaque data) is stored under the name
 of the wire format. A provider with that wire format receives this content under the name of the
-provider. For any other provider, the fields are reported as dropped, and the blocks follow the core's rules for
-blocks of other providers.
+provider. For any other provider, the fields are reported as dropped, and the blocks follow the
+core's rules for blocks of other providers.
 """
 
 from __future__ import annotations

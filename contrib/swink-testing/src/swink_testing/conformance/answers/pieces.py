@@ -56,7 +56,7 @@ async def is_once(answer: RecordedAnswer, frame: int, path: Path) -> bool:
 
 
 async def require_pieces(answer: RecordedAnswer, frame: int, path: Path) -> None:
-    """Put texts such as white space, digits and markup into a frame, and look for them in messages."""
+    """Put texts such as white space and markup into a frame, and expect them in the message."""
     marked = await answer.events(_changed(answer, frame, path, _NONCE))
     for piece in PIECES:
         changes = _changed(answer, frame, path, piece)
