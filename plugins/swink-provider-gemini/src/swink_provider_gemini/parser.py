@@ -287,9 +287,9 @@ class GenerateContentParser:
         """Collect the sources of text (citations and grounding data).
 
         Citations arrive one by one. Each frame with grounding data repeats all of this data. A
-        citation belongs to the text that precedes its first arrival. All citations of a block are added to
-        one object in its metadata. The writer measures the size of this object only when the number
-        of citations has doubled, which keeps the work linear.
+        citation belongs to the text that precedes its first arrival. All citations of a block are
+        added to one object in its metadata. The writer measures the size of this object only when
+        the number of citations has doubled, which keeps the work linear.
         """
         before = sum(map(len, self._cited.values()))
         for name, found in (candidate.citation_metadata or {}).items():
