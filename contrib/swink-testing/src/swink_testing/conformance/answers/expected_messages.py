@@ -45,7 +45,7 @@ class Listed(msgspec.Struct):
 
     `frames` are the frames of a stream: the JSON data or the text of each. `whole` is the JSON
     data of an answer that was not streamed. `message` has the format that `dump` writes, and
-    `notices` lists a part of each notice, as `code: detail`. `model` is an id (`None`: the first of
+    `notices` lists a part of each notice, as `code: detail (path)`. `model` is an id (`None`: the first of
     the catalogue), and `provider` is the provider of the package that the row applies to (`None`:
     all). The message has the same provider, unless it names another. `options` are the options of
     the call, such as `max_output_chars`. The cost is compared if the message has one: for a stream,
@@ -187,8 +187,13 @@ def message_difference(found: AssistantMessage, expected: AssistantMessage) -> s
 def notice_difference(notices: Sequence[Notice], expected: Sequence[str]) -> str | None:
     """Describe how notices differ from the expected ones; `None` if they do not.
 
-    An expected notice is any part of the text `code: detail`.
+    An expected notice is any part of the text `code: detail (path, path)`.
     """
-    told = [f"{notice.code}: {notice.detail}" for notice in notices]
+    told = [_told(notice) for notice in notices]
     same = len(told) == len(expected) and all(map(str.__contains__, told, expected))
     return None if same else f"the notices are {told}, expected {[*expected]}"
+
+
+def _told(notice: Notice) -> str:
+    paths = f" ({', '.join(notice.paths)})" if notice.paths else ""
+    return f"{notice.code}: {notice.detail}{paths}"
