@@ -105,6 +105,7 @@ PROVIDERS = {
             *("claude", "converter", "errors", "marks"),
             *("parameters", "parser", "provider", "schemas"),
         ),
+        ("mark_paths",),  # called by Bedrock's package alone
     ),
     "openai": Tried(
         "OpenAI",
@@ -125,7 +126,7 @@ PROVIDERS = {
             *("responses.facts", "responses.hosted", "responses.items", "responses.parser"),
         ),
         # how it is sent, what is known of the server, and what classes may say
-        ("_respond", "learned", "__init_subclass__"),
+        ("_respond", "exchange", "learned", "__init_subclass__"),
         "openai",
     ),
     "services": Tried(

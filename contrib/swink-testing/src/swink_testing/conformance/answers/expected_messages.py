@@ -45,11 +45,11 @@ class Listed(msgspec.Struct):
 
     `frames` are the frames of a stream: the JSON data or the text of each. `whole` is the JSON
     data of an answer that was not streamed. `message` has the format that `dump` writes, and
-    `notices` lists a part of each notice, as `code: detail (path)`. `model` is an id (`None`: the first of
-    the catalogue), and `provider` is the provider of the package that the row applies to (`None`:
-    all). The message has the same provider, unless it names another. `options` are the options of
-    the call, such as `max_output_chars`. The cost is compared if the message has one: for a stream,
-    the total that the stream itself reports.
+    `notices` lists a part of each notice, as `code: detail (path)`. `model` is an id (`None`: the
+    first of the catalogue), and `provider` is the provider of the package that the row applies to
+    (`None`: all). The message has the same provider, unless it names another. `options` are the
+    options of the call, such as `max_output_chars`. The cost is compared if the message has one:
+    for a stream, the total that the stream itself reports.
     """
 
     about: str
