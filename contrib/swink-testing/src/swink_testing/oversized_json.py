@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["NESTING", "TEXTS", "inflated"]
+__all__ = ["NESTING", "TEXTS", "WHOLE", "inflated"]
 
 TEXTS = ("x", "1", " ", "[", '{"a":', "1m", "try again in 1", "\\u00e9", "\\n", "<think>")
 """Texts that a long text repeats, as JSON."""
@@ -25,8 +25,11 @@ TAGS = frozenset({"type", "kind", "role", "object", "event", "status", "format"}
 NESTING = "nesting"
 """The kind of inflation whose cost depends on the number of levels, not on the size."""
 
-NESTED = 2_000
-"""Levels of nesting inside a frame: more than any decoder accepts."""
+WHOLE = "all of it"
+"""The place of a value that replaces all data."""
+
+NESTED = 600
+"""Pairs of levels inside a frame. Decoders that recurse accept about 1,000 levels at most."""
 
 _HERE, _AT, _NUMBER = "@@here", "@@at", "@@number"
 
@@ -44,7 +47,7 @@ def inflated(
     `only` is given, only the variants whose descriptions it contains are created.
     """
     for path, value in _places(data):
-        place = ".".join(str(name) for name in path) or "all of it"
+        place = ".".join(str(name) for name in path) or WHOLE
         levels = min(size // 12, NESTED) if path else size // 12
         for way, make in _ways(value, size, texts, levels):
             where = f"{place}: {way}"

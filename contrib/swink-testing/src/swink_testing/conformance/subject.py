@@ -184,6 +184,11 @@ class Subject:
         return isinstance(self.provider, HTTPProvider) and not self.speaks_http
 
     @property
+    def is_played(self) -> bool:
+        """Whether recorded bytes can replace those that `exchange` reads from another source."""
+        return self.reads_elsewhere and any(each.status == 200 for each in self.recordings)
+
+    @property
     def parses(self) -> bool:
         """Whether the provider has a decoder and a parser, so that it can parse given bytes."""
         return all(
@@ -410,11 +415,16 @@ class Subject:
         model = self.model_of(recording)
         async with AsyncExitStack() as stack:
             if self.reads_elsewhere:
-                pieces = [piece for _, piece in recording.pieces()]
-                instead = patch.object(self.provider, "exchange", lambda _: _yielded(pieces))
-                stack.enter_context(instead)
+                stack.enter_context(self.playing(recording))
             async for event in self.raw_events(http, model):
                 yield event
+
+    @contextmanager
+    def playing(self, recording: Recording) -> Iterator[None]:
+        """Let `exchange` yield the recorded bytes, for a provider without HTTP."""
+        pieces = [piece for _, piece in recording.pieces()]
+        with patch.object(self.provider, "exchange", lambda _: _yielded(pieces)):
+            yield
 
     async def raw_events(
         self, http: HTTPClient, model: Model, context: Context | str = "Hello"

@@ -45,7 +45,7 @@ class Listed(msgspec.Struct):
 
     `frames` are the frames of a stream, each as JSON data or as text. `whole` is the JSON data of
     an answer that was not streamed. `message` is the expected message in the format that `dump`
-    writes, and `notices` lists the expected notices, each by a part of the text `code: detail`.
+    writes, and `notices` lists the expected notices, each by a part of the text `code: detail (path)`.
     `model` is an id (`None`: the first model in the catalogue). `provider` is the only provider of
     the package to which the row applies (`None`: the row applies to all). If `message` does not
     name a provider, this provider is expected. `options` are the options of the call, such as
@@ -188,8 +188,13 @@ def message_difference(found: AssistantMessage, expected: AssistantMessage) -> s
 def notice_difference(notices: Sequence[Notice], expected: Sequence[str]) -> str | None:
     """Describe how notices differ from the expected ones; `None` if they do not.
 
-    An expected notice is any part of the text `code: detail`.
+    An expected notice is any part of the text `code: detail (path, path)`.
     """
-    told = [f"{notice.code}: {notice.detail}" for notice in notices]
+    told = [_told(notice) for notice in notices]
     same = len(told) == len(expected) and all(map(str.__contains__, told, expected))
     return None if same else f"the notices are {told}, expected {[*expected]}"
+
+
+def _told(notice: Notice) -> str:
+    paths = f" ({', '.join(notice.paths)})" if notice.paths else ""
+    return f"{notice.code}: {notice.detail}{paths}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 from swink_core import (
     Error,
@@ -57,6 +58,8 @@ def check_connections_are_closed(subject: Subject) -> None:
             asyncio.run(_require_closed(subject))
     elif subject.can_be_called:
         asyncio.run(_abandon_in_process(subject))
+    elif subject.is_played:
+        asyncio.run(_abandon_played(subject, subject.answers()[0]))
     else:
         raise DoesNotApply("it answers from somewhere else: use --offline or --live")
 
@@ -96,16 +99,7 @@ async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes
     http = subject.http(answer, recording=recording)
     async with subject.client(http) as client:
         stream = client.stream(subject.model_of(recording), "Hello", **subject.call_options())
-        reader = asyncio.create_task(_read(stream))
-        await _until_stalled(reader, answer.stalled)
-        if reader.done():
-            fail(f"the stream ended while its answer was still coming: {reader.result()[-1]!r}")
-        await stream.aclose()
-        terminal = (await reader)[-1]
-        require(
-            isinstance(terminal, Error) and terminal.stop_reason is StopReason.ABORTED,
-            f"a closed stream ends in {terminal!r:.200}, not in Error(aborted)",
-        )
+        await _leave(stream, answer.stalled)
         require(answer.closed, "the connection is still open after the stream was closed")
     _require_all_closed("a closed stream", http)
     given = [each.response is answer for each in http.played].index(True)
@@ -118,6 +112,40 @@ async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes
                 what = f"a stream that is left does not send {method} {path}"
                 require(method in after, f"{what}, unlike recording {each.name}")
                 return
+
+
+async def _abandon_played(subject: Subject, recording: Recording) -> None:
+    """Leave a stream whose `exchange` has given half of a recorded answer and stalls."""
+    stalled = asyncio.Event()
+    closed = asyncio.Event()
+
+    async def half(_: Any) -> AsyncIterator[bytes]:
+        try:
+            yield recording.body[: len(recording.body) // 2]
+            stalled.set()
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    with patch.object(subject.provider, "exchange", half):
+        async with subject.client() as client:
+            stream = client.stream(subject.model_of(recording), "Hello", **subject.call_options())
+            await _leave(stream, stalled)
+            require(closed.is_set(), "what `exchange` reads is not closed with the stream")
+
+
+async def _leave(stream: EventStream, stalled: asyncio.Event) -> None:
+    """Close a stream whose answer stalls. It ends with Error(aborted)."""
+    reader = asyncio.create_task(_read(stream))
+    await _until_stalled(reader, stalled)
+    if reader.done():
+        fail(f"the stream ended while its answer was still coming: {reader.result()[-1]!r}")
+    await stream.aclose()
+    terminal = (await reader)[-1]
+    require(
+        isinstance(terminal, Error) and terminal.stop_reason is StopReason.ABORTED,
+        f"a closed stream ends in {terminal!r:.200}, not in Error(aborted)",
+    )
 
 
 def _require_all_closed(where: str, http: PlayedClient) -> None:

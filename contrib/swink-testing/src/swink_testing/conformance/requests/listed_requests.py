@@ -41,7 +41,7 @@ class Listed(msgspec.Struct):
     without HTTP, the converted conversation. It is `None` if the call is refused as unsupported.
     The request must have the headers in `headers`, and may have more. `method` is the HTTP method,
     and `path` is the part of the URL after the base URL (`None`: any). `notices` contains, for each
-    expected notice in order, a part of the text `code: detail`.
+    expected notice in order, a part of the text `code: detail (paths)`.
     """
 
     about: str
@@ -71,7 +71,7 @@ def check_listed_requests(subject: Subject) -> None:
             for place, row in rows:
                 where = f"{place} ({row.about})"
                 if (client := repr(row.of_client)) not in askers:
-                    own = {subject.name: row.of_client}
+                    own = {subject.name: _options(row.of_client)}
                     asker = subject.asker(providers=own)
                     askers[client] = await stack.enter_async_context(asker)
                 _compare(where, row, await _asked(askers[client], subject, where, row))
@@ -84,9 +84,7 @@ async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Out
         context = load(Context, row.context)
     except CodecError as error:
         fail(f"{where}: its context cannot be read: {error}")
-    id, options = subject.listed_model(row.model).id, dict(row.options)
-    if isinstance(cache := options.get("cache"), dict):
-        options["cache"] = CacheStrategy(**cache)
+    id, options = subject.listed_model(row.model).id, _options(row.options)
     if subject.speaks_http:
         return await subject.outcome(asker, where, context, options, id)
     said: list[Any] = []
@@ -100,6 +98,12 @@ async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Out
     if said:
         outcome.fault, outcome.asked = None, Asked(subject.name, "*", id, said[0])
     return outcome
+
+
+def _options(listed: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(cache := listed.get("cache"), dict):
+        return {**listed, "cache": CacheStrategy(**cache)}
+    return dict(listed)
 
 
 def _compare(where: str, row: Listed, outcome: Outcome) -> None:
