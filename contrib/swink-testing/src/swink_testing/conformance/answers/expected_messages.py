@@ -45,12 +45,12 @@ class Listed(msgspec.Struct):
 
     `frames` are the frames of a stream, each as JSON data or as text. `whole` is the JSON data of
     an answer that was not streamed. `message` is the expected message in the format that `dump`
-    writes, and `notices` lists the expected notices, each by a part of the text `code: detail (path)`.
-    `model` is an id (`None`: the first model in the catalogue). `provider` is the only provider of
-    the package to which the row applies (`None`: the row applies to all). If `message` does not
-    name a provider, this provider is expected. `options` are the options of the call, such as
-    `max_output_chars`. The cost is compared only if `message` contains one; of a stream, only the
-    total that the API reports is compared.
+    writes, and `notices` lists the expected notices, each by a part of the text `code: detail
+    (path)`. `model` is an id (`None`: the first model in the catalogue). `provider` is the only
+    provider of the package to which the row applies (`None`: the row applies to all). If `message`
+    does not name a provider, this provider is expected. `options` are the options of the call, such
+    as `max_output_chars`. The cost is compared only if `message` contains one; of a stream, only
+    the total that the API reports is compared.
     """
 
     about: str
