@@ -68,10 +68,13 @@ def reserved_output(info: ModelInfo | None, options: StreamOptions) -> int:
         output = (info.typical_output if info is not None else None) or TYPICAL_OUTPUT
         if info is not None and info.max_output is not None:
             output = min(output, info.max_output)
+    return output * _answers_of(options)
+
+
+def _answers_of(options: StreamOptions) -> int:
+    """Return the number of answers that a call asks for."""
     extra = options.extra
-    if not extra:
-        return output
-    return output * max(1, *map(_whole, _values(extra, _ANSWERS)), 1)
+    return max([1, *map(_whole, _values(extra, _ANSWERS))]) if extra else 1
 
 
 def _whole(value: Any) -> int:
@@ -173,6 +176,7 @@ def completed_usage(
     output = usage.output
     if output is None or not is_complete:
         rate = (info.output_rate if info is not None else None) or OUTPUT_RATE
+        rate *= _answers_of(options)  # the provider writes them at the same time
         written = min(ceil(max(0.0, seconds) * rate), reserved_output(info, options))
         output = max(output or 0, seen, written)
     return replace(usage, input=prompt, output=output, total=None).added_up()

@@ -170,6 +170,8 @@ class ChatEncoder(EventEncoder):
                 if said:
                     self._notes(said, text, out)
                 self._length += len(text)
+            case Extension(kind=ExtensionBlock.CHOICE) if self._speaks(event.provider):
+                out.append(data_frame({**self._head, "choices": [_streamed(event.data)]}))
             case Extension():
                 if media := self._media(event, self._images):
                     self._delta(encode(media), out)
@@ -266,8 +268,13 @@ class ChatEncoder(EventEncoder):
                 for call in message.tool_calls
             ]
         images: list[Any] = []
+        others: list[Any] = []
         for block in message.content:
-            if isinstance(block, ExtensionBlock):
+            if not isinstance(block, ExtensionBlock):
+                continue
+            if block.kind == ExtensionBlock.CHOICE and self._speaks(block.provider):
+                others.append(block.data)
+            else:
                 media = self._media(block, len(images))
                 images += media.pop(IMAGES, ())
                 said |= media
@@ -288,12 +295,20 @@ class ChatEncoder(EventEncoder):
             "object": "chat.completion",
             "created": self._facts.created,
             "model": message.model,
-            "choices": [choice],
+            "choices": [choice, *others],
             **_facts(message.metadata),
         }
         if counts := usage_data(message.usage, message.cost):
             body["usage"] = counts
         return encode(body)
+
+
+def _streamed(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a choice of an unstreamed answer as a choice of a chunk."""
+    delta = {**(choice.get("message") or {})}
+    if calls := delta.get("tool_calls"):
+        delta["tool_calls"] = [{"index": at, **call} for at, call in enumerate(calls)]
+    return {**{name: value for name, value in choice.items() if name != "message"}, "delta": delta}
 
 
 def _finish(reason: StopReason, has_refusal: bool) -> str:
