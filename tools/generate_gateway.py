@@ -29,8 +29,10 @@ interpreter in Responses and a part in Gemini. A refusal that OpenAI's APIs mark
 providers is text with their finish reason: `content_filter`, `refusal` in Messages, `SAFETY` in
 Gemini. Log probabilities and citations have their fields in Chat and Responses.
 
-An answer of the gateway is one answer. A request for several (`n` in Chat, `candidateCount` in
-Gemini) is refused with status 400: send a request for each answer.
+A request for several answers in Chat (`n`, at most 128) gets them from a provider of the same
+protocol. In a stream, the first answer arrives in pieces, and the others are complete choices at
+the end. A fallback of a route that has another protocol is left out; if no model is left, and for
+`candidateCount` in Gemini, the status is 400: send a request for each answer.
 
 The tables come from `swink_gateway.protocols.table`. A property test translates answers from each
 protocol to each other one and back, and checks that nothing else is lost."""

@@ -24,7 +24,7 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_provider_openai.several import answers_of
-from swink_recorder.recording import bundled_recordings
+from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold
 
@@ -463,7 +463,11 @@ async def test_openais_sdk_accumulates_the_same_choice(pieces: list[Frame]) -> N
 
 def recorded() -> dict[str, bytes]:
     """Return recorded streams with several choices by name."""
-    own = {one.name: one.body for one in bundled_recordings("openai") if one.status == 200}
+    own = {
+        folder.name: Recording.load(folder).body
+        for folder in bundled_recordings("swink_provider_openai")
+        if folder.name == "several-answers"
+    }
     found = {**own, **{case.name: case.body for case in STREAMS}}
     return {
         name: body
@@ -479,4 +483,7 @@ async def test_recorded_choices_are_read_as_openais_sdk_reads_them(name: str) ->
     assert isinstance(events[-1], Done)
     found = choices_of(fold(events))
     assert found
-    assert list(map(_said, found)) == list(map(_said, by_sdk(body)))
+    read = by_sdk(body)
+    for choice in (*found, *read):
+        choice.pop("logprobs", None)  # the SDK repeats those of the first chunk of a choice
+    assert list(map(_said, found)) == list(map(_said, read))

@@ -141,11 +141,14 @@ def answering(
     `spoken` are the wire formats of the requests to the models, which are returned too. A fallback
     to another model would give one answer. Raises Refused if no model is left.
     """
-    left = [
-        (model, {**own, "extra": {**own.get("extra", {}), "n": asked.answers}})
-        for (model, own), speaks in zip(chain, spoken, strict=True)
-        if speaks == wire_format
-    ]
+    left: list[tuple[Model, dict[str, Any]]] = []
+    for (model, own), speaks in zip(chain, spoken, strict=True):
+        if speaks != wire_format:
+            continue
+        is_other = bool(left) and (model.provider != left[0][0].provider or "base_url" in own)
+        if is_other or "extra" in own:  # such a model does not get the fields of the call
+            own = {**own, "extra": {**(own.get("extra") or {}), "n": asked.answers}}
+        left.append((model, dict(own)))
     if not left:
         why = (
             f"n is {asked.answers}: {chain[0][0]} does not use the client's protocol, and the "

@@ -7,7 +7,7 @@ list of tool calls; thinking is in `reasoning_content`, which many clients read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from swink_core import (
@@ -171,7 +171,9 @@ class ChatEncoder(EventEncoder):
                     self._notes(said, text, out)
                 self._length += len(text)
             case Extension(kind=ExtensionBlock.CHOICE) if self._speaks(event.provider):
-                out.append(data_frame({**self._head, "choices": [_streamed(event.data)]}))
+                out += (
+                    data_frame({**self._head, "choices": [one]}) for one in _streamed(event.data)
+                )
             case Extension():
                 if media := self._media(event, self._images):
                     self._delta(encode(media), out)
@@ -303,12 +305,18 @@ class ChatEncoder(EventEncoder):
         return encode(body)
 
 
-def _streamed(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a choice of an unstreamed answer as a choice of a chunk."""
+def _streamed(choice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a choice of an unstreamed answer as choices of two chunks.
+
+    The first one contains only the role, because OpenAI's SDK appends the log probabilities in the
+    first chunk of a choice twice.
+    """
     delta = {**(choice.get("message") or {})}
+    role = {"role": delta.pop("role", "assistant")}
+    yield {"index": choice.get("index"), "delta": role, "finish_reason": None}
     if calls := delta.get("tool_calls"):
         delta["tool_calls"] = [{"index": at, **call} for at, call in enumerate(calls)]
-    return {**{name: value for name, value in choice.items() if name != "message"}, "delta": delta}
+    yield {**{name: value for name, value in choice.items() if name != "message"}, "delta": delta}
 
 
 def _finish(reason: StopReason, has_refusal: bool) -> str:
