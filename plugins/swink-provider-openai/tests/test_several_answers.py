@@ -432,7 +432,7 @@ def by_sdk(body: bytes) -> list[Any]:
 
 
 def _said(choice: Any) -> Any:
-    """Return what a choice says, without the SDK's own fields and empty ones."""
+    """Return the content of a choice, without the SDK's own fields and empty ones."""
     unsaid = ("parsed", "role")  # the SDK adds no role to a choice whose chunks have none
     message = {n: v for n, v in choice["message"].items() if v is not None and n not in unsaid}
     for one in message.get("tool_calls", ()):

@@ -42,7 +42,7 @@ _ENDS = ("finish_reason", "native_finish_reason", "stop_reason")
 
 
 def answers_of(options: StreamOptions) -> int:
-    """Return how many answers a request asks for, at least 1 and at most `MOST_ANSWERS`."""
+    """Return the number of requested answers, from 1 to `MOST_ANSWERS`."""
     count = options.extra.get("n")
     if isinstance(count, str) and count.isdecimal():
         count = int(count)
