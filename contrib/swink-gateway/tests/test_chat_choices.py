@@ -13,7 +13,8 @@ from serving import Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import Extension, ExtensionBlock, StopReason, StreamErrorKind
-from swink_gateway.policy.config import Config, Route, Upstream
+from swink_gateway.policy.config import Config, Route, Source, Upstream
+from swink_gateway.policy.limits import MemoryLedger
 from swink_recorder.loopback import Exchange, LoopbackServer
 
 HI = [{"role": "user", "content": "Hi"}]
@@ -269,6 +270,25 @@ async def test_the_operators_fields_do_not_replace_the_number_of_answers() -> No
         assert (await ask(gateway, PATH, {**body, "model": "openai/gpt-4.1"})).status == 200
     assert upstream.seen == [("groq/any", 3), ("openai/gpt-4.1", 3)]
     assert upstream.options.extra == {"n": 3, "logit_bias": {"7": 1}}
+
+
+async def test_a_key_with_limits_pays_for_all_answers() -> None:
+    file = """
+[keys.alice]
+key = "${A}"
+models = ["openai/gpt-4.1"]
+dollars_per_day = 1
+"""
+    config, ledger = Source("t", file).config({"A": "a"}), MemoryLedger()
+    body = {"model": "openai/gpt-4.1", "messages": HI, "n": 3}
+    async with Vendor() as vendor:
+        there = {"base_url": f"{vendor.url}/v1", "api_key": "k"}
+        providers = {"openai": there}
+        async with serving(providers=providers, config=config, ledger=ledger) as gateway:
+            answer = await ask(gateway, PATH, body, headers={"Authorization": "Bearer a"})
+            assert len(answer.json["choices"]) == 3
+    [spent] = await ledger.spending(["alice"])
+    assert spent.tokens == USAGE["total_tokens"]
 
 
 async def test_a_choice_of_another_provider_is_left_out() -> None:
