@@ -88,16 +88,15 @@ def reserved_output(info: ModelInfo | None, options: StreamOptions) -> int:
         output = (info.typical_output if info is not None else None) or TYPICAL_OUTPUT
         if info is not None and info.max_output is not None:
             output = min(output, info.max_output)
+    if options.extra:
+        output = max(output, *map(_whole, _values(options.extra, _LENGTHS)), 0)
+    return output * _answers_of(options)
+
+
+def _answers_of(options: StreamOptions) -> int:
+    """Return the number of answers that a call asks for."""
     extra = options.extra
-    if not extra:
-        return output
-    output = max(output, *map(_whole, _values(extra, _LENGTHS)), 0)
-    return output * _answers(extra)
-
-
-def _answers(extra: Mapping[str, Any]) -> int:
-    """Return the number of answers that a request asks for."""
-    return max(1, *map(_whole, _values(extra, _ANSWERS)), 1)
+    return max([1, *map(_whole, _values(extra, _ANSWERS))]) if extra else 1
 
 
 def searches_of(extra: Mapping[str, Any]) -> dict[str, int]:
@@ -211,7 +210,7 @@ def reserved(
     extra = options.extra
     searches = searches_of(extra) if extra else {}
     if extra and searches:
-        searches = {name: count * _answers(extra) for name, count in searches.items()}
+        searches = {name: count * _answers_of(options) for name, count in searches.items()}
         prompt += SEARCH_TOKENS * sum(searches.values())
     usage = Usage(prompt, output, extra={**terms, **searches})
     costs = [_priced(usage, info, options, at)]
@@ -263,6 +262,7 @@ def completed_usage(
     output = usage.output
     if output is None or not is_complete:
         rate = (info.output_rate if info is not None else None) or OUTPUT_RATE
+        rate *= _answers_of(options)  # the provider writes them at the same time
         written = min(ceil(max(0.0, seconds) * rate), reserved_output(info, options))
         output = max(output or 0, seen, written)
     return replace(usage, input=prompt, output=output, total=None).added_up()

@@ -209,6 +209,12 @@ def test_missing_usage_is_completed(
     assert (usage.input, usage.output, usage.total) == (input, output, input + output)
 
 
+def test_several_answers_are_written_at_the_same_time() -> None:
+    options = StreamOptions(max_tokens=2_000, extra={"n": 3})
+    for seconds, output in ((2.0, 3 * int(2 * OUTPUT_RATE)), (1e6, 6_000)):
+        assert completed_usage(None, 100, 30, seconds, False, MODEL, options).output == output
+
+
 # (usage that the provider reports, US dollars of 1,000 tokens of prompt and 1,000 of output)
 BY_TIER: list[tuple[Usage | None, float]] = [
     (None, 2 * 0.005 + 0.5),

@@ -274,7 +274,12 @@ async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
 
 @pytest.mark.parametrize(
     "field",
-    [{"best_of": 5}, {"service_tier": "priority"}, {"prediction": {"content": "a b " * 5000}}],
+    [
+        {"n": 3},
+        {"best_of": 5},
+        {"service_tier": "priority"},
+        {"prediction": {"content": "a b " * 5000}},
+    ],
     ids=str,
 )
 async def test_fields_that_pass_unchanged_raise_the_reservation(field: dict[str, Any]) -> None:

@@ -62,6 +62,7 @@ from swink_provider_openai.responses.background import (
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
 from swink_provider_openai.schemas import plain_schema
+from swink_provider_openai.several import answers_of
 
 __all__ = ["OpenAIProvider"]
 
@@ -128,6 +129,9 @@ class OpenAIProvider(HTTPProvider):
             if regions is not None and _is_regional(self.base_url(options), regions):
                 found = copy(found)
                 found.regional = True
+            if isinstance(found, ChatAPI) and (answers := answers_of(options)) > 1:
+                found = copy(found)
+                found.answers = answers
             self._apis.keep(model, options, (url, learned), found)
         return found
 
