@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from swink_core import CacheStrategy, Charge, Context, Model, ModelInfo, StreamOptions, Usage
+from swink_core import (
+    CacheStrategy,
+    Charge,
+    Context,
+    ExtensionBlock,
+    Model,
+    ModelInfo,
+    StreamOptions,
+    TextBlock,
+    Tool,
+    Usage,
+    UserMessage,
+)
 from swink_core.vocabulary.charges import (
     OUTPUT_RATE,
     TYPICAL_OUTPUT,
     completed_usage,
+    reservation,
     reserved,
     reserved_output,
 )
@@ -28,19 +42,24 @@ PRICES = Prices(
     cache_write=1.25,
     cache_write_long=2.0,
     fees={"requests": 0.5},
-    cases=(PriceCase(above=200_000, input=3.0), PriceCase(terms=("priority",), factor=2.0)),
+    cases=(
+        PriceCase(above=200_000, input=3.0),
+        PriceCase(terms=("priority",), factor=2.0),
+        PriceCase(terms=("us",), factor=1.1),
+    ),
 )
 MODEL = ModelInfo("large", "acme", prices=PRICES, max_output=8_000)
 
 # (prompt, options, US dollars)
 RESERVED: list[tuple[int, dict[str, Any], float]] = [
-    (100_000, {"max_tokens": 1_000}, 0.1 + 0.004 + 0.5),
+    (100_000, {"max_tokens": 1_000}, 0.125 + 0.004 + 0.5),
     (300_000, {"max_tokens": 1_000}, 0.9 + 0.004 + 0.5),
-    (100_000, {"max_tokens": 1_000, "extra": {"n": 5}}, 0.1 + 0.020 + 0.5),
-    (100_000, {"max_tokens": 1_000, "extra": {"service_tier": "priority"}}, 0.208 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"n": 5}}, 0.125 + 0.020 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"service_tier": "priority"}}, 0.258 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"inference_geo": "us"}}, 0.1419 + 0.5),
     (100_000, {"max_tokens": 1_000, "cache": CacheStrategy()}, 0.125 + 0.004 + 0.5),
     (100_000, {"max_tokens": 1_000, "cache": CacheStrategy(ttl=3600)}, 0.2 + 0.004 + 0.5),
-    (100_000, {}, 0.1 + TYPICAL_OUTPUT * 4 / M + 0.5),
+    (100_000, {}, 0.125 + TYPICAL_OUTPUT * 4 / M + 0.5),
 ]
 
 
@@ -51,6 +70,35 @@ def test_a_reservation_has_cases_tiers_fees_cache_and_the_number_of_answers(
     charge = reserved(prompt, MODEL, StreamOptions(**options), AT)
     assert charge.cost == pytest.approx(dollars)
     assert charge.estimated
+
+
+HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+MINUTES = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
+
+# (where a mark of the cache is, with the mark)
+MARKED: list[Callable[[dict[str, Any]], tuple[Context, dict[str, Any]]]] = [
+    lambda mark: (Context([UserMessage([TextBlock("Hi", mark)])]), {}),
+    lambda mark: (Context([UserMessage("Hi")], [TextBlock("Hi", mark)]), {}),
+    lambda mark: (
+        Context([UserMessage("Hi")], None, [Tool("f", "", {}, metadata={"a": mark})]),
+        {},
+    ),
+    lambda mark: (Context([UserMessage([ExtensionBlock("a", "b", {"c": [mark]})])]), {}),
+    lambda mark: (Context([UserMessage("Hi")]), {"extra": mark}),
+    lambda mark: (Context([UserMessage("Hi")]), {"extra": {"tools": [mark]}}),
+]
+
+
+@pytest.mark.parametrize("marked", MARKED)
+def test_a_mark_for_an_hour_reserves_the_price_of_long_cache_writes(
+    marked: Callable[[dict[str, Any]], tuple[Context, dict[str, Any]]],
+) -> None:
+    for mark, price in ((HOUR, 2.0), (MINUTES, 1.25)):
+        context, options = marked(mark)
+        sent = StreamOptions(max_tokens=1_000, **options)
+        charge = reservation(MODEL, None, context, sent)
+        prompt = charge.tokens - 1_000
+        assert charge.cost == pytest.approx(prompt * price / M + 0.004 + 0.5)
 
 
 # (model, options, tokens)
@@ -64,6 +112,10 @@ OUTPUTS: list[tuple[ModelInfo | None, dict[str, Any], int]] = [
     (MODEL, {"max_tokens": 7, "extra": {"n": 3.0}}, 21),
     (MODEL, {"max_tokens": 7, "extra": {"n": "3"}}, 21),
     (MODEL, {"max_tokens": 7, "extra": {"n": "many", "best_of": None}}, 7),
+    (MODEL, {"max_tokens": 7, "extra": {"generationConfig": {"maxOutputTokens": 9_000}}}, 9_000),
+    (MODEL, {"max_tokens": 7, "extra": {"max_output_tokens": "9000", "max_tokens": 1}}, 9_000),
+    (MODEL, {"extra": {"options": {"num_predict": 90_000}, "n": 2}}, 180_000),
+    (MODEL, {"max_tokens": 7, "extra": {"max_completion_tokens": None}}, 7),
 ]
 
 
