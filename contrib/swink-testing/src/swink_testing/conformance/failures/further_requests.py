@@ -46,7 +46,7 @@ class _Fault:
 def check_further_requests(subject: Subject) -> None:
     """A fault of an additional request fails the call; after the answer, it is a Notice."""
     subject.require_http()
-    recordings = subject.recordings
+    recordings = subject.answers()
     recording = exchange_of(recordings) or next(
         (r for r in recordings if any(leg.kind == "token" for leg in r.legs)), None
     )
