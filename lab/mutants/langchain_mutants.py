@@ -1,7 +1,7 @@
 """Run langchain-tests on the mutants of one example package: `langchain_mutants.py < MUTANTS`.
 
 Runs in an environment that has langchain-tests, with `MODEL` set. Reads a mutant a line as JSON,
-and answers each with the name of the first test that fails, or with null. An empty mutant is the
+and answers each with the name of the first test that fails, or with null. The mutant null is the
 unchanged package.
 """
 
@@ -14,9 +14,10 @@ from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from swink_testing.mutants import edited
+from lab.mutants.packages import Row, installed
 
 TESTS = Path(__file__).with_name("langchain_model.py")
 
@@ -52,8 +53,8 @@ def first_failure() -> str | None:
 def main() -> None:
     """Answer each line."""
     for line in sys.stdin:
-        row = json.loads(line)
-        with edited(**row).installed() if row else nullcontext():
+        row = msgspec.json.decode(line, type=Row | None)
+        with nullcontext() if row is None else installed(row):
             print(json.dumps(first_failure()), flush=True)
 
 

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
@@ -85,21 +85,27 @@ def changed_file(row: Row) -> Iterator[None]:
         if (times := text.count(row.was)) != 1:
             raise SystemExit(f"{row.name}: {row.file} has {row.was!r} {times} times, and not once")
         (copy / row.file).write_text(text.replace(row.was, row.now), "utf-8")
-        before = sys.modules.pop(row.module)
+        before = sys.modules.pop(row.module, None)
         sys.path.insert(0, folder)
         try:
             yield
         finally:
             sys.path.remove(folder)
-            sys.modules[row.module] = before
+            sys.modules.pop(row.module, None)
+            if before is not None:
+                sys.modules[row.module] = before
+
+
+def installed(row: Row) -> AbstractContextManager[None]:
+    """Let imports of the package find the fault."""
+    return changed_file(row) if row.file else edited(**row.edit).installed()
 
 
 def finder_of(row: Row) -> str | None:
     """Return the check that finds a fault; all checks look for one in a file of the package."""
     name, cls, _ = PACKAGES[row.module]
-    installed = changed_file(row) if row.file else edited(**row.edit).installed()
     checks = PROVIDER_CHECKS if row.file else MUTANT_CHECKS
-    with installed, redirect_stdout(StringIO()):
+    with installed(row), redirect_stdout(StringIO()):
         return killed_by(subject_of(name, f"{row.module}:{cls}"), checks)
 
 
@@ -128,7 +134,7 @@ def found_by_langchain(python: str, module: str, rows: Sequence[Row]) -> list[st
     ]
     path = [str(ROOT / source) for source in sources]
     path += [str(source) for _, _, source in PACKAGES.values()]
-    lines = "\n".join(json.dumps(row) for row in [{}, *(row.edit for row in rows)])
+    lines = "\n".join(["null", *(msgspec.json.encode(row).decode() for row in rows)])
     done = subprocess.run(
         [python, str(Path(__file__).with_name("langchain_mutants.py"))],
         input=lines,

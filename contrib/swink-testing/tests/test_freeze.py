@@ -15,8 +15,8 @@ from conformance_subjects import FIXTURES, subject_of
 from swink_core import Host
 from swink_test_helpers.growing_work import LINEAR, by_parser, growing_frames, growth
 from swink_testing.conformance import Subject
-from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
-from swink_testing.oversized_json import NESTING, inflated
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds, large_frames
+from swink_testing.oversized_json import NESTING, WHOLE, inflated
 
 EVERY = [Subject.find(name) for name in Host(environ={}).provider_names()]
 BY_PARSER = pytest.mark.parametrize(
@@ -67,6 +67,13 @@ def test_time_that_others_have_is_not_counted() -> None:
 def test_quadratic_work_is_told_from_linear() -> None:
     assert growth(lambda n: lambda: [0] * (n * n), 500) > LINEAR
     assert growth(lambda n: lambda: sum(range(n)), 100_000) < LINEAR
+
+
+def test_a_nested_value_in_place_of_a_frame_is_tried_once() -> None:
+    made = [where for where, *_ in large_frames([Subject.find("anthropic")], HOSTILE_SIZE)]
+
+    assert sum(where.endswith(f"{WHOLE}: {NESTING}") for where in made) == 1
+    assert sum(where.endswith(NESTING) for where in made) > 10
 
 
 def test_every_place_is_made_large_in_every_way_that_its_value_allows() -> None:

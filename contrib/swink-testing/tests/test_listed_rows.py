@@ -11,7 +11,9 @@ import pytest
 from attrs import evolve
 from conformance_subjects import FIXTURES, subject_of
 
+from swink_core import Notice, replace
 from swink_testing.conformance import PROVIDER_CHECKS, Outcome, Result, Subject, run_check
+from swink_testing.conformance.answers.expected_messages import notice_difference
 
 CHECKS = {check.name: check for check in PROVIDER_CHECKS}
 ASKED = {"about": "a question", "context": {"messages": [{"role": "user", "content": "Why?"}]}}
@@ -98,3 +100,10 @@ def test_a_stream_is_asked_for_with_its_options(
 
     limited = {**row, "options": {"max_output_chars": most}}
     assert result_of("expected_messages", limited).outcome is outcome
+
+
+def test_a_row_may_name_the_paths_of_a_notice() -> None:
+    notice = Notice("option_ignored", "seed was not sent", ("options.seed",))
+
+    assert notice_difference([notice], ["seed was not sent (options.seed)"]) is None
+    assert notice_difference([replace(notice, paths=())], ["seed was not sent (options.seed)"])

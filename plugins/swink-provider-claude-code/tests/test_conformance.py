@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swink_testing.conformance import ProviderConformance
+from swink_testing.conformance import PROVIDER_CHECKS, ProviderConformance, Subject, run_checks
 
 RECORDINGS = Path(__file__).parents[1] / "src" / "swink_provider_claude_code" / "recordings"
 
@@ -40,3 +40,11 @@ class TestClaudeCodeUnasked(ProviderConformance):
     """Conformance tests without permission to run the command."""
 
     provider = "claude-code"
+
+
+def test_what_is_needed_is_checked_without_the_command() -> None:
+    needed = [check for check in PROVIDER_CHECKS if check.needed]
+
+    results = run_checks(needed, Subject.find("claude-code"))
+
+    assert [f"{result.name}: {result.detail}" for result in results if not result.holds] == []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -77,6 +77,9 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("output", re.compile(r"output|completion|candidates|generated|^eval_count$", re.IGNORECASE)),
 )
 """For names of numbers, the count of `Usage` that they state."""
+
+_IN, _OUT = re.compile(r"^(in|input|prompt)$"), re.compile(r"^(out|output|completion)$")
+"""Names of counts in answers that name no tokens."""
 
 _THOUGHT = re.compile(r"reason|think|thought", re.IGNORECASE)
 
@@ -327,6 +330,9 @@ async def _place_of(
     kind = _kind_of(leaf)
     if kind is not None:
         return _counted(answer, leaf, kind, found, before, counts)
+    is_number = type(leaf.value) is int and not isinstance(answer, _OtherAnswers)
+    if is_number and (moved := _moved(answer, leaf, found, before)) is not None:
+        return "effect", moved
     text = f"{mark}"
     for name, said in _places(found, events).items():
         if text in said:
@@ -380,15 +386,45 @@ def _counted(
         if _kind_of(number) in ("cache_read", "cache_write", "reasoning", "input", "output")
         and number.path != leaf.path
     }
+    count = is_[kind] or 0
+    if count - _NUMBER not in _sums(parts) and kind != "total":
+        return kind, f"{what}: where it is {_NUMBER}, the usage says {kind}={count}"
+    return kind, None
+
+
+def _moved(
+    answer: RecordedAnswer, leaf: _Leaf, found: AssistantMessage, before: AssistantMessage
+) -> str | None:
+    """Describe a wrong count that a number gives, whose path does not name a count.
+
+    A count may differ from the number by other numbers of the answer, such as cached tokens. A
+    number named `in` is not the output.
+    """
+    others = {
+        other.path: other.value
+        for other in _leaves(answer)
+        if type(other.value) is int and other.path != leaf.path
+    }
+    was, is_ = _usage(before), _usage(found)
+    named = str(leaf.path[-1])
+    for name, other in (("input", _OUT), ("output", _IN)):
+        if was[name] is None or is_[name] is None or is_[name] == was[name]:
+            continue
+        if other.search(named):
+            return f"{leaf.name} ({leaf.value}) is counted as {name}"
+        distance = is_[name] - _NUMBER
+        if was[name] - leaf.value == distance and distance not in _sums(others):
+            return f"{leaf.name} ({leaf.value}): where it is {_NUMBER}, {name} is {is_[name]}"
+    return None
+
+
+def _sums(parts: Mapping[Path, int]) -> set[int]:
+    """Return the sums and differences of some of the numbers."""
     values = list(dict.fromkeys(parts.values()))[:6]
-    sums = {
+    return {
         sum(sign * value for sign, value in zip(signs, values, strict=True))
         for signs in product((-1, 0, 1), repeat=len(values))
     }
-    count = is_[kind] or 0
-    if count - _NUMBER not in sums and kind != "total":
-        return kind, f"{what}: where it is {_NUMBER}, the usage says {kind}={count}"
-    return kind, None
 
 
 def _usage(message: AssistantMessage) -> dict[str, Any]:

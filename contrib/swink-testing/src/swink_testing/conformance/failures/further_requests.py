@@ -49,7 +49,7 @@ def check_further_requests(subject: Subject) -> None:
     After a complete answer, a Notice reports the failed request.
     """
     subject.require_http()
-    recordings = subject.recordings
+    recordings = subject.answers()
     recording = exchange_of(recordings) or next(
         (r for r in recordings if any(leg.kind == "token" for leg in r.legs)), None
     )

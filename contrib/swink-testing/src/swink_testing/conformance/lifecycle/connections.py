@@ -131,7 +131,7 @@ async def _abandon_played(subject: Subject, recording: Recording) -> None:
         async with subject.client() as client:
             stream = client.stream(subject.model_of(recording), "Hello", **subject.call_options())
             await _leave(stream, stalled)
-            require(closed.is_set(), "the source of `exchange` is not closed with the stream")
+            require(closed.is_set(), "`exchange` is not closed with the stream")
 
 
 async def _leave(stream: EventStream, stalled: asyncio.Event) -> None:
