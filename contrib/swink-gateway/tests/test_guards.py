@@ -375,7 +375,8 @@ def test_data_that_is_a_plain_text_is_checked_as_it_is() -> None:
 @pytest.mark.parametrize("place", ["metadata", "args", "response", "default", "const"])
 def test_fields_of_the_client_are_redacted_whatever_their_names(place: str, name: str) -> None:
     guard = guards.Guard.made("cards", config().guards["cards"])
-    body, _ = guard.checked(asked("Hi", **{place: {name: CARD, CARD: 1, "n": [CARD]}}))
+    own: dict[str, Any] = {place: {name: CARD, CARD: 1, "n": [CARD]}}
+    body, _ = guard.checked(asked("Hi", **own))
     assert body[place] == {name: "[removed]", "[removed]": 1, "n": ["[removed]"]}
 
 

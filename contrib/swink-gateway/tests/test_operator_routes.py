@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from serving import ONCE, Answer, Scripted, ask, serving
@@ -164,6 +165,23 @@ async def test_the_feed_has_the_common_format() -> None:
         assert (read[1][1]["model"], read[1][1]["cost"]) == ("echo/echo", 0.25)
         (alice, _) = await spending(place)
         assert (alice["key"], alice["dollars_today"]) == ("alice", 0.5)
+
+
+@pytest.mark.parametrize(
+    "later", [KEYS.partition("[keys.olga]")[0], KEYS.replace("operator = true", "")]
+)
+async def test_the_feed_ends_for_a_reader_whose_key_or_rights_are_revoked(later: str) -> None:
+    async with (
+        monitored() as gateway,
+        aiohttp.ClientSession(headers=OLGA) as session,
+        session.get(f"{gateway.url}/v1/events") as response,
+    ):
+        await response.content.readuntil(b"\n\n")
+        await asked(gateway)
+        await response.content.readuntil(b"event: end")
+        gateway.reconfigure(Source("team.toml", later).config(ENVIRON))
+        await asked(gateway)
+        assert b"event: begin" not in await response.content.read()
 
 
 async def test_a_reader_of_the_feed_does_not_delay_the_shutdown() -> None:

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import re
 import threading
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from ipaddress import ip_address
 from typing import Any
@@ -55,8 +56,14 @@ class FeedHandler:
         for answer in self._answers:
             answer.cancel()
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Send records until the reader disconnects or the feed ends."""
+    async def answer(
+        self, request: web.Request, may_read: Callable[[], bool] = lambda: True
+    ) -> web.StreamResponse:
+        """Send records until the reader disconnects or the feed ends.
+
+        `may_read` is called before each record and heartbeat; the response ends if it returns
+        False.
+        """
         last = request.query.get("last", "0")
         if not re.fullmatch(r"[0-9]{1,4}", last) or int(last) > KEPT:
             raise web.HTTPBadRequest(text=f"last is a number up to {KEPT}\n")
@@ -72,6 +79,8 @@ class FeedHandler:
             await response.write(b"retry: %d\n\n" % RETRY_MILLISECONDS)
             async with aclosing(records):
                 async for record in records:
+                    if not may_read():
+                        break
                     await response.write(b":\n\n" if record is None else _frame(record))
             await response.write_eof()
         except ConnectionError:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import logging
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
@@ -35,6 +34,7 @@ from swink_core import (
 )
 from swink_core.providers import prompt_of
 from swink_gateway.policy.config import RequestGuard
+from swink_gateway.policy.unicode_forms import compatible
 
 __all__ = ["GROUP", "GUARD_NAME", "CallGuards", "Guard", "PluginGuard"]
 
@@ -426,7 +426,7 @@ def _plain_forms(text: str) -> Iterator[str]:
 
 
 def _visible_forms(text: str) -> Iterator[str]:
-    visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    visible = _INVISIBLE.sub("", compatible(text))
     without, count = _EMPTY.subn("", visible)
     yield without
     if count:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 from urllib.parse import unquote
@@ -30,6 +29,7 @@ from swink_core import (
     UrlSource,
 )
 from swink_gateway.policy.rules import is_like
+from swink_gateway.policy.unicode_forms import compatible
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused, of_bad_request
 from swink_gateway.protocols.table import ID_FIELDS
@@ -135,7 +135,7 @@ def check_ids(
 
 def _is_file_address(url: str) -> bool:
     """Return True if a vendor may read a URL as the address of a file that it stores."""
-    plain = unicodedata.normalize("NFKC", unquote(url)).casefold()
+    plain = compatible(unquote(url)).casefold()
     return _FILE_ADDRESS.search("".join(plain.split()).replace("\\", "/")) is not None
 
 

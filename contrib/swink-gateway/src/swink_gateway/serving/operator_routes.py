@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -22,11 +23,17 @@ __all__ = ["OperatorRoutes"]
 
 
 class OperatorRoutes:
-    """Serves the operators' routes; without a `monitor`, only the routes about spending."""
+    """Serves the operators' routes; without a `monitor`, only the routes about spending.
 
-    def __init__(self, calls: Calls, monitor: Monitor | None) -> None:
+    `owner_of` returns the owner of the key of a request; `None` if the key is invalid now.
+    """
+
+    def __init__(
+        self, calls: Calls, monitor: Monitor | None, owner_of: Callable[[web.Request], str | None]
+    ) -> None:
         self._calls = calls
         self._monitor = monitor
+        self._owner_of = owner_of
 
     def add_to(self, app: web.Application) -> None:
         """Add the routes."""
@@ -95,7 +102,11 @@ class OperatorRoutes:
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        return await self._for_operators(request).feed.answer(request)
+        def may_read() -> bool:
+            owner = self._owner_of(request)
+            return owner == request[OWNER] and self._is_operator(owner)
+
+        return await self._for_operators(request).feed.answer(request, may_read)
 
     def _check_operator(self, request: web.Request) -> None:
         if not self._is_operator(request[OWNER]):

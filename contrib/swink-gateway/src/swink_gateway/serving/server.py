@@ -111,7 +111,7 @@ class Gateway:
         self._calls.access_log = access_log
         if monitor is not None:
             self._calls.heard = monitor.hear
-        self._operators = OperatorRoutes(self._calls, monitor)
+        self._operators = OperatorRoutes(self._calls, monitor, self._owner)
         self.reconfigure(config or Config())
         self._settings = frozenset(settings)
         self._models = ModelRoutes(self._calls)
