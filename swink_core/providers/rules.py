@@ -268,8 +268,8 @@ class Fitted:
         tokens = self.options.thinking_budget
         if level is None or tokens is None:
             return
-        counted = rule.budget and (level is not self.options.thinking or not rule.efforts)
-        if counted and rule.budget and tokens:
+        is_counted = level is not self.options.thinking or not rule.efforts
+        if is_counted and rule.budget and tokens:
             least, most = rule.budget
             limit = self.options.max_tokens or most + ROOM_TO_ANSWER
             fit = min(max(tokens, least), most, max(limit - ROOM_TO_ANSWER, least))
