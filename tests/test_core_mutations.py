@@ -54,6 +54,7 @@ def test_no_rule_is_without_an_example() -> None:
         "log.debug('%s: so', 5)",
         "'words for people'.f",
         "f'{a}: 5'",
+        "'utf-8'",
         "def f(a: Literal['b']) -> Literal[1]: ...",
     ],
 )
