@@ -58,6 +58,21 @@ def test_attempts_after_the_cores_own_failures_are_bounded_as_the_table_says() -
     assert most_retries(None) is None
 
 
+UNSENT = {
+    "stale", "connection_refused", "dns", "tls", "connect", "circuit_open", "no_credentials",
+    "retired", "url", "no_base_url", "proxy", "header", "download", "no_descriptors", "token",
+    "body", "limit", "gate",
+}  # fmt: skip
+"""Codes of failures after which the provider cannot have received a request."""
+
+
+def test_a_code_names_its_meaning_its_kind_and_whether_the_request_was_sent() -> None:
+    assert {code for code, row in CODES.items() if row.unsent} == UNSENT
+    for row in CODES.values():
+        assert isinstance(row.kind, Kind)
+        assert " " in row.meaning
+
+
 TOLD = [
     *((kind, row.title, row.resolution) for kind, row in KINDS.items()),
     *((code, row.title, row.resolution) for code, row in CODES.items() if row.title),

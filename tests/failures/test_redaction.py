@@ -68,6 +68,9 @@ CODINGS: dict[str, Callable[[str], str]] = {
     "JSON": lambda key: json.dumps(key)[1:-1],
     "JSON in Unicode": lambda key: json.dumps(key, ensure_ascii=False)[1:-1],
     "HTML": html.escape,
+    "HTML with numbers": lambda key: (
+        html.escape(key).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
+    ),
     "Base64": lambda key: b64encode(key.encode()).decode(),
     "Base64 for URLs": lambda key: urlsafe_b64encode(key.encode()).decode(),
     "hexadecimal": lambda key: key.encode().hex(),

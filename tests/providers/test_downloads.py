@@ -188,8 +188,33 @@ async def test_a_redirect_into_this_machine_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://a:b@example.com/a.png", "http://example.com:x/a.png", "ftp://example.com/a"]
+    ("url", "what"),
+    [
+        ("http://a:b@example.com/a.png", "a user name or password"),
+        ("http://a@example.com/a.png", "a user name or password"),
+        ("http://:b@example.com/a.png", "a user name or password"),
+        ("http://example.com:x/a.png", "not a valid address"),
+        ("ftp://example.com/a", "only http:// and https://"),
+        ("http:///a", "only http:// and https://"),
+        ("https://10.0.0.1/a", "10.0.0.1 is not on the public internet"),
+        ("http://[fe80::1%25eth0]/a", "is not on the public internet"),
+    ],
 )
-async def test_an_address_of_another_form_is_refused(url: str) -> None:
+async def test_an_address_of_another_form_is_refused(url: str, what: str) -> None:
     said = await _refusal(url, allowed=lambda address: False)
+    assert what in said
     assert "a:b" not in said
+
+
+async def test_a_host_name_is_resolved_and_each_of_its_addresses_is_checked() -> None:
+    checked: list[str] = []
+
+    def allowed(address: str) -> bool:
+        checked.append(address)
+        return True
+
+    async with Files() as server:
+        url = f"http://localhost:{server.url.rpartition(':')[2]}/a"
+        found = await _downloaded(url, allowed=allowed)
+    assert [source.data for source in found] == [DATA]
+    assert "127.0.0.1" in checked

@@ -146,6 +146,11 @@ async def test_one_read_makes_one_batch_and_a_read_without_events_an_empty_one()
     ]
 
 
+def test_a_source_that_has_read_nothing_keeps_nothing() -> None:
+    source = source_of()
+    assert (source.kept, source.completed, source.ended, source.voided) == (0, False, False, None)
+
+
 async def test_notices_come_with_the_start() -> None:
     notice = Notice("option_ignored", "toy has no seed")
     events = await events_of(*HELLO, notices=(notice,))

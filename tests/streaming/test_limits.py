@@ -57,6 +57,30 @@ async def test_a_client_stops_at_its_limits(limits: Limits, answered: int) -> No
         assert not each.retryable
 
 
+def test_a_gate_counts_turns_and_tool_calls_from_zero_up_to_the_limit() -> None:
+    gate = LimitGate(Limits(turns=2, tool_calls=3))
+    assert (gate.requests, gate.turns, gate.tool_calls) == (0, 0, 0)
+    gate.take_turn()
+    gate.take_turn()
+    with pytest.raises(LimitReached, match=r"2 turns were made \(limit: turns=2\)"):
+        gate.take_turn()
+    gate.take_tool_calls(1)
+    gate.take_tool_calls(2)
+    with pytest.raises(
+        LimitReached, match=r"3 tool calls were made, and .* 1 more \(limit: tool_calls=3\)"
+    ):
+        gate.take_tool_calls(1)
+    assert (gate.turns, gate.tool_calls) == (2, 3)
+
+
+def test_a_gate_without_limits_counts_all_the_same() -> None:
+    gate = LimitGate(Limits())
+    for _ in range(3):
+        gate.take_turn()
+        gate.take_tool_calls(5)
+    assert (gate.turns, gate.tool_calls) == (3, 15)
+
+
 @pytest.mark.parametrize("where", ["client", "call", "both"])
 async def test_the_limits_of_client_and_call_compose(where: str) -> None:
     wide, narrow = Limits(requests=9), Limits(requests=0)

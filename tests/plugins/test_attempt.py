@@ -1,0 +1,169 @@
+"""An attempt records what happened: requests, responses, times, notices and costs."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import fields
+
+from swink_core import Notice, ProviderInfo, StreamOptions
+from swink_core.plugins.attempt import MOST_LEGS, Attempt, Leg, Plan
+from swink_core.vocabulary.events import TextDelta
+from swink_core.vocabulary.http import HTTPRequest, ResponseHead
+from swink_core.vocabulary.messages import Context
+from swink_core.vocabulary.outcome import NOTHING, Usage
+from swink_testing.calls import call_of
+
+
+class Acme:
+    """A provider with a name alone."""
+
+    info = ProviderInfo("acme", "Acme")
+
+
+def new_attempt() -> Attempt:
+    return call_of(Acme(), "large").attempt
+
+
+REQUEST = HTTPRequest("https://acme.invalid/v1?key=secret", b"the body")
+HEAD = ResponseHead(200, {}, 1.0)
+
+
+def test_an_attempt_begins_without_facts() -> None:
+    attempt = new_attempt()
+    facts = {each.name: getattr(attempt, each.name) for each in fields(Attempt)}
+    assert {name for name, value in facts.items() if value not in (None, [], ())} == {
+        "target", "number", "options", "reads", "_rest",
+    }  # fmt: skip
+    assert (attempt.number, attempt.reads, attempt.has_rest) == (1, 0, False)
+    assert (attempt.request, attempt.response, attempt.endpoint) == (None, None, None)
+    assert attempt.charge == NOTHING
+
+
+def test_times_are_those_that_were_recorded() -> None:
+    attempt = new_attempt()
+    attempt.begin(1.0)
+    attempt.show_content(2.0)
+    assert attempt.first_event_at == 2.0
+    attempt.hear(3.0)
+    attempt.show_content(4.0)
+    attempt.end(5.0)
+    assert (attempt.started_at, attempt.read_at) == (1.0, 3.0)
+    assert (attempt.first_event_at, attempt.ended_at) == (3.0, 5.0)
+
+
+def test_reads_are_counted() -> None:
+    attempt = new_attempt()
+    attempt.count_read()
+    attempt.count_read()
+    assert attempt.reads == 2
+
+
+def test_facts_of_the_answer_are_those_learnt_last() -> None:
+    attempt = new_attempt()
+    attempt.learn("r1", "large-2", Usage(1, 2))
+    assert (attempt.response_id, attempt.response_model) == ("r1", "large-2")
+    assert attempt.usage == Usage(1, 2)
+    attempt.report_cost(0.5)
+    assert attempt.reported_cost == 0.5
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_latest"), [("stream", True), ("whole", True), ("token", False), ("abandon", False)]
+)
+def test_only_a_request_for_an_answer_is_the_attempts_own(kind: str, is_latest: bool) -> None:
+    attempt = new_attempt()
+    leg = attempt.ask(REQUEST, kind, 7.0)  # type: ignore[arg-type]  # one of the four
+    assert attempt.legs == [leg]
+    assert (leg.request, leg.kind, leg.sent_at, leg.response) == (REQUEST, kind, 7.0, None)
+    assert (attempt.leg is leg, attempt.request is REQUEST) == (is_latest, is_latest)
+    assert attempt.endpoint == ("https://acme.invalid/v1" if is_latest else None)
+
+
+def test_a_request_without_a_kind_asks_for_a_stream_at_the_start() -> None:
+    leg = new_attempt().ask(REQUEST)
+    assert (leg.kind, leg.sent_at) == (Leg(REQUEST).kind, Leg(REQUEST).sent_at) == ("stream", 0.0)
+
+
+def test_a_bounded_number_of_requests_is_recorded() -> None:
+    attempt = new_attempt()
+    for _ in range(MOST_LEGS + 1):
+        last = attempt.ask(REQUEST)
+    assert len(attempt.legs) == MOST_LEGS
+    assert attempt.leg is last
+
+
+def test_a_response_belongs_to_the_last_request_or_to_the_one_that_is_named() -> None:
+    attempt = new_attempt()
+    attempt.answer(HEAD, "q0")
+    assert (attempt.response, attempt.request_id) == (None, "q0")
+    token = attempt.ask(REQUEST, "token")
+    asked = attempt.ask(REQUEST)
+    attempt.answer(HEAD, None, token)
+    assert (token.response, asked.response, attempt.request_id) == (HEAD, None, "q0")
+    attempt.answer(HEAD, "q1")
+    assert (asked.response, attempt.response, attempt.request_id) == (HEAD, HEAD, "q1")
+
+
+def test_a_plan_keeps_the_request_that_was_built_last() -> None:
+    attempt = new_attempt()
+    attempt.build(REQUEST)
+    assert attempt.plan is None
+    plan = Plan(Context.of("Hi"), StreamOptions())
+    assert (plan.notices, plan.names, plan.request) == ((), {}, None)
+    attempt.follow(plan)
+    attempt.build(REQUEST)
+    assert attempt.plan is plan
+    assert plan.request is REQUEST
+
+
+def test_events_of_a_read_are_handed_out_one_by_one() -> None:
+    attempt = new_attempt()
+    events = attempt.hand_out([TextDelta(0, "a"), TextDelta(0, "b")])
+    assert attempt.has_rest
+    assert [next(events), next(events)] == [TextDelta(0, "a"), TextDelta(0, "b")]
+    assert not attempt.has_rest
+
+
+def test_notices_are_taken_once_and_changes_are_told_once() -> None:
+    attempt = new_attempt()
+    changes = [Notice("changed", "a", ("messages[0]",)), Notice("changed", "b", ())]
+    attempt.notice("note", "c", "messages[1]", "messages[2]")
+    attempt.tell_changes(changes[:1])
+    attempt.tell_changes(changes)
+    note = Notice("note", "c", ("messages[1]", "messages[2]"))
+    assert attempt.take_notices() == [note, *changes]
+    assert attempt.take_notices() == []
+
+
+def test_the_repr_of_an_attempt_shows_neither_the_request_nor_the_conversation() -> None:
+    attempt = new_attempt()
+    attempt.follow(Plan(Context.of("a private matter"), StreamOptions(), request=REQUEST))
+    attempt.about(Context.of("a private matter"), None)
+    leg = attempt.ask(REQUEST)
+    for text in (repr(attempt), repr(leg)):
+        assert "private" not in text
+        assert "acme.invalid" not in text
+    shown = {each.name for each in fields(Attempt) if each.repr}
+    assert shown == {
+        "target", "number", "plan", "response_id", "response_model", "request_id", "usage", "reads",
+        "reported_cost", "started_at", "first_event_at", "read_at", "ended_at",
+    }  # fmt: skip
+
+
+def test_what_an_attempt_keeps_to_itself_is_not_an_argument() -> None:
+    private = [each for each in fields(Attempt) if each.name.startswith("_")]
+    assert private
+    assert not any(each.init for each in private)
+    assert fields(Attempt).options.kw_only
+
+
+@pytest.mark.parametrize("kind", ["attempt", "leg", "plan"])
+def test_equal_records_are_told_apart(kind: str) -> None:
+    target = new_attempt().target
+    plan = Plan(Context.of("Hi"), StreamOptions()), Plan(Context.of("Hi"), StreamOptions())
+    pairs = {
+        "attempt": (Attempt(target), Attempt(target)),
+        "leg": (Leg(REQUEST), Leg(REQUEST)),
+        "plan": plan,
+    }
+    assert len(set(pairs[kind])) == 2
