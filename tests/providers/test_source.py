@@ -14,6 +14,7 @@ import swink_core as swink
 from swink_core import Done, Error, Failure, Notice, ProviderFailure, StopReason
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, SSEDecoder
+from swink_core.vocabulary.depth import MAX_DEPTH
 from swink_testing.calls import call_of
 from swink_testing.chunking import byte_by_byte, every_cut
 from swink_testing.driver import fold
@@ -195,6 +196,12 @@ async def test_what_fails_halfway_says_so_whenever_its_failure_thinks_it_was() -
 
 NOISE = b"data: ping\n\n"
 
+
+def nested(levels: int) -> bytes:
+    """Return a frame whose unknown key has nested arrays."""
+    return b'data: {"new": ' + b"[" * levels + b'"%s"' % (b"x" * 1024) + b"]" * levels + b"}\n\n"
+
+
 # (name, frames that do not parse at each place, how many notices, whether it fails)
 SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("none", [], 0, False),
@@ -208,6 +215,8 @@ SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("a_lone_surrogate", [b'data: {"text": "\\ud83e"}\n\n'], 1, False),
     ("unknown_keys", [b'data: {"new": 1}\n\n'], 0, False),
     ("nested_too_deep", [b"data: " + b"[" * 100_000 + b"\n\n"], 1, False),
+    ("nested_as_deep_as_allowed", [nested(MAX_DEPTH - 1)], 0, False),
+    ("nested_too_deep_in_an_unknown_key", [nested(MAX_DEPTH)], 1, False),
     ("noise", [NOISE] * 4, 4, False),
     ("noise_between", [BAD, BAD, NOISE, BAD], 4, False),
     ("noise_does_not_break_a_run", [BAD, BAD, BAD, NOISE, BAD], 4, True),
