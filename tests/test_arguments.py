@@ -499,5 +499,21 @@ def test_a_key_is_made_of_options_up_to_two_levels_deep(value: Any, is_key: bool
 
 
 def test_keys_of_equal_values_of_different_types_differ() -> None:
-    values = [1, 1.0, True, [1], (1,), {1}, frozenset({1}), {"a": 1}, {"a": True}, [], (), {}]
+    values = [
+        "a",
+        "b",
+        None,
+        1,
+        1.0,
+        True,
+        [1],
+        (1,),
+        {1},
+        frozenset({1}),
+        {"a": 1},
+        {"a": True},
+        [],
+        (),
+        {},
+    ]
     assert len({frozen(value) for value in values}) == len(values)

@@ -198,6 +198,8 @@ def _is_left(node: ast.AST) -> bool:
             return True
         case ast.Call(func=ast.Name(id="TypeVar" | "NewType" | "cast")):
             return True
+        case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar"))):
+            return True
         case ast.Call(func=ast.Attribute(value=ast.Name(id="log"))):
             return True
         case ast.AnnAssign(annotation=ast.Name(id="TypeAlias")):

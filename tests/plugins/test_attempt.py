@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attrs import fields
 
-from swink_core import Notice, ProviderInfo, StreamOptions
+from swink_core import Limits, Notice, ProviderInfo, StreamOptions
 from swink_core.plugins.attempt import MOST_LEGS, Attempt, Leg, Plan
+from swink_core.plugins.limits import LimitGate
 from swink_core.vocabulary.events import TextDelta
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
@@ -150,14 +153,18 @@ def test_the_repr_of_an_attempt_shows_neither_the_request_nor_the_conversation()
     }  # fmt: skip
 
 
-def test_what_an_attempt_keeps_to_itself_is_not_an_argument() -> None:
-    private = [each for each in fields(Attempt) if each.name.startswith("_")]
+@pytest.mark.parametrize("kind", [Attempt, LimitGate])
+def test_private_fields_are_neither_shown_nor_arguments(kind: Any) -> None:
+    private = [each for each in fields(kind) if each.name.startswith("_")]
     assert private
-    assert not any(each.init for each in private)
+    assert not any(each.init or each.repr for each in private)
+
+
+def test_options_of_an_attempt_are_given_by_name() -> None:
     assert fields(Attempt).options.kw_only
 
 
-@pytest.mark.parametrize("kind", ["attempt", "leg", "plan"])
+@pytest.mark.parametrize("kind", ["attempt", "leg", "plan", "gate"])
 def test_equal_records_are_told_apart(kind: str) -> None:
     target = new_attempt().target
     plan = Plan(Context.of("Hi"), StreamOptions()), Plan(Context.of("Hi"), StreamOptions())
@@ -165,5 +172,6 @@ def test_equal_records_are_told_apart(kind: str) -> None:
         "attempt": (Attempt(target), Attempt(target)),
         "leg": (Leg(REQUEST), Leg(REQUEST)),
         "plan": plan,
+        "gate": (LimitGate(Limits()), LimitGate(Limits())),
     }
     assert len(set(pairs[kind])) == 2

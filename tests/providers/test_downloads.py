@@ -60,6 +60,8 @@ class Files(LoopbackServer):
                 status, headers = 307, {"Location": base64.urlsafe_b64decode(rest[0]).decode()}
             case ["status", number]:
                 status = int(number)
+            case ["moved", number]:
+                status, headers = int(number), {"Location": "/a"}
             case ["kind", *rest]:
                 headers = {"Content-Type": "/".join(rest)}
             case ["unknown"]:
@@ -134,6 +136,9 @@ async def test_the_kind_is_what_the_server_says(path: str, kind: str | None) -> 
         ("/again/6", "more than 5 redirects"),
         ("/status/404", "HTTP 404"),
         ("/status/206", "HTTP 206"),
+        ("/status/302", "HTTP 302"),  # without a location
+        ("/moved/404", "HTTP 404"),
+        ("/moved/300", "HTTP 300"),
         ("/empty", "empty"),
         ("/packed", "compressed"),
         ("/to/ZmlsZTovLy9ldGMvcGFzc3dk", "only http"),  # file:///etc/passwd

@@ -244,6 +244,19 @@ def test_text_between_tool_calls_goes_out_before_them() -> None:
     assert context.messages[1].content == said
 
 
+def test_white_space_at_the_end_of_an_answer_that_goes_on_is_left_out() -> None:
+    said: list[Block] = [TextBlock(" a "), TextBlock("b \n", {"mark": 1}), TextBlock(" c \n\n")]
+    context = Context([UserMessage("Hi "), AssistantMessage(said)])
+
+    call = fit(ruled("takes = { trailing_space = false }"), context)
+
+    assert call.context.messages[0] == context.messages[0]
+    assert call.context.messages[1].content == [*said[:2], TextBlock(" c")]
+    path = "messages[1].content[2].text"
+    assert told(call) == [f"content_changed: {path}: trailing white space was not sent"]
+    assert [notice.paths for notice in call.notices] == [(path,)]
+
+
 # (what a model may lack, a conversation, options)
 LACKED: list[tuple[str, Any, dict[str, Any]]] = [
     ("tools", WITH_TOOL, {}),

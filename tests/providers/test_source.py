@@ -211,6 +211,7 @@ SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("ten_in_all", [BAD, frame(text="x")] * 10, 10, False),
     ("eleven_in_all", [BAD, frame(text="x")] * 11, 10, True),
     ("not_utf_8", [b'data: {"text": "\xff\xfe"}\n\n'], 1, False),
+    ("not_utf_8_in_another_read", [b'data: {"new": "\xff', b"a", b'"}\n\n'], 1, False),
     ("not_an_object", [b"data: [1]\n\n"], 1, False),
     ("a_lone_surrogate", [b'data: {"text": "\\ud83e"}\n\n'], 1, False),
     ("unknown_keys", [b'data: {"new": 1}\n\n'], 0, False),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes import HELLO, Pipe, PipeClient, client_of, cut_after
+from fakes import HELLO, Pipe, PipeClient, Toy, client_of, cut_after
 
 import swink_core as swink
-from swink_core import LimitReached, Limits, ModelInfo
+from swink_core import Cost, Done, LimitReached, Limits, ModelInfo, StopReason, Usage
 from swink_core.providers import LimitGate
+from swink_core.vocabulary.outcome import NOTHING, Charge
 from swink_core.vocabulary.prices import Prices
+from swink_testing.calls import call_of
 
 PRICED = swink.Model(
     "toy", "large", ModelInfo("large", "toy", prices=Prices(input=1.0, output=2.0))
@@ -71,6 +74,49 @@ def test_a_gate_counts_turns_and_tool_calls_from_zero_up_to_the_limit() -> None:
     ):
         gate.take_tool_calls(1)
     assert (gate.turns, gate.tool_calls) == (2, 3)
+
+
+# (limits that admit a part of a reservation less than two and what is spent, the refusal)
+RESERVED: list[tuple[Callable[[Charge], Limits], str]] = [
+    (
+        lambda each: Limits(cost=2.2 * (each.cost or 0.0)),
+        r"\$\S+ is spent, \$\S+ reserved, and this call may cost \$\S+ \(limit: cost=\S+\)",
+    ),
+    (
+        lambda each: Limits(tokens=int(2.2 * each.tokens)),
+        r"[\d,]+ tokens are spent, [\d,]+ reserved, and this call may take [\d,]+ \(limit: tokens=",
+    ),
+]
+
+
+@pytest.mark.parametrize(("limits_for", "refused"), RESERVED, ids=["cost", "tokens"])
+async def test_a_reservation_counts_until_its_attempt_has_ended(
+    limits_for: Callable[[Charge], Limits], refused: str
+) -> None:
+    first, second = (call_of(Toy("toy"), PRICED).attempt for _ in range(2))
+    each = await first.reserve()
+    spent = Charge(int(0.3 * each.tokens), 0.3 * (each.cost or 0.0))
+    gate = LimitGate(limits_for(each), spent)
+    await gate.enter(first.target, first)
+    with pytest.raises(LimitReached, match=refused):
+        await gate.enter(second.target, second)
+    assert gate.requests == 1
+    gate.leave(first.target, Done(StopReason.STOP), None, first)  # it has not begun
+    assert (gate.requests, gate.charge) == (0, spent)
+    await gate.enter(second.target, second)
+    second.begin(0.0)
+    second.take_charge(Usage(1, 2), Cost(total=0.25))
+    gate.leave(second.target, Done(StopReason.STOP), None, second)
+    assert (gate.requests, gate.charge) == (1, spent + second.charge)
+
+
+async def test_a_gate_admits_as_many_requests_as_its_limit() -> None:
+    first, second = (call_of(Toy("toy"), PRICED).attempt for _ in range(2))
+    gate = LimitGate(Limits(requests=1))
+    await gate.enter(first.target, first)
+    with pytest.raises(LimitReached, match=r"1 requests were made \(limit: requests=1\)"):
+        await gate.enter(second.target, second)
+    assert gate.refusal(PRICED, NOTHING, requests=0) is None
 
 
 def test_a_gate_without_limits_counts_all_the_same() -> None:

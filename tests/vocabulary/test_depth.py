@@ -26,12 +26,13 @@ TEXTS: list[tuple[str, str, bool]] = [
     ("objects_and_arrays", MIXED, True),
     ("wide_and_not_deep", f"[{WIDE}]", False),
     ("one_of_many_is_deep", f"[{WIDE}, {nested(MAX_DEPTH)}]", True),
-    ("brackets_in_a_string", f'["{"[" * 500}"]', False),
-    ("brackets_after_an_escaped_quote", f'["\\"{"[" * 500}"]', False),
+    ("brackets_in_a_string", f'["{nested(500)}"]', False),
+    ("brackets_after_an_escaped_quote", f'["\\"{nested(500)}"]', False),
     ("brackets_after_an_escaped_backslash", f'["\\\\", {nested(MAX_DEPTH)}]', True),
     ("brackets_in_a_string_that_does_not_end", f'["{"[" * 500}', False),
     ("more_opened_than_closed", "[" * 1_000, False),
     ("half_of_a_surrogate_pair", nested(MAX_DEPTH + 1, '"\ud800"'), True),
+    ("a_word_that_is_not_json", nested(MAX_DEPTH + 1, "_"), True),
     ("a_word_that_is_not_ascii", nested(MAX_DEPTH + 1, '"\u00fc"'), True),
 ]
 
@@ -40,3 +41,8 @@ TEXTS: list[tuple[str, str, bool]] = [
 def test_json_is_too_deep_above_the_limit(text: str, deep: bool) -> None:
     assert is_too_deep(text) is deep
     assert is_too_deep(text.encode("utf-8", "surrogatepass")) is deep
+
+
+def test_128_levels_are_allowed() -> None:
+    assert not is_too_deep(nested(128, LONG_TEXT))
+    assert is_too_deep(nested(129, LONG_TEXT))

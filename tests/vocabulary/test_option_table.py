@@ -6,8 +6,9 @@ import inspect
 from typing import Any, get_args
 
 import pytest
+from attrs.exceptions import FrozenInstanceError
 
-from swink_core import Client, Options
+from swink_core import Client, Options, StreamOptions, Timeouts
 from swink_core.vocabulary.option_table import OPTIONS, TUNING, Option
 from swink_core.vocabulary.options import OptionKind
 
@@ -61,6 +62,7 @@ def test_a_signature_shows_plain_defaults_and_none_for_others(
 ) -> None:
     parameter = inspect.signature(function).parameters[name]
     assert (type(parameter.default), parameter.default) == (type(default), default)
+    assert parameter.annotation == OPTIONS[name].type
     assert parameter.kind is parameter.KEYWORD_ONLY
 
 
@@ -84,6 +86,36 @@ def test_an_option_knows_the_types_of_its_values() -> None:
     assert OPTIONS["stop"].types == {tuple}
     assert str in OPTIONS["transport"].types
     assert OPTIONS["tools"].annotation is None
+
+
+def test_a_row_has_the_annotation_and_the_default_of_its_option() -> None:
+    assert OPTIONS["timeout"].type == "float | None"
+    assert OPTIONS["max_tokens"].type == "int | None"
+    assert OPTIONS["timeouts"].default == Timeouts()
+    assert OPTIONS["headers"].default == {}
+    assert (OPTIONS["stop"].default, OPTIONS["top_k"].default) == ((), None)
+
+
+def test_options_of_this_machines_connection_are_local() -> None:
+    assert {name for name, option in OPTIONS.items() if option.local} == {
+        "api_key", "base_url", "download_media", "headers", "max_output_chars", "retry", "timeout",
+        "timeouts",
+    }  # fmt: skip
+
+
+def test_the_documentation_of_the_options_lists_their_fields() -> None:
+    text = StreamOptions.__doc__ or ""
+    listed = text.partition("\n\nOptions:\n\n")[2].split("\n")
+    fields = [option for name, option in OPTIONS.items() if name in StreamOptions.names()]
+    assert listed == [f"* {option.name}: {option.meaning}" for option in fields]
+
+
+def test_a_row_is_fixed_and_made_of_named_facts() -> None:
+    row: Any = OPTIONS["top_k"]
+    with pytest.raises(FrozenInstanceError):
+        row.kind = "call"
+    with pytest.raises(TypeError):
+        Option("a", "int", "call", "A number.")  # type: ignore[misc]  # on purpose
 
 
 def test_an_option_without_further_facts_has_none() -> None:

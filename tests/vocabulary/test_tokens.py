@@ -46,6 +46,33 @@ def test_a_text_is_estimated_by_its_script(text: str, least: int, most: int) -> 
     assert estimate.tokens <= estimate.most
 
 
+# (text, expected tokens, upper bound)
+EXACT: list[tuple[str, float, float]] = [
+    ("", 0, 0),
+    ("a b c d", 4, 4 + 4 / 4),
+    ("letters", 7 / 3.8, 1 + 7 / 4),
+    ("abcdefghijkl", 12 / 3.8, 1 + 12 / 4),
+    ("abcdefghijklmn", 12 / 3.8 + 2 * 0.45, 1 + 12 / 4 + 2 * 0.75),
+    ("12345", 5 / 2, 5),
+    ("1234567890abcdefghijklmno", 15 / 3.8 + 10 / 2, 1 + 15 / 4 + 10),
+    ("+-*", 3 * 0.8, 3),
+    ("\n\n", 2 * 0.7, 2),
+    ("     ", 5 / 12, 5 / 4),
+    ("x\n    y", 2 + 0.7 + 2 / 12, 2 + 2 / 4 + 1 + 2 / 4),
+    ("\u65e5\u672c", 2, 4),
+    ("\U0001f44d", 2.5, 4),
+    ("\u00e4\u0416", 2 * 0.5, 2),
+    ("\u0e01\ud800", 2, 2 * 2.5),
+    ("\u65e5\U0001f44d\u00e4\u0e01", 1 + 2.5 + 0.5 + 1, 2 + 4 + 1 + 2.5),
+    ("a \u65e5", 1 + 1, 1 + 1 / 4 + 2),
+]
+
+
+@pytest.mark.parametrize(("text", "tokens", "most"), EXACT)
+def test_each_class_of_characters_has_its_rate(text: str, tokens: float, most: float) -> None:
+    assert text_tokens(text) == (pytest.approx(tokens), pytest.approx(most))
+
+
 def test_the_upper_bound_of_cjk_admits_the_most_tokens_that_were_measured() -> None:
     text = "既有的拿到的環境中測" * 10
     assert text_tokens(text).most >= 1.89 * len(text)  # cl100k_base, for a piece of Chinese
