@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from attrs import fields
 
-from swink_core import Limits, Notice, ProviderInfo, StreamOptions
+from swink_core import Cost, Limits, Model, ModelInfo, Notice, ProviderInfo, StreamOptions
 from swink_core.plugins.attempt import MOST_LEGS, Attempt, Leg, Plan
 from swink_core.plugins.limits import LimitGate
+from swink_core.vocabulary.charges import OUTPUT_RATE
 from swink_core.vocabulary.events import TextDelta
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
-from swink_core.vocabulary.outcome import NOTHING, Usage
+from swink_core.vocabulary.outcome import NOTHING, Charge, Usage
+from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of
 
 
@@ -175,3 +178,127 @@ def test_equal_records_are_told_apart(kind: str) -> None:
         "gate": (LimitGate(Limits()), LimitGate(Limits())),
     }
     assert len(set(pairs[kind])) == 2
+
+
+# -- charges -------------------------------------------------------------------------------------
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+PRICED = Model("acme", "large", ModelInfo("large", "acme", prices=Prices(input=1e6, output=2e6)))
+"""A token of the prompt costs one dollar, and one of the output two."""
+
+
+def priced_attempt(*, max_tokens: int = 1_000) -> Attempt:
+    attempt = call_of(Acme(), PRICED, options=StreamOptions(max_tokens=max_tokens)).attempt
+    attempt.about(Context.of("Hi"), lambda model, context: 10)
+    return attempt
+
+
+# (usage, cost, the charge)
+TAKEN: list[tuple[Usage | None, Cost | None, Charge]] = [
+    (None, None, Charge(0, 0.0)),
+    (Usage(1, 2), None, Charge(3, None)),
+    (None, Cost(total=0.5), Charge(0, 0.5)),
+    (Usage(1, 2), Cost(total=0.25), Charge(3, 0.25)),
+]
+
+
+@pytest.mark.parametrize(("usage", "cost", "charge"), TAKEN)
+def test_a_charge_that_is_taken_is_the_reported_one(
+    usage: Usage | None, cost: Cost | None, charge: Charge
+) -> None:
+    attempt = new_attempt()
+    attempt.begin(0.0)
+    attempt.take_charge(usage, cost)
+    assert attempt.charge == charge
+
+
+SECOND = int(OUTPUT_RATE)
+"""The tokens of output that are assumed for a second."""
+
+# (usage, tokens seen, complete, begin and end, tokens that are charged, dollars, estimated)
+SETTLED: list[tuple[Usage | None, int, bool, tuple[Any, Any], int, float, bool]] = [
+    (Usage(1, 2), 9, True, (0.0, 5.0), 3, 5.0, False),
+    (Usage(1, 2), 9, False, (5.0, 5.0), 10, 19.0, True),
+    (Usage(1, 2), 9, False, (3.0, 4.0), 1 + SECOND, 1.0 + 2 * SECOND, True),
+    (Usage(1), 9, True, (5.0, 5.0), 10, 19.0, True),
+    (Usage(None, 2), 9, True, (5.0, 5.0), 12, 14.0, True),
+    (None, 9, True, (5.0, 5.0), 19, 28.0, True),
+    (None, 9, False, (None, None), 19, 28.0, True),
+    (None, 9, False, (None, 1.0), 10 + SECOND, 10.0 + 2 * SECOND, True),
+    (None, 9, False, (7.0, None), 19, 28.0, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("usage", "seen", "complete", "times", "tokens", "dollars", "estimated"), SETTLED
+)
+def test_an_attempt_is_charged_for_reported_usage_or_an_estimate(
+    usage: Usage | None,
+    seen: int,
+    complete: bool,
+    times: tuple[float | None, float | None],
+    tokens: int,
+    dollars: float,
+    estimated: bool,
+) -> None:
+    attempt = priced_attempt()
+    attempt.started_at, attempt.ended_at = times
+    paid = attempt.settle(usage, None, seen, complete, AT)
+    assert attempt.charge == Charge(tokens, pytest.approx(dollars), estimated)
+    assert paid is not None
+    assert (paid.total, paid.estimated) == (pytest.approx(dollars), estimated)
+
+
+def test_a_cost_that_is_known_is_not_an_estimate() -> None:
+    attempt = priced_attempt()
+    attempt.report_cost(0.5)
+    paid = attempt.settle(None, None, 9, False, AT)
+    assert paid is not None
+    assert (paid.total, paid.estimated) == (0.5, False)
+    paid = priced_attempt().settle(None, Cost(total=0.25), 9, False, AT)
+    assert paid is not None
+    assert (paid.total, paid.estimated) == (0.25, False)
+
+
+async def test_a_reservation_is_the_prompt_that_is_counted_and_the_most_output() -> None:
+    attempt = priced_attempt(max_tokens=5)
+    assert attempt.charge == NOTHING
+    assert await attempt.reserve() == Charge(15, 20.0, estimated=True)
+    attempt.begin(0.0)
+    assert attempt.charge == Charge(15, 20.0, estimated=True)
+
+
+async def _counted_later(tokens: Any) -> Any:
+    return tokens
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at_once", "async"])
+@pytest.mark.parametrize("tokens", [0, 7])
+async def test_a_counter_may_return_any_number_of_tokens(tokens: int, later: bool) -> None:
+    attempt = priced_attempt(max_tokens=5)
+    counted = _counted_later if later else lambda tokens: tokens
+    attempt.about(Context.of("Hi"), lambda model, context: counted(tokens))
+    assert (await attempt.reserve()).tokens == tokens + 5
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at_once", "async"])
+@pytest.mark.parametrize("tokens", [-1, "7", True, 1.0, None], ids=repr)
+async def test_a_counter_that_fails_is_logged_and_the_estimate_is_used(
+    tokens: Any, later: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempt, other = priced_attempt(), priced_attempt()
+    other.about(Context.of("Hi"), None)
+    counted: Any = _counted_later if later else lambda tokens: tokens
+    attempt.about(Context.of("Hi"), lambda model, context: counted(tokens))
+    assert await attempt.reserve() == await other.reserve()
+    assert "the token counter failed; the estimate is used" in caplog.text
+    assert f"a token counter returned {tokens!r}; a number of tokens" in caplog.text
+
+
+def test_an_async_counter_is_not_awaited_where_nothing_can_wait() -> None:
+    attempt, other = priced_attempt(), priced_attempt()
+    attempt.about(Context.of("Hi"), lambda model, context: _counted_later(7))
+    other.about(Context.of("Hi"), None)
+    attempt.begin(0.0)
+    other.begin(0.0)
+    assert attempt.charge == other.charge
