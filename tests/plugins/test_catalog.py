@@ -182,6 +182,19 @@ BROKEN = [
     ("no_toml", "providers = [", "models.toml"),
     ("an_unknown_key", '[provider]\nname = "acme"\nkolour = "red"', "kolour"),
     ("an_unknown_table", '[provider]\nname = "acme"\n[[modles]]\nid = "large"', "modles"),
+    ("an_unknown_fact_of_a_model", '[[models]]\nid = "large"\nkolour = 1', "kolour"),
+    ("an_unknown_price", '[[models]]\nid = "large"\nprices = { inptu = 1 }', "inptu"),
+    (
+        "an_unknown_price_of_a_case",
+        '[[models]]\nid = "large"\nprices = { cases = [{ inptu = 1 }] }',
+        "inptu",
+    ),
+    ("an_unknown_fact_of_a_rule", "[[rules]]\nkolour = 1", "kolour"),
+    (
+        "an_unknown_count_of_media",
+        '[provider]\nname = "acme"\nmedia = { imgae = 1 }',
+        "imgae",
+    ),
     ("a_wrong_type", "[provider]\nname = 5", "name"),
     ("no_name", "[provider]\n", "name"),
     (
