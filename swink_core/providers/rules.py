@@ -129,8 +129,10 @@ class Fitted:
             return {"set"} if shape.holds(self.context, self.options) else {"unset"}
         value = getattr(self.options, name, None)
         if name == "thinking" and (level := self.options.thinking_level) is not None:
-            how = "tokens" if isinstance(value, int) else "on"
-            return {level} if level is ThinkingLevel.OFF else {"set", "on", level, how}
+            if level is ThinkingLevel.OFF:
+                return {level}
+            words = {"set", "on", level}
+            return words | {"tokens"} if isinstance(value, int) else words
         if name == "tool_choice" and value not in (None, "auto", "none"):
             return {"set", "forced", value}
         if value not in (None, ()) and not (name == "cache" and value.mode == "none"):
