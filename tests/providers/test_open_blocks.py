@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from swink_core.providers import MalformedFrame
-from swink_core.providers.open_blocks import Metadata, measured
+from swink_core.providers.open_blocks import TEXT, THINKING, Metadata, OpenBlock, Run, measured
 from swink_core.vocabulary.depth import MAX_DEPTH
+from swink_core.vocabulary.events import TextEnd, TextStart, ThinkingEnd, ThinkingStart
 
 
 def nested(levels: int) -> Any:
@@ -52,3 +53,22 @@ def test_metadata_grow_by_what_is_new() -> None:
     assert metadata.merge({"cited": cited, "n": 1}) == 9 + 2
     assert metadata.merge({"cited": ["x"]}) == 10 - (5 + 5 + 6 + 9)
     assert metadata.data == {"id": "abcd", "cited": ["x"], "n": 1}
+
+
+def test_a_block_begins_without_an_index_and_metadata() -> None:
+    block = OpenBlock("k")
+    assert (block.key, block.index, block.metadata) == ("k", -1, None)
+    assert block.note({"id": "ab"}) == 6
+    assert block.metadata == {"id": "ab"}
+
+
+def test_a_run_of_text_or_thinking_opens_and_closes_its_block() -> None:
+    text = Run(None, 2, kind=TEXT)
+    assert (text.start(), text.end()) == (TextStart(2), TextEnd(2))
+    text.note({"a": 1})
+    assert text.end() == TextEnd(2, {"a": 1})
+    thinking = Run(None, 3, kind=THINKING)
+    assert (thinking.start(), thinking.end()) == (ThinkingStart(3), ThinkingEnd(3))
+    thinking.signature, thinking.redacted = "s", True
+    thinking.note({"a": 1})
+    assert thinking.end() == ThinkingEnd(3, "s", True, {"a": 1})

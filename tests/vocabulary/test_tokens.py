@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import struct
+from math import ceil
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,7 +26,7 @@ from swink_core import (
 )
 from swink_core.providers import prompt_of
 from swink_core.vocabulary.media_sizes import audio_seconds, image_size, pdf_pages
-from swink_core.vocabulary.tokens import MESSAGE, MediaTokens, prompt_tokens, text_tokens
+from swink_core.vocabulary.tokens import MESSAGE, PREFIX, MediaTokens, prompt_tokens, text_tokens
 
 # (text, least and most expected tokens): tiktoken's o200k_base and cl100k_base lie between
 TEXTS = [
@@ -136,6 +138,40 @@ MEDIA = [
     (AudioBlock(Base64Source("audio/wav", WAV)), 104),
     (DocumentBlock(Base64Source("application/pdf", PDF)), 3000),
 ]
+
+
+DEFAULTS = MediaTokens()
+SIDES = MediaTokens(image_side=512, image_tile=512, image_tile_tokens=100)
+ADDRESS = UrlSource("https://example.org/a")
+
+# (block, rules, expected tokens, upper bound)
+BOUNDS: list[tuple[Any, MediaTokens, float, float]] = [
+    (ImageBlock(ADDRESS), DEFAULTS, 2_200, 2_420),
+    (ImageBlock(Base64Source("image/png", PNG)), DEFAULTS, 2_200, 2_420),
+    (ImageBlock(Base64Source("image/png", PNG)), SIDES, 100, 110),
+    (ImageBlock(Base64Source("image/gif", GIF)), SIDES, 100, 110),
+    (ImageBlock(Base64Source("image/png", PNG)), RULES, 85 + 4 * 170, 1.1 * (85 + 4 * 170)),
+    (AudioBlock(ADDRESS), DEFAULTS, 60 * 32, 600 * 32),
+    (AudioBlock(Base64Source("audio/mp3", encoded(bytes(24_000)))), DEFAULTS, 3 * 32, 3 * 48),
+    (DocumentBlock(ADDRESS), DEFAULTS, 10 * 4_600, 100 * 4_600),
+    (DocumentBlock(Base64Source("application/pdf", PDF)), DEFAULTS, 3 * 4_600, 3 * 6_900),
+    (DocumentBlock(Base64Source("text/plain", encoded(b"x" * 600))), DEFAULTS, 150, 600),
+]
+
+
+@pytest.mark.parametrize(("block", "rules", "tokens", "most"), BOUNDS)
+def test_media_have_an_expected_number_of_tokens_and_a_bound(
+    block: Any, rules: MediaTokens, tokens: float, most: float
+) -> None:
+    estimate = prompt_tokens(Context([UserMessage([block])]), rules)
+    assert estimate.tokens == ceil(tokens + MESSAGE.tokens)
+    assert estimate.most == ceil(round(most + MESSAGE.most + PREFIX.most, 6))
+
+
+def test_rules_for_media_are_fixed() -> None:
+    rules: Any = MediaTokens()
+    with pytest.raises(AttributeError):
+        rules.image = 5
 
 
 @pytest.mark.parametrize(("block", "tokens"), MEDIA)
