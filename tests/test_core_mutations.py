@@ -25,6 +25,7 @@ MADE: list[tuple[str, str, list[str]]] = [
     ("removed", "raise ValueError", ["pass"]),
     ("returned", "def f():\n    return 5", ["return None"]),
     ("returned", "def f():\n    return", []),
+    ("returned", "def f():\n    return False", []),
     ("swapped", "f(a, b, c)", ["(f(b, a, c))"]),
     ("swapped", "f(a, a)", []),
     ("swapped", "min(a, b)", []),

@@ -128,9 +128,13 @@ def _removed(node: ast.AST) -> Iterator[_Change]:
 
 
 def _returned(node: ast.AST) -> Iterator[_Change]:
-    """Return nothing at all."""
-    if isinstance(node, ast.Return) and node.value and ast.unparse(node.value) != "None":
+    """Return nothing at all, except for `False`: conditions treat both alike."""
+    if isinstance(node, ast.Return) and node.value and not _is_false(node.value):
         yield node, "return None"
+
+
+def _is_false(value: ast.expr) -> bool:
+    return ast.unparse(value) in ("None", "False")
 
 
 def _swapped(node: ast.AST) -> Iterator[_Change]:
