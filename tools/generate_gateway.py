@@ -30,8 +30,10 @@ refusal of another provider is text, with the finish reason for a refusal: `cont
 `refusal` in Messages, `SAFETY` in Gemini. Log probabilities and citations are in the fields that
 Chat and Responses have for them.
 
-The gateway returns one answer for each request. It rejects a request for several answers (`n` in
-Chat, `candidateCount` in Gemini) with status 400; send a separate request for each answer.
+A request for several answers in Chat (`n`, at most 128) gets them from a provider of the same
+protocol. In a stream, the first answer arrives in pieces, and the others are complete choices at
+the end. A fallback of a route that has another protocol is left out; if no model is left, and for
+`candidateCount` in Gemini, the status is 400: send a request for each answer.
 
 The tables come from `swink_gateway.protocols.table`. A property test translates answers from each
 protocol to every other protocol and back, and checks that nothing else is lost."""

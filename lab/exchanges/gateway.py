@@ -281,8 +281,8 @@ def _judged(
     else:
         outcome.counts["complete"] += 1
         whole = last.ended == "complete"
-        if talk.options.choices > 1:
-            yield "option: one answer to a request for two"
+        if seen.choices != talk.options.choices:
+            yield f"choices: {talk.options.choices} were requested, the caller got {seen.choices}"
         yield from compare.answer(last, seen, usage=whole, client=plan.notes["protocol"])
 
 
@@ -298,7 +298,7 @@ def _may_be_unsupported(talk: Conversation) -> bool:
     options = talk.options
     images = any(getattr(each, "images", ()) for each in (*talk.history, *talk.prompts))
     if options.choices > 1:
-        return True  # the gateway gives one answer to a request
+        return True  # only a provider with the client's protocol can give several answers
     return bool(images or options.stop or options.schema or options.choice or options.tools)
 
 

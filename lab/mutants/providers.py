@@ -5,16 +5,20 @@ providers of this repository: by rule (`swink_testing.mutants`), and of the firs
 Those that change nothing that a caller or an API could notice are listed with the reason, beside
 the kit's tests. The exit code is 1 where fewer are found than `docs/how-to/check-a-provider.md`
 states. With `--sample 120`, so many of each provider's are tried, the same ones every time.
+Several providers are tried at a time, one for each processor, each in its own process.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import re
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import SimpleNamespace
@@ -85,8 +89,8 @@ PROVIDERS = {
         "Ollama",
         "swink_provider_ollama:OllamaProvider",
         _modules("swink_provider_ollama", "parser", "conversion", "provider"),
-        # what the server is asked besides, and whose it is
-        ("list_models", "respond", "_learn", "_ask", "authorize", "base_url"),
+        # other requests to the server, and its address
+        ("list_models", "_respond", "learned", "_learn", "_ask", "base_url"),
     ),
     "mistral": Tried(
         "Mistral",
@@ -101,6 +105,7 @@ PROVIDERS = {
             *("claude", "converter", "errors", "marks"),
             *("parameters", "parser", "provider", "schemas"),
         ),
+        ("mark_paths",),  # called by Bedrock's package alone
     ),
     "openai": Tried(
         "OpenAI",
@@ -120,8 +125,8 @@ PROVIDERS = {
             *("responses.agent", "responses.api", "responses.calls", "responses.converter"),
             *("responses.facts", "responses.hosted", "responses.items", "responses.parser"),
         ),
-        # how it is sent, whose it is and what classes may say, which is no request and no answer
-        ("respond", "send", "authorize", "__init_subclass__"),
+        # how it is sent, what is known of the server, and what classes may say
+        ("_respond", "exchange", "learned", "__init_subclass__"),
         "openai",
     ),
     "services": Tried(
@@ -150,7 +155,7 @@ PROVIDERS = {
         "Azure",
         "swink_provider_azure:AzureProvider",
         ("swink_provider_azure.provider",),
-        ("authorize", "refresh"),  # the tokens of Entra ID
+        ("credential", "sign"),  # the tokens of Entra ID
     ),
     "xai": Tried("xAI", "swink_provider_xai:XAIProvider", ("swink_provider_xai.provider",)),
     "vertex": Tried(
@@ -164,7 +169,8 @@ PROVIDERS = {
         "Claude Code",
         "swink_provider_claude_code:ClaudeCodeProvider",
         _modules("swink_provider_claude_code", "parser", "prompt", "provider"),
-        ("command", "exchange", "_turn", "_file", "_encoded"),  # how the command is run
+        # how the command is run
+        ("command", "exchange", "_word", "_turn", "_file", "_encoded"),
     ),
     "proxy": Tried(
         "`proxy`, the client of the gateway",
@@ -207,15 +213,6 @@ def render(folder: str) -> str:
     return str(Path(made) / "src")
 
 
-def by_rule(tried: Tried) -> Iterator[Mutant]:
-    """Yield a provider's mutants that the rules make."""
-    for module in tried.modules:
-        for mutant in mutants_of(module):
-            place = mutant.name.split(" ")[0].split(".")
-            if not any(name in place for name in tried.without):
-                yield mutant
-
-
 def by_hand(tried: Tried) -> Iterator[Mutant]:
     """Yield a provider's mutants that people wrote."""
     for row in msgspec.toml.decode(BY_HAND.read_bytes())["mutants"]:
@@ -239,12 +236,26 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="try so many of a provider's mutants by rule")
     given = parser.parse_args()
     names = given.providers or [name for name, tried in PROVIDERS.items() if held(tried.title)]
-    failed = False
+    if len(names) > 1:
+        return _try_each(names, given.sample)
     with tempfile.TemporaryDirectory() as folder:
         sys.path[:0] = [str(SOUND), str(OWN_NAMES), render(folder)]
-        for name in names:
-            failed |= not _try_all(name, PROVIDERS[name], given.sample)
-    return int(failed)
+        return int(not all(_try_all(name, PROVIDERS[name], given.sample) for name in names))
+
+
+def _try_each(names: Iterable[str], sample: int | None) -> int:
+    """Try several providers, those with the longest modules first, and print what each finds."""
+    asked = () if sample is None else ("--sample", str(sample))
+
+    def run(name: str) -> int:
+        command = [sys.executable, "-m", "lab.mutants.providers", name, *asked]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        print(done.stdout, end="", flush=True)
+        return done.returncode
+
+    longest_first = sorted(names, key=lambda name: -len(PROVIDERS[name].modules))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return max(pool.map(run, longest_first))
 
 
 def _try_all(name: str, tried: Tried, sample: int | None) -> bool:
@@ -253,16 +264,20 @@ def _try_all(name: str, tried: Tried, sample: int | None) -> bool:
     if (broken := killed_by(subject_of(point, tried.value))) is not None:
         print(f"{name} fails {broken} without a mutation")
         return False
+    made = [mutant for module in tried.modules for mutant in mutants_of(module)]
+    parts = {part for mutant in made for part in _place(mutant)}
+    for gone in sorted(set(tried.without) - parts):
+        print(f"left out, and not there: {gone}")
     listed = msgspec.toml.decode(EQUIVALENT.read_bytes(), type=dict[str, str])
     equivalent = {each for each in listed if each.startswith(tried.modules)}
     enough = True
-    for how, made, least in zip(
+    for how, tried_now, least in zip(
         ("by rule", "by hand"),
-        (by_rule(tried), by_hand(tried)),
+        ([mutant for mutant in made if not _place(mutant) & {*tried.without}], by_hand(tried)),
         held(tried.title) or (LEAST, LEAST),
         strict=True,
     ):
-        mutants = {mutant.name: mutant for mutant in made}
+        mutants = {mutant.name: mutant for mutant in tried_now}
         if asked := sorted(mutants.keys() - equivalent):
             if sample is not None and len(asked) > sample:
                 asked = random.Random(0).sample(asked, sample)
@@ -275,7 +290,12 @@ def _try_all(name: str, tried: Tried, sample: int | None) -> bool:
         equivalent -= mutants.keys()
     for gone in sorted(equivalent):
         print(f"listed as equivalent, and not made: {gone}")
-    return enough and not equivalent
+    return enough and not equivalent and parts >= {*tried.without}
+
+
+def _place(mutant: Mutant) -> set[str]:
+    """Return the names of the modules, classes and functions that hold a mutant."""
+    return set(mutant.name.split(" ")[0].split("."))
 
 
 def _is_found(name: str, tried: Tried, mutant: Mutant) -> bool:

@@ -20,6 +20,7 @@ from swink_core.plugins.binding import Target
 from swink_core.vocabulary.charges import (
     completed_usage,
     dollars_of,
+    is_marked_long,
     keeps_long,
     prompt_of,
     reports_terms,
@@ -256,7 +257,9 @@ class Attempt:
     def _reservation(self) -> Charge:
         if self._reserved is None:
             most = int(self._estimate().most)
-            self._reserved = reserved(most, self.model.info, self.options)
+            context = self._context if self._context is not None else Context([])
+            is_long = is_marked_long(context, self.options)
+            self._reserved = reserved(most, self.model.info, self.options, is_long=is_long)
         return self._reserved
 
     def _estimate(self) -> Estimate:

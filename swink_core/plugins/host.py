@@ -245,7 +245,7 @@ def bind_hooks(name: str, provider: Any, shared: Iterable[tuple[str, Any]] = ())
 
 
 class _Manager(pluggy.PluginManager):
-    """A plugin manager with swink's hooks, which ignores names that Python itself defines."""
+    """A plugin manager with swink's hooks. It ignores a plugin's attributes such as `__init__`."""
 
     def __init__(self) -> None:
         super().__init__(PROJECT)

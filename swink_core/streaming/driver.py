@@ -36,9 +36,9 @@ from swink_core.streaming.under_way import TRANSITIONS, Outcome, UnderWay, has_l
 from swink_core.streaming.watchdog import Watchdog
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import CONTENT, DELTAS, TERMINAL
-from swink_core.vocabulary.messages import AssistantMessage
+from swink_core.vocabulary.messages import AssistantMessage, ExtensionBlock
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
-from swink_core.vocabulary.tokens import text_tokens
+from swink_core.vocabulary.tokens import data_tokens, text_tokens
 
 log = logging.getLogger(__name__)
 
@@ -365,7 +365,10 @@ class Driver:
         """Estimate the output tokens of the answer so far, including those of the last events."""
         more: Any = (event for event in batch if type(event) in DELTAS)
         text = "".join((self._builder.received, *(event.delta for event in more)))
-        return ceil(text_tokens(text).tokens)
+        kind = ExtensionBlock.CHOICE
+        others = (e.data for e in batch if type(e) is ev.Extension and e.kind == kind)
+        said = [{**data, "logprobs": None} for data in others if isinstance(data, dict)]
+        return ceil(text_tokens(text).tokens + data_tokens(said).tokens)
 
     def _free(self, error: ev.Error) -> None:
         """Close idle connections and, if memory was short, record this, before the next attempt."""

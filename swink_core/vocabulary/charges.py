@@ -49,8 +49,17 @@ _DEFAULT_MEDIA = MediaTokens()
 _ANSWERS = ("n", "num_generations", "candidateCount", "best_of")
 """The fields with the number of answers to one prompt, in APIs that support several."""
 
-_TERMS = ("service_tier", "speed", "serviceTier")
+_LENGTHS = (
+    "max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens",
+    "maxTokens", "num_predict",
+)  # fmt: skip
+"""The fields with the length of an answer, in several APIs; they may override `max_tokens`."""
+
+_TERMS = ("service_tier", "speed", "serviceTier", "inference_geo")
 """The fields that select a service with other prices."""
+
+_SHORT = ("5m", "30m")
+"""The times to live of cache writes that do not have the price of long-lived ones."""
 
 
 def dollars_of(cost: Cost | None) -> float | None:
@@ -79,12 +88,15 @@ def reserved_output(info: ModelInfo | None, options: StreamOptions) -> int:
         output = (info.typical_output if info is not None else None) or TYPICAL_OUTPUT
         if info is not None and info.max_output is not None:
             output = min(output, info.max_output)
-    return output * _answers(options.extra) if options.extra else output
+    if options.extra:
+        output = max(output, *map(_whole, _values(options.extra, _LENGTHS)), 0)
+    return output * _answers_of(options)
 
 
-def _answers(extra: Mapping[str, Any]) -> int:
-    """Return the number of answers that a request asks for."""
-    return max(1, *map(_whole, _values(extra, _ANSWERS)), 1)
+def _answers_of(options: StreamOptions) -> int:
+    """Return the number of answers that a call asks for."""
+    extra = options.extra
+    return max([1, *map(_whole, _values(extra, _ANSWERS))]) if extra else 1
 
 
 def searches_of(extra: Mapping[str, Any]) -> dict[str, int]:
@@ -140,7 +152,8 @@ def reservation(
     info: ModelInfo | None, provider: ProviderInfo | None, context: Context, options: StreamOptions
 ) -> Charge:
     """Return the amount to reserve for a call, using the upper bound of the estimated prompt."""
-    return reserved(int(prompt_of(provider, context, options, info).most), info, options)
+    prompt = int(prompt_of(provider, context, options, info).most)
+    return reserved(prompt, info, options, is_long=is_marked_long(context, options))
 
 
 def prompt_of(
@@ -158,29 +171,52 @@ def prompt_of(
     return prompt_tokens(context, media, options.response_format, options.extra)
 
 
+def is_marked_long(context: Context, options: StreamOptions) -> bool:
+    """Return True if marks in a request may keep its prompt in the cache for an hour or more."""
+    parts: list[Any] = [options.extra, [tool.metadata for tool in context.tools]]
+    contents = [context.system_prompt, *(message.content for message in context.messages)]
+    for content in contents:
+        for block in () if content is None or isinstance(content, str) else content:
+            if not isinstance(block, str):
+                parts += (block.metadata, getattr(block, "data", None))
+    return any(_is_long(part) for part in parts if part)
+
+
+def _is_long(data: Any) -> bool:
+    if isinstance(data, Mapping):
+        ttl = data.get("ttl")
+        return (ttl is not None and ttl not in _SHORT) or any(map(_is_long, data.values()))
+    return isinstance(data, list | tuple) and any(map(_is_long, data))
+
+
 def reserved(
-    prompt: int, info: ModelInfo | None, options: StreamOptions, at: datetime | None = None
+    prompt: int,
+    info: ModelInfo | None,
+    options: StreamOptions,
+    at: datetime | None = None,
+    *,
+    is_long: bool = False,
 ) -> Charge:
     """Return the amount to reserve for a prompt of `prompt` tokens.
 
-    `at` is the time whose prices apply (`None`: now). If the call caches, the prompt is assumed to
-    be written to the cache, which may cost more. If the request names a service tier, the higher of
-    the prices of this tier and of the standard tier applies. The fees and results of searches by
-    tools of the provider are included.
+    `at` is the time whose prices apply (`None`: now). The prompt is assumed to be written to the
+    cache, which may cost more, because many models cache without a request for it. `is_long` says
+    that the request may keep it there for an hour or more. If the request names a service tier, the
+    higher of the prices of this tier and of the standard tier applies. The fees of searches by
+    tools of the provider are included, and the tokens of their results.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
     extra = options.extra
     searches = searches_of(extra) if extra else {}
     if extra and searches:
-        searches = {name: count * _answers(extra) for name, count in searches.items()}
+        searches = {name: count * _answers_of(options) for name, count in searches.items()}
         prompt += SEARCH_TOKENS * sum(searches.values())
     usage = Usage(prompt, output, extra={**terms, **searches})
     costs = [_priced(usage, info, options, at)]
     if terms:  # the provider may use the standard tier and its price
         costs.append(_priced(replace(usage, extra={**searches}), info, options, at))
-    if options.cache is not None or _holds_marks(options.extra):
-        costs.append(_priced(replace(usage, cache_write=prompt), info, options, at))
+    costs.append(_priced(replace(usage, cache_write=prompt), info, options, at, is_long))
     known = [cost for cost in costs if cost is not None]
     return Charge(prompt + output, max(known, default=None), True)
 
@@ -195,15 +231,15 @@ def reports_terms(usage: Usage) -> bool:
     return not usage.extra.keys().isdisjoint(_TERMS)
 
 
-def _holds_marks(extra: Mapping[str, Any] | None) -> bool:
-    return bool(extra) and "cache_control" in (extra or {})
-
-
 def _priced(
-    usage: Usage, info: ModelInfo | None, options: StreamOptions, at: datetime | None
+    usage: Usage,
+    info: ModelInfo | None,
+    options: StreamOptions,
+    at: datetime | None,
+    is_long: bool = False,
 ) -> float | None:
     prices = info.prices if info is not None else None
-    return dollars_of(cost_of(usage, prices, at, keeps_long(options)))
+    return dollars_of(cost_of(usage, prices, at, is_long or keeps_long(options)))
 
 
 def completed_usage(
@@ -226,6 +262,7 @@ def completed_usage(
     output = usage.output
     if output is None or not is_complete:
         rate = (info.output_rate if info is not None else None) or OUTPUT_RATE
+        rate *= _answers_of(options)  # the provider writes them at the same time
         written = min(ceil(max(0.0, seconds) * rate), reserved_output(info, options))
         output = max(output or 0, seen, written)
     return replace(usage, input=prompt, output=output, total=None).added_up()

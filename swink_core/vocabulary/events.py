@@ -62,7 +62,7 @@ class ThinkingStart(AssistantMessageEvent, tag="thinking_start"):
 
 
 class ThinkingDelta(AssistantMessageEvent, tag="thinking_delta"):
-    """More visible reasoning of an open thinking block."""
+    """The next piece of visible reasoning in an open thinking block."""
 
     content_index: int
     delta: str

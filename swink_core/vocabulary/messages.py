@@ -206,8 +206,11 @@ class AudioBlock(_Typed, tag="audio"):
 class ExtensionBlock(_Typed, tag="extension"):
     """A complete opaque block, such as a server-side tool or generated media.
 
-    It is sent back only to `provider`.
+    It is sent back only to `provider`. The kind `CHOICE` is another answer to the same prompt, for
+    a request for several; it is not part of the conversation, and is not sent back.
     """
+
+    CHOICE: ClassVar[str] = "choice"
 
     provider: str
     kind: str

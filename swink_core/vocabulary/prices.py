@@ -82,7 +82,10 @@ class Prices(Rates, frozen=True):
     cases: tuple[PriceCase, ...] = ()
 
     def at(self, prompt: int, terms: Set[str], at: datetime) -> Mapping[str, float]:
-        """Return the prices for a prompt of this many tokens, on these terms, at this time."""
+        """Return the prices for a prompt of so many tokens at a time.
+
+        `terms` are words such as the service tier or the region, on which the answer is billed.
+        """
         cases = [case for case in self.cases if case.holds(prompt, terms, at)]
         rates = _known_rates(_amounts(self))
         for case in cases:

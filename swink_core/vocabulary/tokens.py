@@ -33,6 +33,7 @@ from swink_core.vocabulary.messages import (
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
+    UserMessage,
 )
 
 
@@ -156,12 +157,14 @@ def prompt_tokens(context: Context, media: MediaTokens, *more: Any) -> Estimate:
     parts = [PREFIX, *_of_content(context.system_prompt or "", media)]
     for tool in context.tools:
         definition = text_tokens(f"{tool.name} {tool.description}")
-        parts += (TOOL, definition, data_tokens(tool.parameters))
+        parts += (TOOL, definition, data_tokens(tool.parameters), data_tokens(tool.metadata))
     if context.tools:
         parts.append(TOOLS)
     for message in context.messages:
         parts.append(MESSAGE)
         parts += _of_content(message.content, media)
+        if isinstance(message, UserMessage) and message.name:
+            parts.append(text_tokens(message.name))
     parts += (data_tokens(data) for data in more)
     return Estimate().plus(*parts).rounded()
 
@@ -206,6 +209,11 @@ def _of_audio(block: AudioBlock, media: MediaTokens) -> Estimate:
 
 
 def _of_document(block: DocumentBlock, media: MediaTokens) -> Estimate:
+    about = data_tokens(block.metadata)  # its title, and what the caller says about it
+    return _of_pages(block, media).plus(about)
+
+
+def _of_pages(block: DocumentBlock, media: MediaTokens) -> Estimate:
     source = block.source
     if isinstance(source, Base64Source):
         if source.media_type.startswith("text/"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,10 +12,14 @@ from swink_core import (
     CacheStrategy,
     Charge,
     Context,
+    ExtensionBlock,
     Model,
     ModelInfo,
     StreamOptions,
+    TextBlock,
+    Tool,
     Usage,
+    UserMessage,
     replace,
 )
 from swink_core.vocabulary.charges import (
@@ -22,6 +27,7 @@ from swink_core.vocabulary.charges import (
     SEARCHES,
     TYPICAL_OUTPUT,
     completed_usage,
+    reservation,
     reserved,
     reserved_output,
     searches_of,
@@ -39,7 +45,11 @@ PRICES = Prices(
     cache_write=1.25,
     cache_write_long=2.0,
     fees={"requests": 0.5},
-    cases=(PriceCase(above=200_000, input=3.0), PriceCase(terms=("priority",), factor=2.0)),
+    cases=(
+        PriceCase(above=200_000, input=3.0),
+        PriceCase(terms=("priority",), factor=2.0),
+        PriceCase(terms=("us",), factor=1.1),
+    ),
 )
 MODEL = ModelInfo("large", "acme", prices=PRICES, max_output=8_000)
 
@@ -74,10 +84,10 @@ def test_searches_by_tools_of_the_provider_are_counted_by_the_limit_of_the_reque
 # (extra, US dollars)
 SEARCH_COSTS: list[tuple[dict[str, Any], float]] = [
     ({"tools": [{"type": "web_search", "max_uses": 100}]}, 2.403 + 0.004 + 1.0),
-    ({"tools": [{"type": "web_search"}], "n": 2}, 0.081 + 0.008 + 10 * 0.01),
-    ({"tools": [{"type": "file_search"}]}, 0.041 + 0.004 + 5 * 0.0025),
+    ({"tools": [{"type": "web_search"}], "n": 2}, 0.081 * 1.25 + 0.008 + 10 * 0.01),
+    ({"tools": [{"type": "file_search"}]}, 0.041 * 1.25 + 0.004 + 5 * 0.0025),
     ({"tools": [{"type": "web_search", "max_uses": 1}], "service_tier": "priority"},
-     2 * (0.009 + 0.004) + 0.01),
+     2 * (0.009 * 1.25 + 0.004) + 0.01),
 ]  # fmt: skip
 
 
@@ -91,13 +101,14 @@ def test_a_reservation_has_the_fees_and_the_results_of_searches(
 
 # (prompt, options, US dollars)
 RESERVED: list[tuple[int, dict[str, Any], float]] = [
-    (100_000, {"max_tokens": 1_000}, 0.1 + 0.004 + 0.5),
+    (100_000, {"max_tokens": 1_000}, 0.125 + 0.004 + 0.5),
     (300_000, {"max_tokens": 1_000}, 0.9 + 0.004 + 0.5),
-    (100_000, {"max_tokens": 1_000, "extra": {"n": 5}}, 0.1 + 0.020 + 0.5),
-    (100_000, {"max_tokens": 1_000, "extra": {"service_tier": "priority"}}, 0.208 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"n": 5}}, 0.125 + 0.020 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"service_tier": "priority"}}, 0.258 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"inference_geo": "us"}}, 0.1419 + 0.5),
     (100_000, {"max_tokens": 1_000, "cache": CacheStrategy()}, 0.125 + 0.004 + 0.5),
     (100_000, {"max_tokens": 1_000, "cache": CacheStrategy(ttl=3600)}, 0.2 + 0.004 + 0.5),
-    (100_000, {}, 0.1 + TYPICAL_OUTPUT * 4 / M + 0.5),
+    (100_000, {}, 0.125 + TYPICAL_OUTPUT * 4 / M + 0.5),
 ]
 
 
@@ -108,6 +119,35 @@ def test_a_reservation_has_cases_tiers_fees_cache_and_the_number_of_answers(
     charge = reserved(prompt, MODEL, StreamOptions(**options), AT)
     assert charge.cost == pytest.approx(dollars)
     assert charge.estimated
+
+
+HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+MINUTES = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
+
+# (where a mark of the cache is, with the mark)
+MARKED: list[Callable[[dict[str, Any]], tuple[Context, dict[str, Any]]]] = [
+    lambda mark: (Context([UserMessage([TextBlock("Hi", mark)])]), {}),
+    lambda mark: (Context([UserMessage("Hi")], [TextBlock("Hi", mark)]), {}),
+    lambda mark: (
+        Context([UserMessage("Hi")], None, [Tool("f", "", {}, metadata={"a": mark})]),
+        {},
+    ),
+    lambda mark: (Context([UserMessage([ExtensionBlock("a", "b", {"c": [mark]})])]), {}),
+    lambda mark: (Context([UserMessage("Hi")]), {"extra": mark}),
+    lambda mark: (Context([UserMessage("Hi")]), {"extra": {"tools": [mark]}}),
+]
+
+
+@pytest.mark.parametrize("marked", MARKED)
+def test_a_mark_for_an_hour_reserves_the_price_of_long_cache_writes(
+    marked: Callable[[dict[str, Any]], tuple[Context, dict[str, Any]]],
+) -> None:
+    for mark, price in ((HOUR, 2.0), (MINUTES, 1.25)):
+        context, options = marked(mark)
+        sent = StreamOptions(max_tokens=1_000, **options)
+        charge = reservation(MODEL, None, context, sent)
+        prompt = charge.tokens - 1_000
+        assert charge.cost == pytest.approx(prompt * price / M + 0.004 + 0.5)
 
 
 # (model, options, tokens)
@@ -121,6 +161,10 @@ OUTPUTS: list[tuple[ModelInfo | None, dict[str, Any], int]] = [
     (MODEL, {"max_tokens": 7, "extra": {"n": 3.0}}, 21),
     (MODEL, {"max_tokens": 7, "extra": {"n": "3"}}, 21),
     (MODEL, {"max_tokens": 7, "extra": {"n": "many", "best_of": None}}, 7),
+    (MODEL, {"max_tokens": 7, "extra": {"generationConfig": {"maxOutputTokens": 9_000}}}, 9_000),
+    (MODEL, {"max_tokens": 7, "extra": {"max_output_tokens": "9000", "max_tokens": 1}}, 9_000),
+    (MODEL, {"extra": {"options": {"num_predict": 90_000}, "n": 2}}, 180_000),
+    (MODEL, {"max_tokens": 7, "extra": {"max_completion_tokens": None}}, 7),
 ]
 
 
@@ -163,6 +207,12 @@ def test_missing_usage_is_completed(
     options = StreamOptions(max_tokens=2_000)
     usage = completed_usage(reported, prompt, seen, seconds, is_complete, MODEL, options)
     assert (usage.input, usage.output, usage.total) == (input, output, input + output)
+
+
+def test_several_answers_are_written_at_the_same_time() -> None:
+    options = StreamOptions(max_tokens=2_000, extra={"n": 3})
+    for seconds, output in ((2.0, 3 * int(2 * OUTPUT_RATE)), (1e6, 6_000)):
+        assert completed_usage(None, 100, 30, seconds, False, MODEL, options).output == output
 
 
 # (usage that the provider reports, US dollars of 1,000 tokens of prompt and 1,000 of output)

@@ -191,6 +191,24 @@ def test_a_models_rules_for_media_replace_its_providers() -> None:
     assert found == pytest.approx([700 + MESSAGE.tokens, 36_000 + MESSAGE.tokens], abs=2)
 
 
+LONG = "the river keeps stones " * 100
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        Context([UserMessage([DocumentBlock(UrlSource("https://a.example"), {"context": LONG})])]),
+        Context([UserMessage("Hi", name=LONG)]),
+        Context([UserMessage("Hi")], None, [Tool("f", "", {}, metadata={"a": {"b": [LONG]}})]),
+    ],
+)
+def test_text_beside_the_content_of_a_prompt_counts(context: Context) -> None:
+    without = prompt_tokens(Context([UserMessage("Hi")]), MediaTokens())
+    more = prompt_tokens(context, MediaTokens())
+    assert more.tokens >= without.tokens + text_tokens(LONG).tokens
+    assert more.most >= without.most + text_tokens(LONG).most
+
+
 def test_tools_and_fields_beside_the_conversation_count() -> None:
     context = Context([UserMessage("Hi")])
     plain = prompt_tokens(context, RULES)

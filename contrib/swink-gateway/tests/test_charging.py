@@ -237,6 +237,12 @@ async def test_usage_before_a_damaged_frame_is_the_minimum_charge() -> None:
     assert 7 + words <= tokens < 7 + words + 100
 
 
+def total_of(usage: swink.Usage, prices: Any) -> Any:
+    cost = cost_of(usage, prices)
+    assert cost is not None
+    return cost.total
+
+
 @pytest.mark.parametrize("prompt", [10_000, 300_000])
 async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
     asked = Asked(MODEL, swink.Context([swink.UserMessage("x" * 4 * prompt)]))
@@ -250,13 +256,15 @@ async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
                     continue
                 known = client.catalog.provider(provider)
                 charge = reservation(info, known, asked.context, options)
-                used = swink.Usage(charge.tokens - 2000, 2000)
-                before = cost_of(used, info.prices)
+                prompt = charge.tokens - 2000
+                used: Any = [
+                    swink.Usage(prompt, 2000, cache_write=written) for written in (0, prompt)
+                ]
+                before = [total_of(each, info.prices) for each in used]
                 dollars = most_of(client, [(swink.Model(provider, info.id, info), {})], asked).cost
-                after = cost_of(used, info.prices)  # prices may change at an hour
-                assert before is not None
-                assert after is not None
-                if before.total is not None and dollars not in (before.total, after.total):
+                # prices may change at an hour
+                after = [total_of(each, info.prices) for each in used]
+                if None not in before and dollars not in (max(before), max(after)):
                     wrong.append(f"{provider}/{info.id}")
                 rows += 1
                 with_cases += bool(info.prices.cases)
@@ -266,7 +274,12 @@ async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
 
 @pytest.mark.parametrize(
     "field",
-    [{"best_of": 5}, {"service_tier": "priority"}, {"prediction": {"content": "a b " * 5000}}],
+    [
+        {"n": 3},
+        {"best_of": 5},
+        {"service_tier": "priority"},
+        {"prediction": {"content": "a b " * 5000}},
+    ],
     ids=str,
 )
 async def test_fields_that_pass_unchanged_raise_the_reservation(field: dict[str, Any]) -> None:

@@ -216,7 +216,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', an unknown role"),
     ({"temperature": "hot"}, "temperature is a string; expected a number"),
     ({"stream": "yes"}, "stream is a string; expected a boolean"),
-    ({"n": 2}, "n is 2: the gateway returns one answer to each request"),
+    ({"n": 0}, "n is 0; expected a whole number from 1 to 128"),
+    ({"n": 129}, "n is 129; expected a whole number from 1 to 128"),
+    ({"n": 2.5}, "n is 2.5; expected a whole number from 1 to 128"),
+    ({"n": 1e999}, "n is inf; expected a whole number from 1 to 128"),
+    ({"n": "2"}, "n is a string; expected a number"),
     ({"messages": [FILE]}, "messages[0].content[0].image_url is not a URL"),
 ]  # fmt: skip
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
+import aiohttp
 import pytest
 from serving import ask, serving
 
+import swink_core as swink
 from swink_gateway.policy.config import Source
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -67,6 +71,48 @@ async def test_a_request_and_its_answer_pass_unchanged(
     assert http.bodies == [sent]
     assert "clients-key" not in str(request.headers)
     assert ("vendors-key" in str(request.headers)) is ("ollama" not in address)
+
+
+EMBED = "/v1/embeddings", {"model": "openai/embed-1", "input": "Hi"}
+CHUNK = bytes(256 * 1024)
+
+
+async def test_a_large_answer_is_not_kept_in_memory() -> None:
+    largest = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal largest
+        for _ in range(64):
+            yield CHUNK
+            largest = max(largest, tracemalloc.get_traced_memory()[0])
+
+    http = MemoryHTTPClient(MemoryResponse(pieces()))
+    async with serving(http=http, providers=OWN) as gateway, aiohttp.ClientSession() as session:
+        tracemalloc.start()
+        try:
+            async with session.post(gateway.url + EMBED[0], json=EMBED[1]) as answer:
+                received = sum([len(piece) async for piece in answer.content.iter_any()])
+        finally:
+            tracemalloc.stop()
+    assert received == 64 * len(CHUNK)
+    assert largest < received / 2
+
+
+@pytest.mark.parametrize("chunks", [[CHUNK], [b"[", b"0.5"]])
+async def test_an_answer_that_breaks_off_has_no_end(chunks: list[bytes]) -> None:
+    broken = swink.ProviderFailure(swink.Failure("streaming", kind=swink.StreamErrorKind.NETWORK))
+    response = MemoryResponse(chunks, error=broken)
+    async with serving(http=MemoryHTTPClient(response), providers=OWN) as gateway:
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await ask(gateway, *EMBED)
+    assert response.closed
+
+
+async def test_a_failure_before_the_answer_has_a_status() -> None:
+    broken = swink.ProviderFailure(swink.Failure("streaming", kind=swink.StreamErrorKind.NETWORK))
+    http = MemoryHTTPClient(MemoryResponse(error=broken))
+    async with serving(http=http, providers=OWN) as gateway:
+        assert (await ask(gateway, *EMBED)).status == 502
 
 
 async def test_a_refusal_of_the_vendor_has_its_status_and_wait() -> None:

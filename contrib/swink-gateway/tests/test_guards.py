@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode, urlsafe_b64encode
 from types import SimpleNamespace
 from typing import Any
 
@@ -282,6 +283,9 @@ SHOWN = [
     ("my ４１１１ 1111 1111 1111.", "my [removed]."),
     ("4111\\u00201111 1111 1111", "[removed]"),
     ("no\u200bcard\\n", "no\u200bcard\\n"),
+    ("4111\u31641111\u11601111\u28001111", "[removed]"),
+    ("4111\x1c1111\x1f1111 1111", "[removed]"),
+    ("5500\u200b0000 0000 0004 and \\u0034111111111111111", "[removed] and [removed]"),
 ]
 
 
@@ -305,3 +309,78 @@ def test_escapes_do_not_hide_a_blocked_word(arguments: str) -> None:
     guard = guards.Guard.made("names", config().guards["names"])
     with pytest.raises(swink.ProviderFailure, match=r"function\.arguments: a blocked word"):
         guard.checked(calling(arguments))
+
+
+EMPTY = "\u3164\u115f\u1160\uffa0\u2800\x1c\x1f\ufdd0\uffff\ufffc"
+
+
+@pytest.mark.parametrize("hidden", EMPTY, ids=ascii)
+def test_an_invisible_letter_hides_no_blocked_word(hidden: str) -> None:
+    guard = guards.Guard.made("names", config().guards["names"])
+    with pytest.raises(swink.ProviderFailure, match="a blocked word"):
+        guard.checked(asked(f"ge{hidden}heim"))
+
+
+def encoded(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+# (the form of a text document in a vendor's API)
+DOCUMENTS: list[Any] = [
+    lambda data: {"type": "file", "file": {"file_data": f"data:text/plain;base64,{data}"}},
+    lambda data: {"type": "input_file", "file_data": f"DATA:text/x;charset=utf-8;base64,{data}"},
+    lambda data: {"type": "document_url", "document_url": f"data:text/markdown;base64,{data}"},
+    lambda data: {"inlineData": {"mimeType": "text/plain", "data": data}},
+    lambda data: {"document": {"format": "txt", "source": {"bytes": data}}},
+]
+
+
+@pytest.mark.parametrize("written", DOCUMENTS)
+def test_guards_read_the_text_documents_that_the_gateway_encodes(written: Any) -> None:
+    words, cards = (guards.Guard.made(n, config().guards[n]) for n in ("names", "cards"))
+    with pytest.raises(swink.ProviderFailure, match="a blocked word"):
+        words.checked(asked([written(encoded("ein geheim >>>"))]))
+    body, did = cards.checked(asked([written(encoded(f"my {CARD}"))]))
+    assert body["messages"][0]["content"] == [written(encoded("my [removed]"))]
+    assert did == "removed 1 texts from a request"
+    same = asked([written(encoded("\xe9t\xe9"))])
+    assert cards.checked(same) == (same, "")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        urlsafe_b64encode("geheim ÿÿÿ???>>>".encode()).decode(),
+        encoded("geheim")[:4] + "\n" + encoded("geheim")[4:],
+        encoded("geheim !").rstrip("="),
+    ],
+)
+def test_every_form_of_base64_that_vendors_accept_is_read(data: str) -> None:
+    guard = guards.Guard.made("names", config().guards["names"])
+    with pytest.raises(swink.ProviderFailure, match="a blocked word"):
+        guard.checked(asked([{"inlineData": {"mimeType": "text/plain", "data": data}}]))
+
+
+def test_data_that_is_a_plain_text_is_checked_as_it_is() -> None:
+    source = {"type": "text", "media_type": "text/plain", "data": f"geheim {CARD}"}
+    body = asked([{"type": "document", "source": source}])
+    words, cards = (guards.Guard.made(n, config().guards[n]) for n in ("names", "cards"))
+    with pytest.raises(swink.ProviderFailure, match="a blocked word"):
+        words.checked(body)
+    sent, _ = cards.checked(body)
+    assert sent["messages"][0]["content"][0]["source"]["data"] == "geheim [removed]"
+
+
+@pytest.mark.parametrize("name", ["type", "role", "model", "signature", "encrypted_content"])
+@pytest.mark.parametrize("place", ["metadata", "args", "response", "default", "const"])
+def test_fields_of_the_client_are_redacted_whatever_their_names(place: str, name: str) -> None:
+    guard = guards.Guard.made("cards", config().guards["cards"])
+    body, _ = guard.checked(asked("Hi", **{place: {name: CARD, CARD: 1, "n": [CARD]}}))
+    assert body[place] == {name: "[removed]", "[removed]": 1, "n": ["[removed]"]}
+
+
+def test_names_that_are_redacted_to_the_same_text_stay_apart() -> None:
+    guard = guards.Guard.made("cards", config().guards["cards"])
+    arguments = {CARD: 1, "[removed]": 2, CARD.replace(" ", ""): 3}
+    body, _ = guard.checked(asked("Hi", args=arguments))
+    assert body["args"] == {"[removed]_": 1, "[removed]": 2, "[removed]__": 3}

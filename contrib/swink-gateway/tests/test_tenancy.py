@@ -67,6 +67,7 @@ FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
     (RESPONSES, {"conversation": {"id": "x"}}),
     (RESPONSES, {"prompt": {"id": "x"}}),
     (RESPONSES, {"tools": [{"type": "file_search", "vector_store_ids": ["x"]}]}),
+    (RESPONSES, {"tools": [{"type": "file_search", "vector_store_ids": {"0": "x"}}]}),
     (RESPONSES, {"tools": [{"type": "code_interpreter", "container": "x"}]}),
     (RESPONSES, {"tools": [{"type": "code_interpreter", "container": {"file_ids": ["x"]}}]}),
     (RESPONSES, {"tools": [{"type": "image_generation", "input_image_mask": {"file_id": "x"}}]}),
@@ -88,6 +89,7 @@ FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
     ),
     (MESSAGES, parts("messages", {"type": "container_upload", "file_id": "x"})),
     (GEMINI, {"cachedContent": "cachedContents/x"}),
+    (GEMINI, {"cachedContent": {"name": "cachedContents/x"}}),
     (
         GEMINI,
         {"contents": [{"parts": [{"fileData": {"fileUri": "https://a/v1beta/files/x"}}]}]},

@@ -109,14 +109,17 @@ def _read(message: dict[str, Any], finish: Any, usage: Any) -> Seen:
 
 
 def _whole(data: dict[str, Any]) -> Seen:
-    [choice] = data["choices"]
-    return _read(choice["message"], choice["finish_reason"], data.get("usage"))
+    choice = data["choices"][0]
+    made = _read(choice["message"], choice["finish_reason"], data.get("usage"))
+    made.choices = len(data["choices"])
+    return made
 
 
 def _events(events: list[Any]) -> Seen:
     message: dict[str, Any] = {"content": None}
     calls: dict[int, dict[str, Any]] = {}
     finish: Any = None
+    others: set[int] = set()
     usage: Any = None
     problems: list[str] = []
     failed: Failed | None = None
@@ -132,6 +135,9 @@ def _events(events: list[Any]) -> Seen:
             continue
         usage = event.get("usage") or usage
         for choice in event.get("choices") or []:
+            if choice["index"]:
+                others.add(choice["index"])
+                continue
             delta = choice.get("delta") or {}
             finish = choice.get("finish_reason") or finish
             for name in ("content", "refusal", "reasoning_content"):
@@ -151,6 +157,7 @@ def _events(events: list[Any]) -> Seen:
     if calls:
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
     made = _read(message, finish, usage)
+    made.choices += len(others)
     made.failed = failed
     made.problems = problems
     if failed is None and (not events or events[-1] != "[DONE]"):

@@ -11,6 +11,7 @@ from swink_core.providers import Parser
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parser import ChatParser
 from swink_provider_openai.responses.parser import ResponsesParser
+from swink_provider_openai.several import with_several
 from swink_test_helpers.growing_work import LINEAR, growth, parsing
 
 _json = msgspec.json.encode
@@ -40,10 +41,17 @@ def _items_by_id(n: int) -> list[bytes]:
     return [_json({"type": kind, "item": item}) for kind in kinds for item in items]
 
 
+def _calls_of_another_choice(n: int) -> list[bytes]:
+    calls = [{"index": at, "id": f"c{at}", "function": {"arguments": LONG}} for at in range(n)]
+    deltas = [{"content": LONG, "tool_calls": [call]} for call in calls]
+    return [_json({"choices": [{"index": 1, "delta": delta}]}) for delta in deltas]
+
+
 ROWS: list[tuple[str, Callable[[], Parser], Callable[[int], list[bytes]], int]] = [
     ("space before reasoning", lambda: ChatParser(Dialect(think_tags=True)), _space, 2000),
     ("text said again", ResponsesParser, _said_again, 1000),
     ("items without an index", ResponsesParser, _items_by_id, 500),
+    ("another choice", lambda: with_several(ChatParser(), 2), _calls_of_another_choice, 500),
 ]
 
 

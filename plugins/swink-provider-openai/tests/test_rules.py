@@ -117,6 +117,40 @@ async def test_a_server_without_responses_is_asked_over_chat_and_that_is_remembe
     assert [type(event).__name__ for event in first][-1] == "Done"
 
 
+RESPONSE = (
+    b'data: {"type":"response.completed","response":{"id":"resp_1","status":"completed",'
+    b'"output":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
+)
+
+
+async def test_a_server_that_has_answered_over_responses_is_not_taken_for_one_without() -> None:
+    http = MemoryHTTPClient(
+        MemoryResponse([RESPONSE], headers=SSE),
+        MemoryResponse.of_json({"error": {"message": "Vector store not found."}}, 404),
+        MemoryResponse([RESPONSE], headers=SSE),
+    )
+    options = {"api_key": "test", "base_url": "http://gateway.example/v1"}
+    async with Client(http=http, retry=False) as client:
+        for _ in range(3):
+            await _events(client.stream("openai/gpt-5.4", WITH_TOOL, **options))
+    assert [path_of(http, n) for n in range(len(http.requests))] == ["responses"] * 3
+
+
+async def test_data_that_a_server_does_not_find_says_nothing_about_its_apis() -> None:
+    http = MemoryHTTPClient(
+        MemoryResponse.of_json({"error": {"message": "Vector store not found."}}, 404),
+        MemoryResponse([CHAT], headers=SSE),
+        MemoryResponse([RESPONSE], headers=SSE),
+    )
+    options = {"api_key": "test", "base_url": "http://gateway.example/v1"}
+    search = {"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]}
+    async with Client(http=http, retry=False) as client:
+        await _events(client.stream("openai/gpt-5.4", WITH_TOOL, extra=search, **options))
+        await _events(client.stream("openai/gpt-5.4", WITH_TOOL, **options))
+    paths = [path_of(http, n) for n in range(len(http.requests))]
+    assert paths == ["responses", "chat/completions", "responses"]
+
+
 async def test_a_server_without_the_model_is_asked_once() -> None:
     error = {"message": "no such model", "code": "model_not_found"}
     http = MemoryHTTPClient(MemoryResponse.of_json({"error": error}, 404))

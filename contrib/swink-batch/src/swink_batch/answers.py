@@ -35,7 +35,7 @@ Id: TypeAlias = str | int | float
 class Failed(msgspec.Struct, omit_defaults=True):
     """The reason why a row has no answer.
 
-    `kind` is the kind of the failure (see `docs/reference/failures.md`), or `bad_row` if the row is
+    `kind` is the kind of the failure (see the page "Failures"), or `bad_row` if the row is
     invalid, or `bad_answer` if the answer does not match the requested type.
     """
 

@@ -4,7 +4,7 @@
     for rule in Judge().refusals("openai", "chat", "gpt-5", {"temperature": 0.2}): print(rule)
 
 Each rule is a fact about a vendor's server, with the URL of a source. A line of `rules/*.jsonl`
-contains one rule; see `Rule`. `asked_of` reads provider, API and model from a request.
+contains one rule; see `Rule`. `asked_of` reads the API and the model from a request.
 """
 
 from swink_judge.requests import Asked, asked_of, is_judged

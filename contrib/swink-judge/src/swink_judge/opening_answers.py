@@ -1,4 +1,4 @@
-"""Answers in the format of each API, with opaque data, with which test conversations begin.
+"""Test answers in the format of each API, which contain opaque data and begin a conversation.
 
 Opaque strings contain `OPAQUE` and reasoning contains `PRIVATE`. Tests search for these words in
 requests to other providers, which must not contain them.
@@ -35,8 +35,9 @@ SAID = "I look it up."
 class Beginning:
     """The content of an answer with three tool calls.
 
-    `returned` are the strings of the answer that the next request must contain. `said` are strings
-    that it must contain in addition if the answer has no tool calls.
+    `returned` are the strings of the answer that the next request to the same provider must
+    contain. `said` are strings that the request must contain in addition if a test has removed the
+    tool calls from the answer.
     """
 
     content: list[Block]

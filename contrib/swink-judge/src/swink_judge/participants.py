@@ -1,4 +1,4 @@
-"""Providers between which tests move conversations, and the requirements of their APIs."""
+"""The providers of tests that start a conversation with one and continue it with another."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Participant:
 
     @property
     def spoken(self) -> str:
-        """The key in `RULES`: the provider's name if it is a key, otherwise the wire format."""
+        """The key of the API's requirements in `RULES`: a provider's name or a wire format."""
         if self.family is not None:
             return FAMILIES[self.provider][self.family]
         return str(self) if str(self) in RULES else self.wire
@@ -129,8 +129,8 @@ def participants(host: Host, everyone: bool = False) -> Iterator[Participant]:
     """Yield one participant for each combination of package, wire format and `replay`.
 
     With `everyone`, yield one participant for each provider. A provider that also supports the
-    Responses API is yielded a second time, with that API. A provider with models in formats of
-    other providers is yielded once more for each of these formats.
+    Responses API is yielded a second time, with that API. A provider that serves some models in the
+    formats of other vendors is yielded once more for each of these formats.
     """
     catalog = Catalog(host)
     seen = set()

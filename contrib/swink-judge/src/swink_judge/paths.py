@@ -200,7 +200,7 @@ items of a list meet the given lists of conditions, one list for each item.
 
 
 def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
-    """Return a test that is true if a value at `path` occurs at none of the paths in `lists`."""
+    """Return a function that is true if a value at `path` is at none of the paths in `lists`."""
 
     def met(body: Any) -> bool:
         known = [value for steps in lists for value in values(body, steps)]
@@ -210,12 +210,12 @@ def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
 
 
 def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Holds:
-    """Return a test of a request's body.
+    """Return a function that checks a condition on a request's body.
 
-    The condition holds if it holds for any value at `path`. If the values at `path` are missing, or
-    all are null, the condition holds if `absent` is set. `unlisted` holds for a value that occurs
-    at none of the paths in `want`. `count_gt` holds if the whole request has more than `want`
-    values at `path`. Raises KeyError for an unknown operator.
+    The condition is true if the operator `op` accepts any value at `path`. If the body has no value
+    other than null at `path`, the condition is true if `absent` is set. The operator `unlisted`
+    accepts a value that occurs at none of the paths in `want`. `count_gt` accepts a request with
+    more than `want` values at `path`. Raises KeyError for an unknown operator.
     """
     steps = steps_of(path)
     if op == "absent":

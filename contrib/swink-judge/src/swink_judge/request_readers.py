@@ -83,7 +83,7 @@ def _add_scalars(data: Any, path: str, found: list[tuple[str, Any]]) -> None:
 
 
 def read_request(api: str, body: Any) -> Reading:
-    """Read the conversation in a request. `api` is a wire format, or one API of a wire format."""
+    """Read the conversation in a request. `api` is a key of `READERS`, such as `openai-chat`."""
     reading = Reading()
     READERS[api](body, reading)
     return reading

@@ -1,4 +1,4 @@
-"""Read provider, API and model from a request.
+"""Read the API and the model from a request.
 
 The end of the URL's path identifies the API, on any server. The model is in the path or in the
 body. The provider is not read from the request: it is the name of the plugin that made the request,
@@ -19,7 +19,7 @@ __all__ = ["Asked", "asked_of", "is_judged"]
 
 @define(frozen=True)
 class Asked:
-    """A request, in the form to which rules are applied.
+    """A request with the properties that rules check.
 
     `body` is JSON data. `streamed` is true if the request asks for a streamed answer.
     """

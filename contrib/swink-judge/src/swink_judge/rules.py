@@ -20,18 +20,18 @@ OWN_RULES = "request_rules.jsonl"
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A rule of an API: it rejects requests for which all conditions in `when` hold.
+    """A rule of an API, which rejects requests that fulfil all conditions in `when`.
 
     `provider` and `api` are names separated by `|`; `*` matches any name. `model` and
     `unless_model` are regular expressions that are searched for in the model id. `model` is also
     searched for in the base model's id of a fine-tuned model. A condition is `[path, operator,
     value, absent]`. In a path, `tools[*]` stands for every element of the list `tools`, and
-    `messages[-1]` for the last element of `messages`. A condition holds if it holds for any
-    existing value at the path; with `absent`, also if the value is missing. `unlisted` holds for a
-    value that occurs at none of the paths in `value`, such as the name of an unknown tool. `status`
-    is the HTTP status of the server, or 200 if the server ignores the value silently. `confidence`
-    is `measured` if the source quotes the server's message, otherwise `documented` or `reported`.
-    `checked` is the ISO date of the last comparison with the source.
+    `messages[-1]` for the last element of `messages`. A condition is true if its operator accepts
+    any value at the path; with `absent`, also if the path has no value. The operator `unlisted`
+    accepts a value that occurs at none of the paths in `value`, such as the name of an unknown
+    tool. `status` is the HTTP status of the server, or 200 if the server ignores the value
+    silently. `confidence` is `measured` if the source quotes the server's message, otherwise
+    `documented` or `reported`. `checked` is the ISO date of the last comparison with the source.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_retirement(self) -> bool:
-        """Whether the rule refuses a retired model, which servers at other URLs may still have."""
+        """Whether the rule rejects a retired model. Other servers may still serve it."""
         return "retired" in self.id
 
     def concerns(self, provider: str, api: str, model: str) -> bool:
@@ -94,7 +94,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Compiled:
-    """A compiled rule. To be fast, it first checks for a field that most requests lack."""
+    """A compiled rule. For speed, it first checks for a field that most requests do not have."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule

@@ -46,7 +46,7 @@ class StrictServer(LoopbackServer):
         self.ignored: list[Judged] = []
 
     async def respond(self, exchange: Exchange) -> None:
-        """Judge one request and answer it."""
+        """Answer one request, with an error if it violates a rule."""
         reply = self._reply(exchange)
         await exchange.start(reply.status, {"Content-Type": reply.content_type, **reply.headers})
         for piece in reply.pieces:

@@ -161,7 +161,7 @@ class _Call(CallState):
 
 
 class _Lazily:
-    """Fields that are converted to text only when a log formatter needs the text."""
+    """A dict of fields whose text is only computed when a log formatter needs it."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields

@@ -26,7 +26,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 def provider_name(name: str) -> str:
-    """Return the provider's name in the conventions, or else its swink name."""
+    """Return the conventions' name for a provider; if they define none, return swink's name."""
     return PROVIDERS.get(name, name)
 
 

@@ -47,7 +47,10 @@ class Run:
         return self._invocation.context
 
     def answered(self, reason: str, answer: list[OutputMessage], failure: Error | None) -> None:
-        """Record the end of a call. The last call's data become attributes of the run's span."""
+        """Store a call's finish reason, answer and failure.
+
+        The data of the run's last call become attributes of the run's span.
+        """
         self._invocation.finish_reasons, self._failure = [reason], failure
         self._invocation.output_messages = answer
 

@@ -22,7 +22,7 @@ The value `registry` only adds them to the default registry. With an address as 
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> PrometheusObserver | None:
-    """Return an observer if `SWINK_PROMETHEUS` is set. If it is an address, serve the metrics.
+    """Return an observer if `SWINK_PROMETHEUS` is set; serve the metrics if it is an address.
 
     An address is `PORT`, for this machine only, or `HOST:PORT`. Raises UsageError for any other
     value.

@@ -121,7 +121,7 @@ class Metrics:
     def series(self, metric: MetricT, *labels: str) -> MetricT:
         """Return the time series of a metric with these label values.
 
-        The result is cached, because the library needs about a hundred lines of code to look it up.
+        The result is cached, because the library's own lookup of a time series is slow.
         """
         key = (metric, labels)
         found: MetricT | None = self._series.get(key)

@@ -22,7 +22,7 @@ class PrometheusObserver(CallObserver["_Call"]):
 
     Any number of observers may share a registry. The program exposes these metrics together with
     its own metrics. At most `most_unlisted` models of a provider that are not in the catalogue have
-    a separate label. If users of a program choose the models, it may lower this number.
+    a separate label. A program whose users choose the models may lower this number.
     """
 
     name = "prometheus"

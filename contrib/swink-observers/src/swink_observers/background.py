@@ -4,7 +4,8 @@
         ...
 
 Streams do not wait for the observer: if it is too slow, events are dropped and counted. Deltas are
-dropped if the queue contains `size` events. All other events are dropped only at twice this size.
+dropped if the queue contains `size` events. Other events are dropped only if the queue contains
+twice as many.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _DELTAS = (swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta)
 class Background:
     """Deliver events to `observer` in a separate thread, in order.
 
-    `size` is the maximum number of queued deltas. `flush_seconds` is how long `aclose()` waits for
-    queued events. The observer gets copies of the call and the attempt, made when the event
-    occurred, so that measured times do not include the time in the queue. The deltas of one network
-    read share a copy. If the observer raises an exception, it is logged, and the observer gets no
-    more events of that call. `dropped` counts dropped events. Raises PluginError if `on_event` has
-    unsupported parameters.
+    `size` is the number of queued events from which on further deltas are dropped. `flush_seconds`
+    is how long `aclose()` waits for queued events. The observer gets copies of the call and the
+    attempt, made when the event occurred, so that measured times do not include the time in the
+    queue. The deltas of one network read share a copy. If the observer raises an exception, it is
+    logged, and the observer gets no more events of that call. `dropped` counts dropped events.
+    Raises PluginError if `on_event` has unsupported parameters.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Background:
 
 
 def _is_of_now(kept: Attempt, attempt: Attempt) -> bool:
-    """Return True if `kept`, an earlier copy of `attempt`, is current: nothing was read since."""
+    """Return True if nothing was read since `kept`, an earlier copy of `attempt`, was made."""
     return (kept.number, kept.reads, kept.read_at) == (
         attempt.number,
         attempt.reads,

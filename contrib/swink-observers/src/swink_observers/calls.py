@@ -48,7 +48,7 @@ class CallState:
         self._before = Taken()
 
     def chunk(self, call: swink.Call) -> None:
-        """Process the arrival of a chunk: all deltas of one network read.
+        """Process a chunk, which consists of all deltas of one network read.
 
         If a provider does not read from a network, each delta is a separate chunk.
         """
@@ -62,8 +62,8 @@ class CallState:
     def taken(self, call: swink.Call) -> Taken:
         """Return the usage and cost since the last call of this method; zero for a cached answer.
 
-        If it is called for a `Retry`, `Done` or `Error`, the result is for the attempt that this
-        event ends.
+        If the method is called for a `Retry`, `Done` or `Error` event, the result is the usage of
+        the attempt that this event ends.
         """
         before, now = self._before, Taken()
         for name in TOKENS:
@@ -98,7 +98,7 @@ State = TypeVar("State", bound=CallState)
 
 
 class CallObserver(ABC, Generic[State]):
-    """An observer whose `watch` creates a state for each call; the state gets the call's events."""
+    """An observer that passes the events of each call to a state object, which `watch` creates."""
 
     def __init__(self) -> None:
         self._running: dict[str, State | None] = {}
@@ -108,7 +108,7 @@ class CallObserver(ABC, Generic[State]):
         """Create the state of a call before its first event; return `None` to ignore the call."""
 
     def other(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Process an event of another library, such as a tool loop's event.
+        """Process an event that the core does not define, such as a tool loop's event.
 
         Called only if `other_events` is true.
         """

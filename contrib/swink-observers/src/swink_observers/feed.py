@@ -7,8 +7,8 @@
     notice     a notice about the call
     end        the call has ended
 
-Records are stored in a ring buffer. A reader is only a position in this buffer, so a slow reader
-needs no memory: it misses records, and gets a `gap` record with the number of missed records.
+Records are stored in a ring buffer, and a reader is only a position in this buffer. So a slow
+reader needs no memory: if it misses records, it gets a `gap` record with their number.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Reader:
-    """The position of one reader. Any thread can wake the reader when a record is published."""
+    """The position of one reader in the feed. Any thread can wake the reader."""
 
     def __init__(self, place: int) -> None:
         self.place = place
@@ -75,7 +75,7 @@ class _Reader:
                 self._loop.call_soon_threadsafe(self._woken.set)
 
     async def news(self, seconds: float) -> bool:
-        """Wait for a record. Return False after `seconds` without a record."""
+        """Wait for a record to be published. Return False after `seconds` without a record."""
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
@@ -216,9 +216,9 @@ class _Call(CallState):
         self._feed.publish(name, {"time": time, **self._facts, **told})
 
     def told(self, at: float | None = None) -> dict[str, Any]:
-        """Describe the progress of the call: the seconds so far, and an estimate of tokens.
+        """Return the progress of the call: the seconds so far, and estimated token counts.
 
-        `at` is the time for the calculation, by the call's clock (`None`: now).
+        `at` is the time up to which the seconds are counted, by the call's clock (`None`: now).
         """
         now = self._clock.time() if at is None else at
         first, began = self._first, self._attempt.started_at
@@ -236,7 +236,7 @@ class _Call(CallState):
         return round(tokens / (now - first), 1) if first is not None and now > first else None
 
     def chunk(self, call: swink.Call) -> None:
-        """Publish progress at a limited rate, and the content after the deltas of the chunk."""
+        """Publish progress at a limited rate, and schedule publication of the chunk's content."""
         now = call.attempt.read_at
         if now is None:
             return

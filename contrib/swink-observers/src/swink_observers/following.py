@@ -37,7 +37,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class _Spent(msgspec.Struct):
-    """The fields of a key owner's spending that `spent_cells` uses."""
+    """The fields of a gateway's spending report that `spent_cells` uses, for one key owner."""
 
     key: str
     requests: float
@@ -67,7 +67,10 @@ class Place:
 
     @classmethod
     def of(cls, url: str, gateway: str | None, environ: Mapping[str, str] | None = None) -> Place:
-        """Parse the URL of a feed, or of a gateway, which takes precedence. Raises UsageError."""
+        """Parse the URL of a feed, or of a gateway if `gateway` is given.
+
+        Raises UsageError for an invalid URL.
+        """
         url, headers = _address(url if gateway is None else gateway)
         if gateway is None:
             return cls(url, headers=headers)
@@ -164,7 +167,7 @@ async def following(
 
 @contextmanager
 def told_by(place: Place) -> Iterator[None]:
-    """Raise SwinkError for an invalid record: the server does not serve a feed of calls."""
+    """Raise SwinkError if the block finds an invalid record: the server is not a feed of calls."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -2,9 +2,9 @@
 
     app.add_subapp("/calls", application(feed))          # in your aiohttp application
 
-The environment variable `SWINK_FEED=8765` serves the calls of a program at
+If the environment variable `SWINK_FEED` is `8765`, a program serves a feed at
 http://127.0.0.1:8765/events, without changes to the program. Ids, `Last-Event-ID` and `retry`
-follow the standard, so that readers resume automatically after a lost connection.
+follow the standard, so that clients such as browsers resume automatically after a lost connection.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _frame(record: Record) -> bytes:
 
 @web.middleware
 async def _by_address(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse requests whose Host header is a name other than this machine's.
+    """Refuse a request whose Host header contains a host name other than those of this machine.
 
     A web page could let its own host name point to this machine (DNS rebinding).
     """
@@ -204,9 +204,9 @@ class SharedFeed:
         return self._server.port
 
     async def aclose(self) -> None:
-        """Leave the server. The last client first waits until readers have read all records.
+        """Release the server, which ends if no other client uses it.
 
-        The wait is limited to `LAST_SECONDS`.
+        The last client first waits until readers have read all records, at most `LAST_SECONDS`.
         """
         await asyncio.to_thread(self._leave)
 

@@ -1,4 +1,4 @@
-"""Show a table of calls in the terminal, in a program or by `swink top`, and update it.
+"""Show a table of calls in the terminal and update it, in a program or in `swink top`.
 
 feed = Feed()
 async with swink.Client(plugins=[feed]) as client, top(feed):
@@ -79,7 +79,7 @@ def spent_cells(row: dict[str, Any]) -> tuple[str, ...]:
 def lines_of(calls: Calls, spent: Sequence[dict[str, Any]], width: int | None) -> list[str]:
     """Format the current calls and the spending of keys in lines of `width` columns.
 
-    `None` means unlimited.
+    `width` is `None` for an unlimited width.
     """
     is_narrow, now = width is not None and width < NARROW, time.monotonic()
 

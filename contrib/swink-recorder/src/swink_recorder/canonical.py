@@ -1,4 +1,4 @@
-"""The canonical request: the data that an answer depends on, equal in every process.
+"""The canonical request: the data on which an answer depends, in a reproducible form.
 
 Calls with equal canonical requests may share an answer: cassettes and caches find a stored answer
 by its canonical request. A canonical request contains the model and address, all options, the whole
@@ -50,7 +50,8 @@ def canonical_request(call: Call) -> dict[str, Any]:
     """Return the canonical request of a call's current attempt.
 
     The fields are those of `request_of`, and `body`: a digest of the JSON body that the provider
-    would send to a server about which it has learned nothing (`None`: the call has no body).
+    would send if it had not adapted its requests to earlier responses of the server (`None`: the
+    call has no body).
     """
     return {**request_of(call.attempt, call.context), _BODY: _body(call)}
 
@@ -83,8 +84,8 @@ def digest_of(data: Any) -> str:
 def differences(asked: dict[str, Any], recorded: dict[str, Any]) -> list[str]:
     """List the differences between two canonical requests, one line each; empty if they are equal.
 
-    Bodies are compared only if the recording has a body digest: earlier versions of swink recorded
-    a digest of the conversation alone, or none.
+    Bodies are compared only if the recording contains a digest of the body, which earlier versions
+    of swink did not record.
     """
     if _BODY not in recorded:
         asked = {name: value for name, value in asked.items() if name != _BODY}
@@ -120,7 +121,7 @@ def _context(context: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_media(data: Any) -> Any:
-    """Replace the data of media by digests, so that the rest is readable."""
+    """Replace the data of images and other media by digests, so that the result is short."""
     if isinstance(data, dict):
         if data.get("type") == "base64" and isinstance(data.get("data"), str):
             digest = hashlib.sha256(data["data"].encode()).hexdigest()

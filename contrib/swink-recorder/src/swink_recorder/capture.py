@@ -51,7 +51,7 @@ _OF_THE_CONNECTION = frozenset(
 
 @define
 class KeptEvent:
-    """A stored event, other than a delta, with its time."""
+    """An event that is not a delta, with the time at which it occurred."""
 
     seconds: float
     event: Any
@@ -63,7 +63,7 @@ class KeptEvent:
 
 @define
 class KeptDeltas:
-    """Deltas of one block that arrived in one network read.
+    """The deltas of one block that arrived in one network read.
 
     The deltas are stored together, to avoid tens of thousands of objects per second.
     """
@@ -149,7 +149,7 @@ class AttemptTape:
         return [event for kept in self.kept for event in kept.data()]
 
     def recording(self) -> Recording:
-        """Return all traffic as a recording; if no answer arrived, the recording's status is 0."""
+        """Return all traffic as a recording, whose status is 0 if no HTTP answer arrived."""
         attempt = self.attempt
         info = attempt.provider_info
         sent: list[Leg | None] = [*attempt.legs]
@@ -204,7 +204,7 @@ class Tape:
         call.taps.append(self._take)
 
     def of(self, attempt: Attempt) -> AttemptTape:
-        """Return the tape of an attempt: the last one, or a new one."""
+        """Return the tape of an attempt; create a tape if the attempt is new."""
         if not self.attempts or self.attempts[-1].attempt is not attempt:
             self.attempts.append(AttemptTape(attempt, self._clock))
         return self.attempts[-1]
@@ -227,9 +227,9 @@ class Tape:
 
         `context` is the conversation, which is stored with the options (`None`: neither is stored).
         Data that differ from run to run and are not in the body (cost, request id) are removed from
-        the message, and so is the call's total usage. Answers that did not come over HTTP, or came
-        over a WebSocket, are stored like the body of a stream. Raises UsageError if no bytes were
-        received.
+        the message, and so is the call's total usage. If the answer was received from a child
+        process or over a WebSocket, its data are stored like the body of an HTTP response with
+        status 200. Raises UsageError if no bytes were received.
         """
         answered = [tape for tape in self.attempts if tape.answered]
         if not answered:

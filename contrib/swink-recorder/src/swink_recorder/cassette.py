@@ -3,10 +3,10 @@
     with Cassette("tests/cassettes/sky.json"):
         await swink.complete("openai/gpt-5", "Why is the sky blue?")
 
-An active cassette answers every call of this process, from any client: it replays the next take (a
-recorded attempt) with an equal canonical request, records the call, or makes the call fail. If
-several cassettes are active, the one that was activated last is used. A pytest fixture is in
-`swink_recorder.pytest_plugin`.
+While a cassette is active, it handles every call of this process, from any client. It replays the
+next recorded attempt ("take") whose canonical request is equal. If no take matches, it records the
+call or makes the call fail, depending on the mode. If several cassettes are active, the one that
+was activated last is used. A pytest fixture is in `swink_recorder.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Cassette:
 
     `mode` is `once` (an existing file is replayed, and unrecorded calls fail; without a file, calls
     are recorded), `none` (no request is ever sent) or `all` (all calls are made and recorded again;
-    but if a call fails with a kind of failure that the old file does not contain, the old file is
-    kept). `speed` is the playback speed relative to the recording; 0 replays at once, without the
-    waits between attempts. `unrecorded` is a list of explanations: one for each call that failed
-    because it was not recorded, and one if the old file was kept.
+    but the old file is kept if a call fails with a kind of error that the old file does not
+    contain). `speed` is the playback speed relative to the recording; 0 replays without any waits.
+    `unrecorded` is a list of explanations: one for each call that failed because it was not
+    recorded, and one if the old file was kept.
     """
 
     def __init__(self, path: str | Path, mode: Mode = "once", speed: float = 0.0) -> None:
@@ -163,7 +163,7 @@ class Cassette:
         return sum(not differences(asked, take.asked) for take in self._takes)
 
     def _worse(self, takes: list[Take]) -> str:
-        """Explain why the existing file is kept instead of new takes; empty if it is replaced."""
+        """Explain why the existing file is kept; return an empty text if `takes` replaces it."""
         old: list[Take] = []
         if self.path.is_file():
             with suppress(RecordingError):

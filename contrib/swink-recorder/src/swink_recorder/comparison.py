@@ -1,4 +1,4 @@
-"""Compare requests with recorded ones, and list the differences.
+"""Compare requests with recorded requests, and list the differences.
 
 query.version: "2", recorded "1"
 headers.accept: nothing, recorded "text/event-stream"
@@ -40,11 +40,12 @@ def request_differences(
 ) -> list[str]:
     """List the differences between a request and a recorded one, one line each.
 
-    A recorded path may have an additional prefix, the path of the recorded address. The compared
-    headers are the recorded ones and the content type. Credentials are compared by their scheme,
-    and also by their value if an answer of the recording contained the value. `callers` are the
-    lower-case names of headers set by the caller, which are not compared. A recording without
-    headers was written by hand: only the parts that it contains are compared.
+    A recorded path may begin with the path of the recorded base URL, which is ignored. The headers
+    in the recording, the content type and headers with credentials are compared. Of credentials,
+    only the scheme (such as `Bearer`) is compared; but if an answer in the recording contained the
+    credential, its value is compared as well. `callers` are the lower-case names of headers set by
+    the caller, which are not compared. If the recording has no headers, it was written by hand, and
+    only the parts that it contains are compared.
     """
     found = []
     if sent.method != recorded.method:
@@ -67,7 +68,7 @@ def request_differences(
 def differing(
     asked: Any, recorded: Any, place: str = "", marks: str = _STARS
 ) -> list[tuple[str, str]]:
-    """Return the differences between JSON data, each with a line that shows both values.
+    """Return each difference between JSON data as its path and a line with both values.
 
     `marks` matches the placeholders of secrets in recorded texts; an asterisk stands for one
     character, and other placeholders for any text.
@@ -105,7 +106,7 @@ def _pattern(mark: str) -> str:
 
 
 def _named(sent: dict[str, str], recorded: dict[str, str], what: str) -> list[str]:
-    """Compare headers, parameters or form fields, without showing values that may be secret."""
+    """List the differences between headers, parameters or form fields; hide possible secrets."""
     return [
         _line(place, _without_secret(place, sent), _without_secret(place, recorded), what)
         for place, _ in differing(sent, recorded, marks=_MARKS)
@@ -128,7 +129,7 @@ def _fields(query: str) -> dict[str, str]:
 def _headers(
     sent: dict[str, str], recorded: dict[str, str], callers: Collection[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the compared headers, with lower-case names."""
+    """Return the sent and the recorded headers that are compared, with lower-case names."""
     given = {name.lower(): value for name, value in sent.items()}
     known = {name.lower(): value for name, value in recorded.items() if _counts(name, callers)}
     compared = {

@@ -2,8 +2,8 @@
 
     python -m swink_recorder.convert PATH …
 
-A path is a folder of recordings, a cassette, or the folder or SQLite file of calls that
-`SWINK_RECORD` names. Each file that has an older format is converted in place.
+A path is a folder of recordings, a cassette file, or the folder or SQLite file with the calls
+recorded by `SWINK_RECORD`. Each file that has an older format is converted in place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OF_THE_LEG = ("request", "status", "headers", "body", "chunks", "reads")
 
 
 def convert(path: Path) -> Iterator[str]:
-    """Convert a path, and yield the name of each converted file.
+    """Convert the files at a path, and yield the name of each converted file.
 
     Raises RecordingError for a file that cannot be read.
     """

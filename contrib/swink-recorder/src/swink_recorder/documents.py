@@ -8,9 +8,9 @@
                  [seconds, type, the block's index, [characters of each delta, …]], …]}, …]}
     the bytes of all reads, one after the other
 
-Most of an answer consists of deltas: all deltas of a block are stored as one text, and the deltas
-of one network read as one row. Bytes are stored unchanged, except that each credential in a stream
-is replaced by asterisks of the same length.
+Because most events of an answer are deltas, all deltas of a block are stored as one text, and each
+network read with deltas as one row with their lengths. The bytes are stored unchanged, except that
+each character of a credential in a stream is replaced by an asterisk.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _marked(rows: list[dict[str, Any]], sources: Sources) -> Any:
 
 
 def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, Any]]:
-    """Return the takes (recorded attempts) of a document, and its facts about the call.
+    """Return the takes (recorded attempts) of a document, and the description of the call.
 
     Raises RecordingError, which names `where` and the problem.
     """
@@ -111,7 +111,7 @@ def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str,
 
 
 def _bodies(attempt: _Attempt, data: bytes) -> tuple[list[Body], bytes]:
-    """Return the response bodies of an attempt, each with its chunks, and the remaining data.
+    """Split an attempt's response bodies, with their chunks, from `data`; return the rest as well.
 
     Raises ValueError if data are missing.
     """

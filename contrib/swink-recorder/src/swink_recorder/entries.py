@@ -45,7 +45,7 @@ class Entry(_Kept, kw_only=True, omit_defaults=True):
     """The entry of a call in a list of calls.
 
     `at` is its start (ISO 8601, UTC); `outcome` is `done` or the error kind; `cost` is in US
-    dollars, and `estimated` is true if the provider did not report the final usage of a part;
+    dollars, and `estimated` is true if the provider did not report the final usage of some attempt;
     `conversation` is the id of the call's conversation, if any.
     """
 
@@ -76,7 +76,7 @@ class KeptConversation(_Kept, kw_only=True):
 
 
 class FirstLine(msgspec.Struct):
-    """The first line of a call's document."""
+    """The first line of the document in which a call is stored."""
 
     call: Entry
 

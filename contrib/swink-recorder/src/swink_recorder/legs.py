@@ -46,7 +46,7 @@ def body_file_for(headers: Mapping[str, str]) -> str:
 
 @define
 class RecordedRequest:
-    """A request.
+    """A recorded HTTP request.
 
     `path` includes the query; `body` is JSON data, `form` the fields of a form; both are `None` if
     the request has no such body. `origin` is an index in the recording's `origins`.
@@ -92,13 +92,13 @@ def _json(body: bytes) -> Any:
 
 @define
 class RecordedLeg:
-    """One request, and the bytes that answered it.
+    """One request and the bytes of the response ("leg").
 
-    `kind` is `stream` (the answer was streamed), `whole` (the answer was read whole), `token` (the
-    request fetched a credential) or `abandon` (the request cancelled abandoned work). `chunks` are
-    the network reads: the time of each, in seconds since the response's start, and its size in
-    bytes. `status` is 0 if no answer came over HTTP. `sent_at` and `answered_at` are seconds since
-    the attempt began.
+    `kind` is `stream` (the answer was streamed), `whole` (the answer was read in full before it was
+    processed), `token` (the request fetched an access token) or `abandon` (the request told the
+    server to cancel work). `chunks` are the network reads: the time of each, in seconds since the
+    response's start, and its size in bytes. `status` is 0 if no answer came over HTTP. `sent_at`
+    and `answered_at` are seconds since the attempt began.
     """
 
     body: bytes = field(default=b"", repr=False)
@@ -124,9 +124,10 @@ class RecordedLeg:
 
 
 def answer_of(kinds: Sequence[LegKind]) -> int:
-    """Return the index of the leg that contains the answer.
+    """Return the index of the leg that contains the model's answer.
 
-    This is the last leg of the kind `stream`, or else of the kind `whole`, or else the last leg.
+    This is the last leg of the kind `stream`. Without such a leg, it is the last leg of the kind
+    `whole`, or else the last leg.
     """
     for wanted in ("stream", "whole"):
         found = [number for number, kind in enumerate(kinds) if kind == wanted]
@@ -158,7 +159,11 @@ class ResponseFile(msgspec.Struct, omit_defaults=True):
 
 
 class LegFile(msgspec.Struct, omit_defaults=True):
-    """A leg in a file; `request` is absent without HTTP, `response` if no response arrived."""
+    """A leg in a file.
+
+    `request` is `None` if the call did not use HTTP, and `response` is `None` if no response
+    arrived.
+    """
 
     kind: LegKind = "stream"
     at: float = 0.0
@@ -166,7 +171,7 @@ class LegFile(msgspec.Struct, omit_defaults=True):
     response: ResponseFile | None = None
 
     def leg(self, body: bytes, chunks: list[tuple[float, int]]) -> RecordedLeg:
-        """Return the leg with its bytes."""
+        """Return the leg with the bytes of the response."""
         asked = self.request or RequestFile("", "/")
         leg = RecordedLeg(
             body,

@@ -36,11 +36,11 @@ START_SECONDS = 10
 class Exchange:
     """One request and the response to it.
 
-    `path` excludes the query, `query` is decoded; `headers` have lower-case names. `pieces` counts
-    the writes of the body, `sent` all response bytes written to the socket; `ended` is true if the
-    response was sent completely. `disconnected_at` is the time at which the client disconnected
-    before the response was complete (in seconds of `time.monotonic`), or `None`; compare it with
-    `received_at`.
+    `path` excludes the query, `query` is decoded; `headers` have lower-case names. `pieces` is the
+    number of writes of the body, and `sent` the number of response bytes written to the socket;
+    `ended` is true if the response was sent completely. `disconnected_at` is the time at which the
+    client disconnected before the response was complete, or `None`. Like `received_at`, it is in
+    seconds of `time.monotonic`.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Exchange:
         await self.raw(chunked_head(status, headers or {}))
 
     async def write(self, data: bytes) -> None:
-        """Send a piece of the body in a separate write; do nothing for empty data."""
+        """Send a part of the body in a single write; do nothing for empty data."""
         if data:
             await self.raw(b"%x\r\n%s\r\n" % (len(data), data))
             self.pieces += 1
@@ -100,9 +100,9 @@ class Exchange:
         self.sent += len(data)
 
     async def pause(self, seconds: float = 0.001) -> None:
-        """Wait, so that the client receives the data before and after the pause in separate reads.
+        """Wait, so that the client does not receive earlier and later data in a single read.
 
-        The server's clock measures the pause.
+        The server's clock measures the time.
         """
         await self._connection.server.clock.sleep(seconds)
 
@@ -156,7 +156,10 @@ class LoopbackServer:
         self._port = self._server.sockets[0].getsockname()[1]
 
     def listen(self, other: LoopbackServer) -> None:
-        """Listen on a free port in the loop of another server, from any thread."""
+        """Listen on a free port, in the event loop of the server `other`.
+
+        May be called from any thread.
+        """
         listening = socket.create_server((HOST, 0))
         self._port = listening.getsockname()[1]
         self._loop = other._loop
@@ -168,8 +171,8 @@ class LoopbackServer:
     async def caught_up(self) -> None:
         """Wait until the server has processed earlier actions of clients, such as disconnects.
 
-        For this, the method opens and closes another connection, which the server handles last. It
-        works in any event loop.
+        To do so, it opens and closes a connection, which the server handles after these actions.
+        The method can be called in any event loop.
         """
         reader, writer = await asyncio.open_connection(HOST, self._port)
         writer.write_eof()

@@ -1,4 +1,4 @@
-"""Replay a recorded attempt to a call, passing its bytes through the provider's own code.
+"""Replay a recorded attempt: the provider's own code parses the recorded bytes for a call.
 
 A recorded attempt is a *take*; its *legs* are the requests of the attempt with their answers.
 """
@@ -64,11 +64,11 @@ def play(
 ) -> Any:
     """Return the events of a take for a call's attempt, at `speed` times the recorded speed.
 
-    `speed` 0 replays at once. `cut` creates the error for a take that was not recorded to its end.
+    `speed` 0 replays without waits. `cut` creates the error for a take whose recording ends early.
     `hint` is the advice to show if the recorded call failed because of missing or rejected
-    credentials (a replay needs no credentials). An HTTP provider parses the recorded bytes, with
-    the recording in place of the network. If the provider made several requests, it repeats them
-    without credentials, and each request gets its recorded answer.
+    credentials (a replay needs no credentials). An HTTP provider parses the recorded bytes as if
+    they came from the network. If the provider made several requests, it repeats them without
+    credentials, and each request gets its recorded answer.
     """
     provider = call.attempt.target.binding.provider
     if speed == 0 and not isinstance(call.clock, AtOnce):
@@ -157,8 +157,9 @@ class _Answers:
             call.attempt.report_cost(take.charged)
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:
-        """Return the recorded answer to a request. Raises ProviderFailure for an unrecorded
-        request.
+        """Return the recorded answer to a request.
+
+        Raises ProviderFailure if the request was not recorded.
         """
         asked = request.method, urlsplit(request.url).path
         leg = next(
@@ -179,7 +180,7 @@ class _Answers:
         return _Answer(leg, self._call, self._speed, self._end if is_answer else _whole)
 
     def _end(self) -> ProviderFailure | None:
-        """Return the failure with which the answer of the take ended, or `None`."""
+        """Return the recorded failure that interrupted the answer, or `None`."""
         failure = self._take.failure
         if failure is None or failure.code == "cut" or failure.phase == "request":
             return None
@@ -195,7 +196,7 @@ class _Answers:
 
 
 def _whole() -> None:
-    """Return `None`, as the ending of an answer that was recorded completely."""
+    """Return `None`: the answer was recorded completely, so no failure follows its last byte."""
 
 
 class _Answer:

@@ -37,7 +37,7 @@ _USERS = ("swink_recorder.cassette", "swink_recorder.pytest_plugin")
 
 
 class Answering(Protocol):
-    """The interface of an object that answers calls: a cassette."""
+    """The interface of a cassette, which answers calls in place of their providers."""
 
     def stream(self, call: swink.Call) -> Any:
         """Return the events of an attempt; `None` to make the call."""
@@ -57,7 +57,8 @@ def active() -> Answering | None:
 def put_in(cassette: Answering, environ: Mapping[str, str] | None = None) -> None:
     """Activate a cassette for the calls of this process.
 
-    Raises UsageError if the environment disables the plugin: calls would then reach the provider.
+    Raises UsageError if an environment variable disables the plugin, because then calls would reach
+    the provider.
     """
     environ = os.environ if environ is None else environ
     for name, wanted in (("SWINK_PLUGINS", True), ("SWINK_DISABLE_PLUGINS", False)):
@@ -77,7 +78,7 @@ def take_out(cassette: Answering) -> None:
 
 
 class CassettePlugin:
-    """A plugin in which the active cassette, if any, answers before any provider."""
+    """A plugin through which the active cassette, if any, answers calls in place of providers."""
 
     api_level = 1
 
@@ -99,7 +100,7 @@ class _Watching(CassettePlugin):
 
 
 def recorded_path(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return where calls are recorded; `None` if recording is off."""
+    """Return the path to which calls are recorded; `None` if recording is off."""
     path = (os.environ if environ is None else environ).get(PATH_ENV, "").strip()
     return None if path in ("", "off") else path
 
@@ -108,7 +109,7 @@ class RecorderPlugin:
     """A plugin that records every call if the environment enables it; else it does nothing."""
 
     def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
-        """Create a recorder, or an object without hooks. Raises UsageError for a wrong setting."""
+        """Create a recorder, or an object without hooks. Raises UsageError for a bad setting."""
         environ = os.environ if environ is None else environ
         path = recorded_path(environ)
         if path is None:

@@ -3,9 +3,9 @@
     SWINK_RECORD=~/.local/state/swink/calls.sqlite      every program of this environment, or
     swink.Client(plugins=[Recorder("calls")])           the calls of one client
 
-While a call runs, its events are only appended to a tape; when the call has ended, a thread writes
-it to the store. If the store cannot be written, recordings are lost but no call fails, and one
-warning is logged.
+While a call runs, its events are kept in memory, on a tape. When the call has ended, a thread
+writes the tape to the store. If the store cannot be written, recordings are lost but no call fails,
+and one warning is logged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ CLOSE_SECONDS = 4.0
 
 @define
 class _Running:
-    """A call in progress; `now` is the current attempt's tape."""
+    """The tape of a call in progress, its conversation and its start time.
+
+    `now` is the tape of the current attempt.
+    """
 
     tape: Tape
     now: AttemptTape
@@ -81,8 +84,8 @@ class _Ended:
 class Recorder:
     """Stores every call in a folder or a SQLite file.
 
-    A stored call contains the request, the bytes with their times, the events and the usage.
-    Credentials are removed. `keep` limits the size of the store.
+    For each call, it stores the request, the received bytes with their times, the events and the
+    usage. Credentials are removed. `keep` limits the size of the store.
 
     The creator must close it: `await recorder.aclose()`.
     """
@@ -204,7 +207,7 @@ class Recorder:
 
 
 def _written(ended: _Ended) -> Written:
-    """Return a call in the format of a store."""
+    """Return an ended call in the format that a store writes."""
     tapes, entry = ended.tape.attempts, ended.entry
     asked = [(tape, request_of(tape.attempt, ended.context)) for tape in tapes]
     secrets = {secret for secret in ended.secrets if secret not in entry.model}

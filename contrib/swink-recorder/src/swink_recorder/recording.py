@@ -12,23 +12,25 @@ recordings have one leg. A recording is a folder:
                                 "response": {"status", "headers", "at", "body": "body.sse",
                                              "chunks": [[seconds, size in bytes], …]}}, …]}
     body.sse         the answer's body as it was read, decompressed (.sse, .ndjson, .json or .bin);
-                     those of other legs are 0.json, 1.sse, …, by their place in `legs`
+                     other legs' bodies are in 0.json, 1.sse, …; the number is the index in `legs`
     message.json     the expected AssistantMessage as `codec.dump` writes it; a failed answer has
                      stop_reason "error" and an error_kind. Absent: not specified
     notices.json     the expected notices: a list of texts, each contained in the `code: detail` of
                      the notice at the same position. Absent: no notices
 
-A leg's `kind` is `stream` (the default), `whole` (its answer was read whole), `token` (it fetched a
-credential) or `abandon` (it cancelled abandoned work). The answer is the last `stream`, or else the
-last `whole`. `at` is in seconds since the attempt began, the times of chunks are since the
-response's head arrived. `origin` is an index in `origins`, whose first element is the origin of the
-call's address; 0 is omitted. `body` of a request is JSON, `form` the fields of a form. A leg
-without `response` was not answered, one without `request` did not use HTTP.
+A leg's `kind` is `stream` (the default), `whole` (its answer was read in full before it was
+processed), `token` (it fetched an access token) or `abandon` (it told the server to cancel work).
+The model's answer is in the last leg of the kind `stream`, or else in the last of the kind `whole`.
+`at` is in seconds since the attempt began. The times of chunks are in seconds since the response's
+head arrived. `origin` is an index in `origins`, whose first element is the origin of the call's
+address; 0 is omitted. `body` of a request is JSON data, and `form` contains the fields of a form. A
+leg has no `response` if no answer arrived, and no `request` if HTTP was not used.
 
-Text that looks like a credential is never written. It is replaced by its source: `Bearer [key]`
-came from the caller or from an earlier call; `Bearer [0.access_token]` came from that field of the
-first leg's answer; `[hidden]` came from an unknown source. In streams, each character is replaced
-by an asterisk.
+Text that looks like a credential is never written. It is replaced by a text that names the source
+of the credential. This is `[key]`, as in `Bearer [key]`, for a credential from the caller or from
+an earlier call, `[0.access_token]` for one from the field `access_token` of the first leg's answer,
+and `[hidden]` for one from an unknown source. In streams, each character of a credential is
+replaced by an asterisk.
 """
 
 from __future__ import annotations
@@ -99,10 +101,11 @@ class Recording:
 
     `model` is the bare id. `chunks` are the network reads: the time of each, in seconds since the
     response's start, and its size in bytes. `kind`, `request`, `status`, `headers`, `sent_at` and
-    `answered_at` belong to the answer's leg. `asked` is the canonical request of the call (`None`:
-    unknown), `confirmed` names the parts of the message that a person confirmed, `origins` are
-    the addresses without paths to which requests were sent. `message` is the expected message
-    (`None`: not specified), and `notices` are the expected notices.
+    `answered_at` describe the request that received this answer; see `RecordedLeg`. `asked` is the
+    canonical request of the call (`None`: unknown), `confirmed` names the parts of the message that
+    a person confirmed, `origins` are the addresses without paths to which requests were sent.
+    `message` is the expected message (`None`: not specified), and `notices` are the expected
+    notices.
     """
 
     provider: str
@@ -134,7 +137,7 @@ class Recording:
     def of(cls, legs: Sequence[RecordedLeg], provider: str, model: str, **facts: Any) -> Self:
         """Return a recording with these legs, in order; `facts` are its other fields.
 
-        An empty `legs` means that nothing was sent or received.
+        `legs` is empty if nothing was sent or received.
         """
         legs = legs or [RecordedLeg(request=RecordedRequest("", ""))]
         place = answer_of([leg.kind for leg in legs])
@@ -343,7 +346,7 @@ def _load_notices(path: Path) -> list[str]:
 
 
 def _inside(path: Path) -> Path:
-    """Return a path. Raises RecordingError if a symbolic link leads to another folder."""
+    """Return `path`. Raises RecordingError if it is a symbolic link to another folder."""
     if path.is_symlink() and path.resolve().parent != path.parent.resolve():
         raise _broken(path, "it is a link that leaves the recording")
     return path

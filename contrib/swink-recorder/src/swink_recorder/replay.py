@@ -1,14 +1,14 @@
-"""`ReplayServer`: answers real requests with recordings, with the recorded writes and timing.
+"""`ReplayServer`: an HTTP server that answers requests with recorded responses.
 
     async with ReplayServer() as server:
         base_url = server.add("case", recording)
         async with client.stream("acme/large", "Hello", base_url=base_url, api_key="test") as s: …
     assert server.exchanges[0].json["stream"] is True
 
-A recording with one request answers any request. A recording with several requests answers each
-request with the next leg (a recorded request and its answer) that has the same method and path.
-Such a recording may contain several origins; each further origin gets a loopback address, which
-replaces the recorded address in answers.
+If a recording contains one request, its response answers any request. If it contains several, each
+request is answered with the next leg (a recorded request and its answer) that has the same method
+and path. The legs may have been sent to several origins (scheme, host and port); each further
+origin gets a loopback address, which replaces the recorded address in answers.
 
     server.problems("case") == []       # every leg was requested as recorded, and nothing else was
 """
@@ -47,7 +47,10 @@ class _Played:
         self._callers = [name.lower() for name in (recording.asked or {}).get("headers", ())]
 
     def next(self, sent: RecordedRequest) -> RecordedLeg | None:
-        """Remove and return the most similar leg that answers a request, or `None`."""
+        """Remove and return the recorded request and response (leg) for the request `sent`.
+
+        If several are possible, take the one with the fewest differences. `None`: nothing is left.
+        """
         found = [leg for leg in self._left if self._is_one or _is_of(leg.request, sent)]
         if not found:
             return None
@@ -60,22 +63,22 @@ class _Played:
         return request_differences(sent, leg.request, self._callers) if leg.request.method else []
 
     def unasked(self) -> list[str]:
-        """Return a line for each leg that was not requested."""
+        """Return a line for each recorded request that the client has not sent."""
         return [
             f"not asked for: {leg.kind} {leg.request.method} {leg.request.path}"
             for leg in self._left
         ]
 
     def has(self, sent: RecordedRequest) -> bool:
-        """Return True if a remaining leg has exactly the path of a request."""
+        """Return True if a leg that was not requested yet has the path of this request."""
         return any(urlsplit(leg.request.path).path == _path(sent) for leg in self._left)
 
 
 def _is_of(recorded: RecordedRequest, sent: RecordedRequest) -> bool:
     """Return True if a sent request has the origin, method and path of a recorded one.
 
-    If the base URL used for the recording has a path, the recorded path begins with it, and the
-    comparison ignores it.
+    The recorded path may begin with the path of the base URL that was used for the recording; this
+    beginning is ignored.
     """
     is_same = (recorded.origin, recorded.method) == (sent.origin, sent.method)
     path = urlsplit(recorded.path).path
@@ -90,7 +93,8 @@ def _path(request: RecordedRequest) -> str:
 class _Key:
     """The recordings served below one key, the first part of the URL's path.
 
-    The object also contains the problems found so far, and the addresses of the origins.
+    `missing` and `different` are the problems found so far. `addresses` maps recorded origins to
+    loopback addresses.
     """
 
     waiting: list[Recording]
@@ -118,7 +122,10 @@ class _Key:
         return leg
 
     def request(self, exchange: Exchange, origin: int, path: str) -> RecordedRequest:
-        """Return a request in the form of the recordings, with the recorded addresses."""
+        """Return a received request in the format of recordings.
+
+        The addresses of this server are replaced by those of the recorded servers.
+        """
         query = self._there(urlencode(exchange.query))
         headers = {name: self._there(value) for name, value in exchange.headers.items()}
         body = self._there(exchange.body.decode("latin-1")).encode("latin-1")
@@ -132,7 +139,7 @@ class _Key:
 
 
 class _Origin(LoopbackServer):
-    """A further origin of the recordings of one key."""
+    """A server for one of the further origins in the recordings of a key."""
 
     def __init__(self, server: ReplayServer, key: str, number: int) -> None:
         super().__init__()
@@ -147,8 +154,9 @@ class _Origin(LoopbackServer):
 class ReplayServer(LoopbackServer):
     """Replays recordings over loopback HTTP.
 
-    `speed` is relative to the recording; 0 sends the whole answer at once, so that the client's
-    reads no longer match the recorded ones. `clock` times the recorded pauses.
+    `speed` is relative to the recording. If it is 0, the whole answer is sent at once, and the
+    client may receive it in other network reads than those recorded. `clock` times the recorded
+    pauses.
     """
 
     def __init__(self, speed: float = 0.0, clock: Clock | None = None) -> None:
@@ -193,15 +201,15 @@ class ReplayServer(LoopbackServer):
         return Rerouted(http, {**self._keys[key].addresses})
 
     def problems(self, key: str) -> list[str]:
-        """Return lines about unrecorded and missing requests, and about requests that differ.
+        """Describe requests that were not recorded, were not sent, or differ from the recording.
 
-        Query, headers, forms and bodies are compared as far as the recorded request contains them.
-        Credentials are compared by their scheme and source; see `request_differences`.
+        Query, headers, forms and bodies are compared if the recorded request contains them; see
+        `request_differences`.
         """
         return [*self._keys[key].different, *self.missing(key)]
 
     def missing(self, key: str) -> list[str]:
-        """Return lines about requests that are not recorded, and legs that were not requested."""
+        """Describe unrecorded requests, and recorded requests that were not sent."""
         served = self._keys[key]
         return [*served.missing, *served.now.unasked()]
 
@@ -214,14 +222,14 @@ class ReplayServer(LoopbackServer):
     def play(self, provider: Any, key: str, *recordings: Recording) -> str:
         """Serve recordings to a provider and return the base URL.
 
-        A provider without a server, for example with a child process, reads the recordings directly
-        when it gets this address.
+        A provider that does not use HTTP, for example because it runs a child process, reads the
+        recordings directly if this URL is its `base_url`.
         """
         self.stand_in(provider)
         return self.add(key, *recordings)
 
     def stand_in(self, provider: Any) -> None:
-        """Let a provider that does not use HTTP read recordings, as in `play`."""
+        """Let a provider read recordings directly if it does not use HTTP; see `play`."""
         is_elsewhere = isinstance(provider, HTTPProvider) and not provider.speaks_http
         if is_elsewhere:
             provider.exchange = self._chunks
@@ -300,7 +308,7 @@ class Rerouted:
 
 
 def _here(leg: RecordedLeg, addresses: dict[str, str]) -> list[tuple[float, bytes]]:
-    """Return a leg's reads, with recorded origins replaced by local addresses."""
+    """Return the network reads of a leg's answer; local addresses replace recorded origins."""
     body = leg.body
     for origin, address in addresses.items():
         body = body.replace(origin.encode(), address.encode())

@@ -1,4 +1,4 @@
-"""Convert saved answers, from `curl -i` or the body of a stream alone, to recordings."""
+"""Convert saved answers to recordings: the output of `curl -i`, or the body of a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remove credentials from stored data, by header and parameter names, and by value."""
+"""Remove credentials from stored data; find them by header and parameter names, and by value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OF_A_SCHEME = ("authorization", "proxy-authorization")
 def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Hide the values of headers whose names indicate credentials.
 
-    A value that is already hidden is kept, with its scheme.
+    A value that already is a placeholder stays unchanged, including its scheme (such as `Bearer`).
     """
     return {
         name: HIDDEN if is_secret(name) and not is_mark(scheme_of(value, name)[1]) else value
@@ -61,7 +61,7 @@ def is_mark(text: str) -> bool:
 
 
 def scheme_of(value: str, name: str) -> tuple[str, str]:
-    """Return the scheme in the value of a header, with the space after it, and the credential."""
+    """Split the value of a header into its scheme, such as `Bearer `, and the credential."""
     found = (_ANY_SCHEME if name.lower() in _OF_A_SCHEME else _SCHEME).match(value)
     return (found[0], value[found.end() :]) if found else ("", value)
 
@@ -86,7 +86,7 @@ def scrub_url(url: str) -> str:
 
 
 def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Replace each character of a secret by an asterisk, even if frames split the secret."""
+    """Replace each character of a secret by an asterisk, even if several frames contain it."""
     secrets = _worth_hiding(secrets)
     suspects = [secret for secret in secrets if _may_hold(data, secret)]
     data = hidden(data, secrets)
@@ -94,7 +94,7 @@ def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
 
 
 def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
-    """Hide secrets that are not split, in each encoding of `codings_of_secret`.
+    """Hide secrets that occur in one piece, in each encoding that `codings_of_secret` returns.
 
     Each secret is replaced by `mark`, or by as many asterisks if `mark` is empty.
     """
@@ -106,7 +106,7 @@ def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
 
 
 def replaced(data: bytes, marks: Mapping[str, str]) -> bytes:
-    """Replace each secret that is not split by its mark."""
+    """Replace each secret that occurs in one piece by its placeholder in `marks`."""
     for secret in _worth_hiding(marks):
         data = hidden(data, [secret], marks[secret])
     return data
@@ -121,7 +121,7 @@ def hidden_text(text: str, secrets: Iterable[str]) -> str:
 
 
 def _worth_hiding(secrets: Iterable[str]) -> list[str]:
-    """Return the secrets, longest first, because a secret may be part of another one."""
+    """Return the secrets of sufficient length, longest first: a secret may contain another one."""
     return sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
 
 
@@ -155,7 +155,7 @@ _STRINGS = re.compile(rb'"(\w+)"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 
 
 def _without_pieces(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Hide secrets that a model writes in pieces: one piece per frame, in one field."""
+    """Hide secrets of which each frame contains a piece, in the same field of the frame."""
     fields: dict[bytes, list[bytes]] = {}
     for name, text in _STRINGS.findall(data):
         fields.setdefault(name, []).append(text)

@@ -1,10 +1,11 @@
-"""Replace the credentials of a call in files by their sources.
+"""Replace each credential in the file of a recorded call by a text that names its source.
 
     Authorization: Bearer [key]                 from the caller, or from an earlier call
     Authorization: Bearer [0.access_token]      that field of the first answer
     Cookie: [hidden]                            from an unknown source
 
-The scheme (such as `Bearer`) is kept. Tests can verify from which answer a credential came.
+The scheme (such as `Bearer`) is kept. So a test can verify that a provider sends the credential
+that it received in a certain answer.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Sources:
     """Finds the secrets in legs (requests with their answers), and replaces them by their sources.
 
     `secrets` are the known secrets; others are found by the names of headers, parameters and
-    fields. A text that occurs in `named`, which contains the names of models, is not a secret.
+    fields. A text that occurs in `named` (the names of models) is not treated as a secret.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Sources:
     def row(self, leg: RecordedLeg, **content: Any) -> dict[str, Any]:
         """Return a leg as JSON data for a file; pass the result to `mark`.
 
-        `content` contains the fields for the body.
+        `content` are further fields, which describe where the body is stored.
         """
         asked = leg.request
         request = None
@@ -105,8 +106,8 @@ class Sources:
         """Return a leg's body without secrets, and its chunks.
 
         A stream keeps its length, because its frames may contain their length in bytes. In an error
-        response, secrets have the same placeholder as in the error message; in other answers, they
-        are replaced by their sources. A body whose size has changed becomes a single chunk.
+        response, secrets are replaced by the placeholder that error messages contain; in other
+        answers, by their sources. A body whose size has changed becomes a single chunk.
         """
         body = leg.body
         if leg.kind in ("token", "whole") and 200 <= leg.status < 300:
@@ -120,7 +121,7 @@ class Sources:
         return body, leg.chunks if kept else [(leg.chunks[-1][0], len(body))]
 
     def _text(self, text: str) -> str:
-        """Return a path or the value of a header without secrets."""
+        """Return a path or the value of a header with secrets replaced by their sources."""
         for secret in sorted(self._replaced, key=len, reverse=True):
             for form in codings_of_secret(secret):
                 text = text.replace(form, self._replaced[secret])
@@ -155,7 +156,7 @@ def _sent(leg: RecordedLeg) -> Iterator[str]:
 
 
 def _given(leg: RecordedLeg, secrets: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the credentials in an answer that was read whole, each with the field's name."""
+    """Yield the credentials in an answer that was not streamed, each with the field's name."""
     if leg.kind not in ("token", "whole") or not 200 <= leg.status < 300:
         return
     for name, value in _texts(_json(leg.body)):

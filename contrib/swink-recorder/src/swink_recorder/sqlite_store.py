@@ -40,7 +40,7 @@ def make_private(path: Path) -> None:
 
 
 class SQLiteStore:
-    """A file with a row for each call, and a full-text index if SQLite has FTS5."""
+    """A SQLite file with a row for each call, and a full-text index if SQLite has FTS5."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,9 +1,9 @@
 """Stores of calls and conversations: a folder with a file for each, or one SQLite file.
 
-Both contain the same documents, whose format is in `documents`, and can be read while another
-process writes. If the writing process is killed, earlier data stay intact: a file appears under its
-name when it is complete, and SQLite rolls back incomplete transactions. Only their owner can read
-the files.
+Both kinds of store contain the same documents (see the module `documents`), and can be read while
+another process writes. If the writing process is killed, earlier data stay intact: a file appears
+under its name when it is complete, and SQLite rolls back incomplete transactions. Only the owner of
+the files can read them.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def open_store(path: str | Path) -> FolderStore | SQLiteStore:
 
 
 class FolderStore:
-    """A file for each call, with its time and id in the name."""
+    """A folder with a file for each call, whose name contains the call's time and id."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -73,7 +73,7 @@ class TakeFailure(msgspec.Struct, omit_defaults=True):
 
 
 class TakeHead(msgspec.Struct):
-    """The facts about a take in a file, apart from its events."""
+    """The data of a take in a file, except its events."""
 
     asked: dict[str, Any]
     provider: str
@@ -135,7 +135,7 @@ def _failure(error: Error | Retry) -> TakeFailure:
 def write_takes(
     takes: Sequence[Take], call: dict[str, Any] | None = None, secrets: Iterable[str] = ()
 ) -> bytes:
-    """Return the file content of takes; `call` contains further facts about the call."""
+    """Return the content of a file of takes; `call` is a description of the call to include."""
     secrets = {*secrets}
     # A name such as "ollama" is not secret.
     named = " ".join(take.asked.get("model", "") for take in takes)
@@ -148,7 +148,7 @@ def write_takes(
 
 
 def read_takes(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, Any]]:
-    """Return the takes of a file, and its facts about their call.
+    """Return the takes of a file, and the description of their call.
 
     Raises RecordingError, which names `where` and the problem.
     """
@@ -182,8 +182,9 @@ def take_from(
     bodies: Sequence[Body],
     events: list[tuple[float, Any]],
 ) -> Take:
-    """Create a take from its head, the body and chunks of each leg (a request with its answer), and
-    its events.
+    """Create a take from its head, its events, and the body and chunks of each leg.
+
+    A leg is a request with its answer.
     """
     recording = Recording.of(
         [row.leg(*body) for row, body in zip(head.legs, bodies, strict=True)],
@@ -225,7 +226,10 @@ def _take_text(take: Take, sources: Sources) -> str:
 
 
 def _leg_text(leg: RecordedLeg, sources: Sources) -> str:
-    """Return a leg with its reads, one line per line of the answer; empty if it has no content."""
+    """Return the JSON text of a leg, in which each line of the answer is a separate line.
+
+    The text is empty if the leg has no content.
+    """
     row = sources.row(leg)
     if not row:
         return ""
@@ -262,7 +266,7 @@ def _bytes(piece: Any) -> bytes:
 
 
 def to_json(data: Any, indent: int = 0) -> str:
-    """Return JSON, also for texts with lone surrogates."""
+    """Return data as JSON; lone surrogates in texts are allowed."""
     try:
         text = msgspec.json.encode(data, enc_hook=repr)
     except UnicodeEncodeError:  # a lone surrogate, which models sometimes produce

@@ -1,13 +1,17 @@
-"""Test tools for authors of providers, observers and commands. Programs do not need them at run
-time.
+"""Tools for tests of providers, observers and commands.
 
-Each module is imported by its own name.
+Programs do not need this package at run time. Each module is imported separately.
 
-    conformance    the conformance checks of providers observers      the conformance checks of
-    observers and wrappers chaos          a hostile provider on loopback driver         passes bytes
-    through a provider or a client, in memory chunking       splits a response body into chunks in
-    every way clock a clock that a test advances freeze         measures how long a server's data
-    blocks the event loop oversized_json JSON data made large in one place mutants        generates
-    copies of a provider with one fault each acme a provider that exists only in tests command_line
-    `swink` as a process plugin the fixtures `chaos` and `swink` (extra `swink-testing[pytest]`)
+    conformance      the conformance checks of providers
+    observers        the conformance checks of observers and wrappers
+    mutants          generates copies of a provider's package with one fault each
+    chaos            a local server that simulates a faulty provider
+    driver           runs a provider or a client on given response bytes, without a network
+    chunking         splits a response body into network reads in many ways
+    clock            a clock that a test advances
+    freeze           measures how long the processing of a response blocks the event loop
+    oversized_json   JSON data in which one value is very large
+    acme             a provider with a minimal wire format, for tests
+    command_line     runs `swink` as a process
+    plugin           the pytest fixtures `chaos` and `swink` (extra `swink-testing[pytest]`)
 """

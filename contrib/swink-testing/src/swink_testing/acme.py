@@ -61,7 +61,7 @@ class AcmeParser:
 
 
 class AcmeProvider(HTTPProvider):
-    """Speaks acme's format."""
+    """The provider `acme`, for the format above."""
 
     path = "/chat"
 

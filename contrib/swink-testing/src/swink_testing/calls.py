@@ -1,4 +1,4 @@
-"""Creates calls like the core, for tests that call a provider's or an observer's hooks directly."""
+"""Creates `Call` objects for tests that call a provider's or an observer's hooks directly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def call_of(
     context: Context | str = "Hello",
     **given: Any,
 ) -> Call:
-    """Return a call in its first attempt. `provider` is a plugin object or its binding.
+    """Return a call whose first attempt has begun.
+
+    `provider` is a plugin object, or a `Binding` of one.
 
     `model` is an id, or a `Model` with its data from the catalogue. `given` are further fields of
     the call, such as `http`.
@@ -47,14 +49,18 @@ _NO_OPTIONS = StreamOptions(headers=_NOTHING_SET, settings=_NOTHING_SET, extra=_
 
 @lru_cache(maxsize=32)
 def _bound(provider: Any) -> Binding:
-    """Return a provider's binding. It is cached, because making one takes longer than a short
-    answer.
+    """Return a provider's `Binding`.
+
+    The result is cached, because its creation takes longer than a short answer.
     """
     return bind_hooks("provider", provider)
 
 
 def events_of(made: Any) -> Any:
-    """Return the events that a `stream` hook made. Raises TypeError if it made none."""
+    """Return the iterator of events that a `stream` hook returned as `made`.
+
+    Raises TypeError if `made` is not an async iterator.
+    """
     if hasattr(made, "__aiter__"):
         return aiter(made)
     if isinstance(made, Coroutine):
@@ -64,7 +70,7 @@ def events_of(made: Any) -> Any:
 
 
 def new_call() -> Call:
-    """Return a call for an observer, on a provider that does nothing."""
+    """Return a call with which to test an observer; its provider does nothing."""
     return call_of(_NOTHING, Model("scripted", "model"))
 
 
@@ -77,7 +83,8 @@ PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 def client_with(*, host: Host | None = None, plugins: Iterable[Any] = (), **options: Any) -> Client:
     """Return a client in which every provider has the same credentials and the same address.
 
-    Other options are arguments of `Client`. The clock has a fixed date, on which all models exist.
+    Other options are arguments of `Client`. The clock has a fixed date, at which no model in the
+    catalogue is retired.
     """
     host = host or Host(plugins)
     options.setdefault("clock", DatedClock())

@@ -1,13 +1,13 @@
-"""A hostile provider on loopback: real HTTP that fails in every known way.
+"""A local HTTP server that simulates a faulty provider.
 
     async with ChaosServer() as chaos:                                  # or `with`, in a thread
         base_url = chaos.add("flaky", answer, Cut(120), Stall(), Fault())
         async with client.stream("acme/large", "Hello", base_url=base_url, api_key="test") as s: …
     assert len(chaos.exchanges_of("flaky")) == 3
 
-`answer` is the provider's answer without a fault: the recorded bytes. Each request gets the next
-fault, and all further requests get the last one. Each exchange has the request, the number of bytes
-sent, and the time when the client disconnected.
+`answer` is a recorded answer without a fault. Each request gets the answer with the next of the
+faults; after the last fault, all requests get the last one. An exchange contains the request, the
+number of bytes sent, and the time at which the client disconnected.
 
 The pytest fixture `chaos` is such a server. To run one in a separate process, with each of the
 `standard_faults` at a path with its name:
@@ -82,9 +82,10 @@ HUGE_FRAME = 100 * 1024 * 1024
 
 
 class ChaosServer(LoopbackServer):
-    """Serves answers with faults. With `tls`, it uses HTTPS, and `url` begins with `https://`.
+    """Serves answers with faults.
 
-    It sleeps with `clock`. Use a `TurnClock` if the client runs in the same event loop.
+    With `tls`, an SSL context, the server uses HTTPS, and `url` begins with `https://`. `clock`
+    times the server's pauses; use a `TurnClock` if the client runs in the same event loop.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, clock: Clock | None = None) -> None:
@@ -95,9 +96,10 @@ class ChaosServer(LoopbackServer):
         self._plain: asyncio.Server | None = None
 
     def add(self, key: str, answer: Answer, *faults: Fault) -> str:
-        """Serve `faults` below the path `/key`, one for each request, and return the base URL.
+        """Serve `answer` with `faults` below the path `/key`, and return the base URL.
 
-        All further requests get the last one. The server must have been started.
+        Each request gets the next fault; after the last fault, all requests get the last one. The
+        server must have been started.
         """
         if not faults or not key or "/" in key:
             raise ValueError("add(key, answer, fault, …) wants a key without a slash and a fault")
@@ -119,11 +121,11 @@ class ChaosServer(LoopbackServer):
         return exchanges[count - 1]
 
     async def left(self, exchange: Exchange) -> bool:
-        """Return whether the client has closed the connection of an exchange.
+        """Return True if the client has closed the connection of an exchange.
 
-        Call it from any thread and any event loop. A response that was sent completely counts as
-        closed. Instead of a timeout, the client has until `LATER` further connections have been
-        served.
+        Call it from any thread and any event loop. The result is also True if the response was sent
+        completely. The method does not use a timeout: it waits until the server has served `LATER`
+        further connections, or fewer if the client closes earlier.
         """
         for _ in range(LATER):
             if not exchange.ended and exchange.disconnected_at is None:
@@ -138,9 +140,7 @@ class ChaosServer(LoopbackServer):
 
     @property
     def closed_url(self) -> str:
-        """An address at which every connection is accepted and then closed, without reading a
-        request.
-        """
+        """An address at which every connection is closed before a request is read."""
         return f"http://{HOST}:{_port(self._closing)}"
 
     @property
@@ -163,7 +163,7 @@ class ChaosServer(LoopbackServer):
         self._plain = await loop.create_server(_Plain, HOST, 0)
 
     async def aclose(self) -> None:
-        """Break off all connections."""
+        """Reset all connections."""
         if self._unheard is not None:
             self._unheard.close()
         for server in (self._closing, self._plain):
@@ -207,10 +207,10 @@ def _key(exchange: Exchange) -> str:
 
 
 def standard_faults(answer: Answer) -> dict[str, Fault]:
-    """Return the faults of transport and framing that any stream can meet, by name.
+    """Return the faults of transport and framing that can occur in any stream, by name.
 
-    Plugins add the errors of their APIs in their tests. For a binary framing, the faults that write
-    frames are left out.
+    The tests of a plugin add the errors that the API returns. Faults that write frames are left out
+    if the answer has a binary framing.
     """
     body, frames = len(answer.body), len(answer.ends)
     half = body // 2

@@ -21,18 +21,24 @@ Framing = Literal["sse", "ndjson"]
 
 @runtime_checkable
 class FrameWriter(Protocol):
-    """A decoder class that converts its frames to JSON text and back."""
+    """A decoder class that also converts frames to JSON text and back."""
 
     def __call__(self) -> Decoder:
         """Make a decoder."""
 
     @staticmethod
     def as_json(frame: bytes) -> bytes:
-        """Return the JSON text of a frame that a decoder made. Raises ValueError."""
+        """Return the JSON text of a frame from the decoder.
+
+        Raises ValueError if the frame cannot be converted.
+        """
 
     @staticmethod
     def of_json(text: bytes) -> bytes:
-        """Return the bytes of a frame with this JSON text. Raises ValueError."""
+        """Return the bytes of a frame with this JSON text.
+
+        Raises ValueError if the text cannot be converted.
+        """
 
 
 @define(frozen=True)
@@ -40,8 +46,8 @@ class Answer:
     """A response of the provider without faults.
 
     `ends` are the offsets in the body after each frame. `writer` is the provider's decoder class,
-    if it can write frames. Otherwise `framing` says how frames are separated: `None` if the body is
-    neither SSE nor NDJSON.
+    if it is a `FrameWriter`. Otherwise `framing` is `sse` or `ndjson`; it is `None` if the body is
+    neither.
     """
 
     body: bytes = field(repr=False)
@@ -77,11 +83,11 @@ class Answer:
 
     @property
     def is_data(self) -> bool:
-        """Whether its frames can be converted to JSON text and back."""
+        """Whether the payloads of frames can be read and replaced."""
         return self.framing is not None or self.writer is not None
 
     def payloads(self, frame: bytes) -> list[bytes]:
-        """Return the payloads of a frame: JSON text if it is data."""
+        """Return the payloads of a frame, which are usually JSON texts; empty if it has none."""
         if self.writer is not None:
             with suppress(ValueError):
                 made = self.writer().feed(frame)
@@ -105,7 +111,7 @@ class Answer:
         raise ValueError("frames of this answer cannot be written")
 
     def with_frames(self, frames: list[bytes]) -> Answer:
-        """Return the answer with other frames."""
+        """Return a copy of the answer that consists of these frames."""
         ends, end = [], 0
         for frame in frames:
             end += len(frame)
@@ -118,7 +124,7 @@ _DATA = "data of an event"
 
 
 def _opened(payload: bytes) -> bytes:
-    """Return the JSON of an event with its `data` parsed, so that checks find the values in it."""
+    """Parse the JSON text in an event's field `data`, so that checks find the values in it."""
     event = _event(payload)
     text = event.get("data") if isinstance(event, dict) else None
     if not isinstance(text, str) or not text.startswith("{"):
@@ -131,7 +137,7 @@ def _opened(payload: bytes) -> bytes:
 
 
 def _event(payload: bytes) -> Any:
-    """Return JSON data; `None` for a payload that does not parse."""
+    """Parse a JSON payload; return `None` if it is invalid."""
     try:
         return msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -139,7 +145,7 @@ def _event(payload: bytes) -> Any:
 
 
 def _closed(payload: bytes) -> bytes:
-    """Return the JSON of an event with its `data` as text again, like its decoder."""
+    """Convert the parsed `data` of an event back to text; the reverse of `_opened`."""
     event = _event(payload)
     if not isinstance(event, dict) or _DATA not in event:
         return payload
@@ -150,7 +156,7 @@ def _closed(payload: bytes) -> bytes:
 def framing_of(decoder: Callable[[], Decoder]) -> Framing | None:
     """Return the framing that a provider's decoder reads.
 
-    `None` if its frames are neither SSE events nor lines.
+    The result is `None` if the frames are neither SSE events nor lines of JSON.
     """
     found: list[Framing] = [framing for framing, frame in _FRAMES if _reads(decoder(), frame)]
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""The faults of a hostile provider, as data.
+"""The faults that a `ChaosServer` can simulate.
 
 An `Answer` is a normal response of the provider. A `Fault` damages it: `spoil` returns an answer
 with other content, and `play` sends an answer in a faulty way. A position is a number of bytes of
@@ -48,10 +48,10 @@ NOISE = b"still here"
 
 @define(frozen=True)
 class Fault:
-    """No fault: the unchanged answer. The base of all others."""
+    """Sends the answer unchanged. This is the base class of all faults."""
 
     def spoil(self, answer: Answer) -> Answer:
-        """Return the response that replaces the good answer."""
+        """Return the response to send in place of the faultless answer."""
         return answer
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
@@ -75,9 +75,9 @@ async def _begin(answer: Answer, exchange: Exchange, after: int | None) -> None:
 
 @define(frozen=True)
 class Cut(Fault):
-    """Closes the connection after so many bytes of the body: normally, or with a TCP reset.
+    """Closes the connection after `after` bytes of the body, normally or with a TCP reset.
 
-    `after` 0 means after the head, and `None` before the head.
+    If `after` is 0, only the head is sent; if it is `None`, nothing is sent.
     """
 
     after: int | None = None
@@ -95,7 +95,7 @@ class Cut(Fault):
 
 @define(frozen=True)
 class Stall(Fault):
-    """Sends nothing more after so many bytes of the body, and keeps the connection open."""
+    """Stops sending after `after` bytes of the body, and keeps the connection open."""
 
     after: int | None = None
 
@@ -146,7 +146,7 @@ class SlowHead(Fault):
 
 @define(frozen=True)
 class Instead(Fault):
-    """Replaces the response: with an HTTP error, a page of a proxy, or a body without content."""
+    """Sends another response, such as an HTTP error, a page of a proxy, or an empty body."""
 
     status: int = 200
     body: bytes = field(default=b"", repr=False)
@@ -160,7 +160,7 @@ class Instead(Fault):
 
 @define(frozen=True)
 class Redirect(Fault):
-    """Redirects: to `to`, or for ever to the same address."""
+    """Redirects the client to the URL `to`, or endlessly to the same URL."""
 
     status: int = 307
     to: str | None = None
@@ -178,14 +178,14 @@ class Gzip(Fault):
     keep: float = 1.0
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
-        """Send the compressed body, or a part of it, as if it were whole."""
+        """Send the compressed body, or a part of it, as a complete response."""
         packed = gzip.compress(answer.body)
         await _raw(answer, exchange, packed[: int(len(packed) * self.keep)], encoding="gzip")
 
 
 @define(frozen=True)
 class Claim(Fault):
-    """The unchanged answer, with a wrong content encoding."""
+    """Sends the unchanged answer with a header that names a wrong content encoding."""
 
     encoding: str
 
@@ -196,7 +196,7 @@ class Claim(Fault):
 
 @define(frozen=True)
 class Length(Fault):
-    """Sends a `Content-Length` that is wrong by so many bytes, and closes after the body."""
+    """Sends a `Content-Length` that is wrong by a number of bytes, and closes after the body."""
 
     by: int
 
@@ -224,7 +224,7 @@ async def _raw(
 
 @define(frozen=True)
 class Huge(Fault):
-    """Sends the first frames, then `size` bytes of a frame without an end, in small pieces."""
+    """Sends the first frames, then `size` bytes of an endless frame in small pieces."""
 
     size: int
     at: int = 0
@@ -258,13 +258,16 @@ class Late(Fault):
 
 @define(frozen=True)
 class Insert(Fault):
-    """Inserts `data` before each frame whose number is in `at`. Beyond the last, it is appended."""
+    """Inserts `data` before each frame whose number is in `at`.
+
+    For a number beyond the last frame, `data` is appended.
+    """
 
     data: bytes
     at: tuple[int, ...] = (0,)
 
     def spoil(self, answer: Answer) -> Answer:
-        """Return the answer with `data` in it."""
+        """Return the answer with `data` inserted."""
         frames: list[bytes] = []
         for number, frame in enumerate(answer.frames):
             frames += [self.data] * self.at.count(number) + [frame]
@@ -285,10 +288,10 @@ class Broken(Fault):
 
 @define(frozen=True)
 class Says(Fault):
-    """Sends `data`, such as an error object, after so many good frames, and then nothing more.
+    """Sends `data`, such as an error object, after the first `at` frames, and ends the body.
 
-    `data` is JSON data, or the recorded bytes of a whole frame. `event` is an SSE
-    event's name. With `goes_on`, the rest of the answer follows.
+    `data` is JSON data, or the recorded bytes of a whole frame. `event` is an SSE event's name.
+    With `goes_on`, the rest of the answer follows after `data`.
     """
 
     data: Any
@@ -307,7 +310,7 @@ class Says(Fault):
 
 @define(frozen=True)
 class Encore(Fault):
-    """Repeats frames `start` to `stop` after the last frame: the terminal frame, or content."""
+    """Repeats the frames `start` to `stop` after the last frame."""
 
     start: int = -1
     stop: int | None = None

@@ -1,4 +1,4 @@
-"""Ways to split a body into network reads, whose boundaries must never matter.
+"""Ways to split a body into network reads; a provider must handle all of them in the same way.
 
 A chunking is a list of chunks whose concatenation is the body. `frame_ends` finds the offset in the
 body at which each frame ends, with the provider's own decoder.
@@ -37,30 +37,30 @@ _BYTE = re.compile(rb".", re.DOTALL)
 
 
 class Truncation(NamedTuple):
-    """A body cut after so many whole frames."""
+    """A body that ends after a number of complete frames."""
 
     frames: int
     body: bytes
 
 
 def cut_at(body: bytes, offsets: Iterable[int]) -> list[bytes]:
-    """Cut a body at offsets; empty pieces are left out."""
+    """Split a body at the offsets; empty pieces are left out."""
     bounds = [0, *sorted(offsets), len(body)]
     return [body[start:end] for start, end in pairwise(bounds) if start < end]
 
 
 def whole(body: bytes) -> list[bytes]:
-    """Return the body as one piece, none if it is empty."""
+    """Return a list with the body as its only piece; the list is empty if the body is empty."""
     return cut_at(body, ())
 
 
 def byte_by_byte(body: bytes) -> list[bytes]:
-    """Return the body's bytes, each a piece."""
+    """Split the body into pieces of one byte."""
     return cut_at(body, range(len(body)))
 
 
 def every_cut(body: bytes) -> Iterator[list[bytes]]:
-    """Yield the body in two pieces, cut at every offset in turn."""
+    """Yield every way to split the body into two pieces."""
     for offset in range(1, len(body)):
         yield [body[:offset], body[offset:]]
 
@@ -102,8 +102,8 @@ def truncations(
 ) -> Iterator[Truncation]:
     """Yield the body cut before its first frame and after every frame.
 
-    A body with more than `limit` frames is cut after `limit` of them: the last two, in which
-    streams complete, and others that `seed` chooses.
+    For a body with more than `limit` frames, only `limit` cuts are yielded: after the last two
+    frames, in which streams complete, and after frames that `seed` chooses.
     """
     offsets = [0, *ends]
     chosen: Iterable[int] = range(len(offsets))

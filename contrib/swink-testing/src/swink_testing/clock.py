@@ -1,4 +1,4 @@
-"""A clock that stands still until a test advances it."""
+"""A clock whose time changes only when a test advances it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def _settle() -> None:
 
 
 class DatedClock(LoopClock):
-    """The event loop's time, with a date that the test chooses."""
+    """A clock with the event loop's time, but a date that the test chooses."""
 
     def __init__(self, day: datetime = datetime(2026, 6, 1, tzinfo=UTC)) -> None:
         self._day = day
@@ -111,13 +111,13 @@ class DatedClock(LoopClock):
 
 
 class TurnClock(LoopClock):
-    """The event loop's time. A sleep takes no time and only lets other tasks of the loop run.
+    """A clock with the event loop's time, on which a sleep only lets other tasks run.
 
     If a server sleeps with this clock, a client in the same event loop reads the sent bytes before
     the server sends more, even on a busy machine.
     """
 
     async def sleep(self, seconds: float) -> None:
-        """Return when all ready tasks have run, and then the tasks that became ready by that."""
+        """Return when all ready tasks have run, and also those that became ready meanwhile."""
         for _ in range(2):
             await asyncio.sleep(0)

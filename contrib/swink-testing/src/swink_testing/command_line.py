@@ -1,4 +1,4 @@
-"""Runs `swink` as a process, without the user's keys, settings and history.
+"""Runs the command `swink` in a separate process, without the user's keys, settings and history.
 
 The pytest fixture `swink` runs a command line to its end: `swink("ask", "-m", "echo/echo", "Hi")`.
 """

@@ -1,15 +1,15 @@
-"""Puts bytes through a provider in memory.
+"""Runs a provider on given response bytes, without a network.
 
-`run_bytes` drives decoder, parser and writer alone: the core's sans-IO path with no request.
-`MemoryHTTPClient` replaces the network. With it, a test drives a whole `Client`, including what a
-provider does with requests, statuses and headers, without a socket:
+`run_bytes` passes bytes through a provider's decoder and parser; no request is made.
+`MemoryHTTPClient` replaces the network for a `Client`, so that a test also covers a provider's
+requests and its use of statuses and headers:
 
     http = MemoryHTTPClient(MemoryResponse([b"data: …"]))
     async with client_with(http=http, api_key="test") as client: ...
     assert http.bodies[0]["stream"] is True
 
-`fold` turns events into a message. `comparable` and `comparable_events` rename tool-call ids that
-the core generated, so that the results of reading the same bytes twice can be compared.
+`fold` combines events into a message. `comparable` and `comparable_events` rename tool-call ids
+that the core generated, so that the results of two runs can be compared.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ __all__ = [
 
 
 class ParsingProvider(Protocol):
-    """The part of a provider that needs no network; every `HTTPProvider` has it."""
+    """The methods of a provider that parse bytes; every `HTTPProvider` has them."""
 
     name: str
     info: ProviderInfo
@@ -93,7 +93,7 @@ async def drive_bytes(
     options: StreamOptions | None = None,
     context: Context | str = "Hello",
 ) -> list[Event]:
-    """Return all events of a body that is read in these chunks and then ends."""
+    """Parse a body that is received in these chunks, and return all events."""
     source = source_of(provider, model, chunks, options=options, context=context)
     return [event async for batch in source.batches() for event in batch]
 
@@ -106,13 +106,13 @@ def source_of(
     options: StreamOptions | None = None,
     context: Context | str = "Hello",
 ) -> EventSource:
-    """Return the source of the events of a body."""
+    """Return the `EventSource` that parses a body."""
     call = call_of(provider, model, options=options, context=context, id="memory")
     return source_of_call(provider, call, chunks)
 
 
 def source_of_call(provider: ParsingProvider, call: Call, chunks: Iterable[bytes]) -> EventSource:
-    """Return the source of the events of a call's body."""
+    """Return the `EventSource` that parses a body for a call."""
     return EventSource(
         call,
         _pieces(chunks),
@@ -137,10 +137,9 @@ def run_bytes(
 async def reads_on(
     provider: ParsingProvider, model: str | Model, answers: Iterable[Answer]
 ) -> bool:
-    """Return whether an answer of the provider ends only where its bytes end.
+    """Return True if no frame marks the end of the provider's answers.
 
-    This is the case if the frame that completes an answer also adds content to it, because then no
-    frame marks the end.
+    This is so if the frame with which an answer is complete also contains content.
     """
     for answer in answers:
         before = "", "", 0
@@ -162,7 +161,7 @@ def fold(
     provider: str | None = None,
     model: str | None = None,
 ) -> AssistantMessage:
-    """Return the message of these events. `model` is used if the answer names no model."""
+    """Return the message that these events form. `model` is used if the answer names no model."""
     builder = MessageBuilder(provider, model)
     builder.feed(list(events))
     return builder.message
@@ -199,10 +198,10 @@ async def _pieces(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 class MemoryResponse:
-    """A response without a network.
+    """An HTTP response in memory.
 
-    `error` is raised after the last chunk, in place of the end of the body. `closed` says whether
-    the client has closed the response.
+    `error` is raised after the last chunk, in place of the end of the body. `closed` is true if the
+    client has closed the response.
     """
 
     def __init__(
@@ -224,7 +223,10 @@ class MemoryResponse:
     def of_recording(
         cls, recording: Recording, chunks: Iterable[bytes] | None = None
     ) -> MemoryResponse:
-        """Make the recorded response. `chunks` replaces the recorded chunks of the body."""
+        """Return a recorded response.
+
+        If `chunks` is given, it replaces the recorded chunks of the body.
+        """
         if chunks is None:
             chunks = [piece for _, piece in recording.pieces()]
         return cls(chunks, recording.status, recording.headers)
@@ -247,7 +249,7 @@ class MemoryResponse:
         raise self._error or StopAsyncIteration
 
     def close(self) -> None:
-        """Note that the response was closed."""
+        """Record that the response was closed."""
         self.closed = True
 
 

@@ -1,4 +1,4 @@
-"""The expected result of each standard fault."""
+"""The expected result of a call for each of the `standard_faults`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Measures how long work blocks a thread, and so would block an event loop.
+"""Measures how long a function would block an event loop.
 
-Times are CPU times of the thread, so that a busy machine does not change them.
+Times are CPU times of the thread, so that they do not depend on the load of the machine.
 
     assert cpu_seconds(lambda: parse(hostile)) < FREEZE
 
-`long_frames` and `long_errors` give a provider the data of a hostile server, one frame or error
-response at a time, and yield those that took too long.
+`long_frames` and `long_errors` make a provider parse very large frames and error responses, and
+yield those that took too long.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from swink_core.providers import EventSource
 from swink_core.streaming.builder import MessageBuilder
 from swink_testing.calls import call_of
 from swink_testing.driver import MemoryResponse
-from swink_testing.oversized_json import TEXTS, inflated
+from swink_testing.oversized_json import NESTING, TEXTS, WHOLE, inflated
 
 if TYPE_CHECKING:
     from swink_testing.conformance.subject import Subject
@@ -50,7 +50,9 @@ HOSTILE_SIZE = 256 * 1024
 
 
 def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
-    """Return the seconds that `work` takes: the best of three runs, or the first below `enough`.
+    """Return the seconds that `work` takes.
+
+    This is the shortest time of three runs, or the first time below `enough`.
 
     The time of the garbage collector is left out, because it depends on earlier work.
     """
@@ -67,7 +69,7 @@ CONTENT = ("x", "1", '{"a":')
 
 
 class Frames:
-    """The frames of a recorded answer, and the work of reading one more frame."""
+    """The frames of a recorded answer, after which another frame can be parsed."""
 
     def __init__(self, subject: Subject, name: str, frames: list[bytes]) -> None:
         self.name = name
@@ -75,7 +77,7 @@ class Frames:
         self._provider, self._model = subject.provider, subject.model
 
     def step(self, before: int, frame: bytes) -> Callable[[], object]:
-        """Return a function that reads `frame` after the first `before` recorded frames."""
+        """Return a function that parses `frame` after the first `before` recorded frames."""
 
         def work() -> None:
             with suppress(Exception):  # any exception ends the parser's work
@@ -111,7 +113,8 @@ def frames_of(subject: Subject) -> list[Frames]:
 def long_frames(subjects: Iterable[Subject], size: int = HOSTILE_SIZE) -> Iterator[str]:
     """Describe each frame of `size` bytes that blocks the event loop for too long.
 
-    A field that several answers contain is tried once, in the answer with the fewest frames.
+    If several answers contain a field, the field is enlarged only in the answer with the fewest
+    frames.
     """
     for where, answer, at, frame in large_frames(subjects, size):
         seconds = step_seconds(answer, at, frame, FREEZE)
@@ -136,8 +139,9 @@ def large_frames(
 
 
 class _New:
-    """A container for `inflated`: it contains each field of a kind of frame only at the first
-    look-up.
+    """A container for `inflated`, in which each field of a kind of frame is found only once.
+
+    A nested value that replaces a whole frame counts as the same field for every kind.
     """
 
     def __init__(self, known: set[tuple[Any, str]], kind: Any) -> None:
@@ -145,7 +149,8 @@ class _New:
 
     def __contains__(self, where: object) -> bool:
         before = len(self._known)
-        self._known.add((self._kind, str(where)))
+        kind = None if where == f"{WHOLE}: {NESTING}" else self._kind
+        self._known.add((kind, str(where)))
         return len(self._known) > before
 
 
@@ -161,7 +166,7 @@ def step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) -> 
 def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
     """Describe each error response that blocks the event loop for too long.
 
-    Each has a header or a body of `size` bytes.
+    Each of the responses has a header or a body of `size` bytes.
     """
     bodies: list[Any] = [{"error": {"message": "no", "code": 1, "type": "no", "details": [{}]}}]
     for recording in subject.failures():
@@ -210,7 +215,7 @@ def _once(work: Callable[[], object]) -> float:
 
 
 class _AsItIs:
-    """A decoder that treats each read as one frame."""
+    """A decoder that treats each network read as one frame."""
 
     def feed(self, data: bytes) -> list[bytes]:
         return [data]

@@ -1,13 +1,13 @@
-"""Mutants of a provider: generated copies with one fault each, which the kit has to detect.
+"""Mutants of a provider: generated copies with one fault each, which the checks should detect.
 
     for mutant in mutants_of("acme_provider", "acme_provider.plugin"):
         with mutant.installed():
             print(mutant.name, killed_by(Subject.find("acme")))
 
-A mutant is a module whose source is changed in one place. While it is installed, the package is
-imported anew with it and with its other modules unchanged. The name of a mutant consists of the
-function, the rule and a number. It has no line number, so that a list of names stays valid after
-most changes.
+A mutant is a module whose source is changed in one place. While the mutant is installed, imports of
+the package load the mutant and the package's other, unchanged modules. The name of a mutant
+consists of the function, the rule and a number. It does not contain a line number, so that a list
+of names stays valid after most changes.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Mutant:
 
 
 def mutants_of(module: str) -> Iterator[Mutant]:
-    """Yield every mutant of a module that the rules make, in order."""
+    """Yield all mutants of a module, in order."""
     tree = ast.parse(_source(module))
     copy = deepcopy(tree)
     counts: dict[tuple[str, str], int] = {}
@@ -100,7 +100,7 @@ def mutants_of(module: str) -> Iterator[Mutant]:
 
 
 def modules_of(package: str) -> list[str]:
-    """Return the names of a package's modules, sorted, importing nothing but the package."""
+    """Return the sorted names of a package's modules; only the package itself is imported."""
     spec = find_spec(package)
     folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
     found = [file.relative_to(folder) for folder in folders for file in folder.rglob("*.py")]
@@ -122,7 +122,7 @@ _FINDERS = (
 
 
 def would_find(mutant: Mutant) -> str:
-    """Describe the recording or row that would detect a surviving mutant."""
+    """Describe which recording or row to add so that the checks detect a mutant."""
     place = mutant.name.partition(" ")[0].removeprefix(mutant.module).lower()
     for words, what in _FINDERS:
         if any(word in place for word in words):
@@ -240,7 +240,7 @@ _Path = tuple[tuple[str, int | None], ...]
 
 
 def _places(node: ast.AST, path: _Path, where: str) -> Iterator[tuple[_Path, str]]:
-    """Yield the path to every node, and the name of the function that contains it."""
+    """Yield the path to every node of a syntax tree, and the name of the enclosing function."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         where = f"{where}.{node.name}"
     yield path, where

@@ -3,9 +3,10 @@
     class TestTally(ObserverConformance):
         observer = Tally              # whatever makes one when it is called
 
-An observer runs between the network and the caller, for every token of every call: it must not
-block, raise, change events or keep them alive. A wrapper stands between a provider and its callers:
-it must keep the order of events, and close the provider's stream when a caller abandons its own.
+An observer is called for every event of every call, before the caller receives the event. Therefore
+an observer must not block, raise exceptions, change events or keep references to them. A wrapper
+passes the events of a provider on to the caller: it must keep their order, and must close the
+provider's stream when the caller abandons the call.
 """
 
 from __future__ import annotations
@@ -79,14 +80,14 @@ class _PluginConformance(ConformanceSuite):
 
     @classmethod
     def subject_name(cls) -> str:
-        """Name the plugin in the summary."""
+        """Return the plugin's name, for the summary."""
         return getattr(cls.maker(), "__name__", repr(cls.maker()))
 
 
 class ObserverConformance(_PluginConformance):
-    """The promises of every observer, as tests. Subclass it and set `observer` to its class.
+    """The conformance tests of an observer. Subclass it and set `observer` to the observer's class.
 
-    `installed` is the object that its entry point names, if it has an entry point. Override
+    `installed` is the object to which the observer's entry point refers, if it has one. Override
     `written` if the observer writes anything besides logs and printed output.
     """
 
@@ -95,7 +96,7 @@ class ObserverConformance(_PluginConformance):
 
     @staticmethod
     def written(observer: Any) -> str:
-        """Return, as text, all that an observer has written."""
+        """Return the text that an observer has written, for example to files."""
         return str(observer)
 
     @classmethod
@@ -115,7 +116,7 @@ class ObserverConformance(_PluginConformance):
 
 
 class WrapperConformance(_PluginConformance):
-    """The promises of every wrapper, as tests. Subclass it and set `wrapper` to its class."""
+    """The conformance tests of a wrapper. Subclass it and set `wrapper` to the wrapper's class."""
 
     wrapper: ClassVar[Callable[[], Any]]
 

@@ -1,8 +1,8 @@
 """The checks of observers, by simulated events and by real calls.
 
-The real calls go through a client, with an HTTP client that answers from memory. They succeed, are
-retried, fall back to the next model, are refused, truncated, abandoned or cancelled. A second
-observer, which crashes, is installed.
+The real calls go through a client, with an HTTP client that answers from memory. These calls
+succeed, are retried, fall back to the next model, are refused, truncated, abandoned or cancelled. A
+second observer, which raises exceptions, is installed as well.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ Scene = tuple[Sequence[MemoryResponse], Sequence[str], str]
 
 
 class PausingResponse(MemoryResponse):
-    """Sends its data, and then nothing more, without ending."""
+    """A response that yields its data and then does not end."""
 
     async def __anext__(self) -> bytes:
         try:
@@ -108,7 +108,7 @@ def _scenes() -> dict[str, Scene]:
 
 
 class _Witness:
-    """Keeps every event of every call."""
+    """An observer that stores every event of every call."""
 
     def __init__(self) -> None:
         self.events: list[ev.AssistantMessageEvent] = []
@@ -158,14 +158,14 @@ def _events_of(scene: Scene, *plugins: Any) -> list[str]:
 
 @lru_cache
 def _events_without(name: str) -> list[str]:
-    """Return the events of a scene without the observer under examination."""
+    """Return the events of the test call `name` without the observer under test."""
     with _log():
         return _events_of(_scenes()[name])
 
 
 @contextlib.contextmanager
 def _log() -> Iterator[io.StringIO]:
-    """Capture all log records of enabled levels."""
+    """Capture the text of all log records of enabled levels."""
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     logging.getLogger().addHandler(handler)
@@ -182,7 +182,8 @@ class _Other(ev.AssistantMessageEvent, tag="other"):
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
     """Return a function that passes an event of a call to the plugin.
 
-    If the plugin takes events of other libraries, one is sent before the call and one after it.
+    If the plugin has `other_events = True`, it also gets an event of another library before and
+    after the call.
     """
     observers = [*Observers(call, [binding]).bound.values()]
     plugins = [impl.plugin for impl in binding.hook.on_event.get_hookimpls()]
@@ -202,7 +203,7 @@ def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent
 
 
 def check_fits_the_hooks(subject: PluginSubject) -> None:
-    """It has a hook, all hooks are spelt correctly, and it fits this plugin API level."""
+    """The plugin has a hook, spells all hooks correctly, and supports this plugin API level."""
     try:
         binding = subject.binding()
     except PluginError as error:
@@ -219,7 +220,7 @@ def _is_generator(function: Callable[..., Any]) -> bool:
 
 
 def check_disturbs_no_call(subject: PluginSubject) -> None:
-    """Calls behave as without the observer, which never raises and never changes an event.
+    """Calls behave as they do without the observer, which raises nothing and changes no event.
 
     The calls of this check succeed, are retried, fail, are aborted, or run concurrently.
     """
@@ -248,11 +249,11 @@ def check_disturbs_no_call(subject: PluginSubject) -> None:
 
 
 def check_keeps_nothing(subject: PluginSubject) -> None:
-    """It keeps no reference to events or finished calls, and no data for each finished call.
+    """The observer keeps no reference to events or calls, and no data for each finished call.
 
-    Events in the observer's own queue may wait until it is closed. Bounded data, such as one sample
-    for each class of durations, may grow at any time. So if `CALLS` calls leave too many objects
-    behind, the check measures ten times as many calls.
+    Events in its queue may remain there until the observer is closed. Bounded data, such as one
+    sample for each class of durations, may grow at any time. So if too many objects exist after
+    `CALLS` calls, the check measures ten times as many calls.
     """
     with only_new_objects():
         binding, call = subject.observing(), new_call()
@@ -278,7 +279,7 @@ def check_keeps_nothing(subject: PluginSubject) -> None:
 
 
 def _left(subject: PluginSubject, calls: int) -> int:
-    """Return the number of objects after so many calls."""
+    """Return the number of objects that exist after `calls` calls."""
     binding = subject.observing()
     for _ in range(calls):
         show = _observe(binding, new_call())
@@ -290,7 +291,7 @@ def _left(subject: PluginSubject, calls: int) -> int:
 
 
 def check_never_blocks(subject: PluginSubject) -> None:
-    """It handles an event quickly, because every other stream waits meanwhile.
+    """The observer processes an event quickly, because all other streams wait meanwhile.
 
     This includes events with texts of 256 KB.
     """
@@ -330,7 +331,7 @@ def _seconds(show: Callable[[ev.AssistantMessageEvent], None]) -> float:
 
 
 def check_times_are_the_attempts(subject: PluginSubject) -> None:
-    """It takes times from the call and its attempt, and not from the clock."""
+    """The observer reads times from the call and its attempt, and does not read the clock."""
     for make in SCRIPTS.values():
         binding = subject.observing()
         call, clock = new_call(), _CountingClock()
@@ -365,7 +366,7 @@ class _CountingClock(ManualClock):
 
 
 def set_times(call: Call, event: ev.AssistantMessageEvent, now: float) -> None:
-    """Set the times that the core sets before it shows an event; `now` is in seconds."""
+    """Set the times that the core sets before it shows an event; `now` is the time in seconds."""
     if isinstance(event, ev.Start):
         call.attempts += 1
         call.turn_to(Attempt(call.attempt.target, call.attempts))
@@ -385,7 +386,7 @@ def set_times(call: Call, event: ev.AssistantMessageEvent, now: float) -> None:
 
 
 def _wait_for_queues(plugins: Sequence[Any]) -> None:
-    """Wait until observers in a thread have seen what is queued, by closing them."""
+    """Close observers, so that those with a thread process their queued events."""
 
     async def close() -> None:
         for plugin in plugins:
@@ -396,7 +397,7 @@ def _wait_for_queues(plugins: Sequence[Any]) -> None:
 
 
 def check_closes_in_time(subject: PluginSubject) -> None:
-    """`aclose()`, if defined, returns in time and leaves no thread and no task."""
+    """`aclose()`, if it exists, returns in time, and no thread or task of the observer remains."""
     subject.observing()
     plugin = subject.make()
     if not hasattr(plugin, "aclose"):
@@ -438,7 +439,10 @@ def check_keeps_secrets(subject: PluginSubject) -> None:
 
 
 def check_silent_unless_configured(subject: PluginSubject) -> None:
-    """Installed but not configured, it prints nothing, writes no file and starts no thread."""
+    """An installed plugin without configuration prints nothing and starts no thread.
+
+    It also writes no file.
+    """
     subject.observing()
     if subject.installed is None:
         raise DoesNotApply("nothing says how it is installed")
@@ -478,5 +482,8 @@ def only_new_objects() -> Iterator[None]:
 
 @functools.cache
 def _leaves_some_out() -> bool:
-    """Return whether the test run has frozen objects. Cached, because counting them takes long."""
+    """Return True if the test run has frozen objects.
+
+    The result is cached, because counting the objects is slow.
+    """
     return gc.get_freeze_count() > 0

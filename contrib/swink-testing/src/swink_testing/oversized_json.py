@@ -1,9 +1,9 @@
-"""JSON data with one large value: what a hostile server sends.
+"""JSON data in which one value is very large, as a faulty or hostile server may send it.
 
     for where, frame in inflated({"text": "Hi", "cites": [{"url": "a"}]}, 256 * 1024): ...
 
-Each value is inflated in every way that its type allows: a text that repeats a character, a list of
-many elements, a mapping of many names, a number of many digits, deep nesting.
+Each value is enlarged in every way that its type allows: as a text that repeats a character, a list
+of many elements, a mapping of many names, a number of many digits, or deep nesting.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["NESTING", "TEXTS", "inflated"]
+__all__ = ["NESTING", "TEXTS", "WHOLE", "inflated"]
 
 TEXTS = ("x", "1", " ", "[", '{"a":', "1m", "try again in 1", "\\u00e9", "\\n", "<think>")
 """Texts that a long text repeats, as JSON."""
@@ -25,8 +25,11 @@ TAGS = frozenset({"type", "kind", "role", "object", "event", "status", "format"}
 NESTING = "nesting"
 """The kind of inflation whose cost depends on the number of levels, not on the size."""
 
-NESTED = 2_000
-"""Levels of nesting inside a frame: more than any decoder accepts."""
+WHOLE = "all of it"
+"""The place of a value that replaces all data."""
+
+NESTED = 600
+"""Pairs of levels inside a frame. Decoders that recurse accept about 1,000 levels at most."""
 
 _HERE, _AT, _NUMBER = "@@here", "@@at", "@@number"
 
@@ -36,14 +39,15 @@ _json = msgspec.json.encode
 def inflated(
     data: Any, size: int, texts: Sequence[str] = TEXTS, only: Container[str] | None = None
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield variants of `data` with one very large value: a description, and about `size` bytes of
-    JSON.
+    """Yield variants of `data` in which one value is very large.
 
-    `texts` are repeated to make long texts. In a list, only the first element is inflated. If
-    `only` is given, it must contain the descriptions of the variants to make.
+    Each variant is a description and about `size` bytes of JSON.
+
+    `texts` are repeated to make long texts. In a list, only the first element is enlarged. If
+    `only` is given, only the variants whose descriptions it contains are created.
     """
     for path, value in _places(data):
-        place = ".".join(str(name) for name in path) or "all of it"
+        place = ".".join(str(name) for name in path) or WHOLE
         levels = min(size // 12, NESTED) if path else size // 12
         for way, make in _ways(value, size, texts, levels):
             where = f"{place}: {way}"
@@ -105,7 +109,7 @@ def _names(count: int) -> bytes:
 
 
 def _elements(marked: Any, count: int) -> bytes:
-    """Return JSON of a list with so many elements; each one's marks become its number."""
+    """Return the JSON of a list of `count` elements; in each, marks are replaced by its number."""
     template = _json(marked).replace(b'"%s"' % _NUMBER.encode(), _AT.encode())
     parts = template.split(_AT.encode())
     if len(parts) == 1:
@@ -114,7 +118,7 @@ def _elements(marked: Any, count: int) -> bytes:
 
 
 def _marked(data: Any, numbers: bool) -> Any:
-    """Return data with a mark in each text and, if `numbers`, in each integer."""
+    """Return data with a mark in each text and, if `numbers` is true, in place of each integer."""
     match data:
         case str():
             return f"{data}{_AT}"

@@ -1,13 +1,15 @@
 """The pytest plugin of swink-testing.
 
-* The fixtures `chaos`, a hostile provider, and `swink`, a command line as a separate process.
-* A coroutine test runs in a separate event loop, unless another plugin handles it: plugins
-  that run coroutines come first, and tests with their marks are left to them.
+* The fixture `chaos` is a server that simulates a faulty provider; the fixture `swink` runs a
+  command line in a separate process.
+* A coroutine test runs in a separate event loop, unless another plugin runs it: plugins that run
+  coroutines are called first, and tests with their markers are left to them.
 * `--hypothesis-profile=swink` draws the same examples on every run, without a deadline that a
   busy machine could miss; `swink-fuzz` draws many new examples.
-* The summary says whether each tested provider or plugin is consistent, and lists its evidence.
+* The summary shows for each tested provider or plugin whether it passed all checks, and its
+  evidence.
 
-Everything else is imported only when a test uses it.
+The other modules of the package are imported only when a test uses them.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def chaos() -> Iterator[ChaosServer]:
-    """Run a hostile provider on loopback, in a thread; see `swink_testing.chaos`."""
+    """Run a server that simulates a faulty provider, in a thread; see `swink_testing.chaos`."""
     from swink_testing.chaos import ChaosServer
 
     with ChaosServer() as server:
@@ -68,9 +70,10 @@ def swink_environment(tmp_path: Path) -> dict[str, str]:
 def swink(
     swink_environment: dict[str, str],
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs a command line of `swink`, which needs swink-cli.
+    """Return a function that runs a command line of `swink`; swink-cli must be installed.
 
-    `stdin` is its standard input; other keyword arguments are environment variables.
+    The argument `stdin` of the function is the standard input; other keyword arguments are
+    environment variables.
     """
     from swink_testing.command_line import run_swink
 
@@ -95,7 +98,7 @@ def _run_to_end(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Give each coroutine test a separate event loop."""
+    """Run each coroutine test in a separate event loop."""
     if any(pyfuncitem.get_closest_marker(mark) for mark in OF_OTHERS):
         return None
     test = pyfuncitem.obj

@@ -1,4 +1,4 @@
-"""Silence in the log while calls fail on purpose."""
+"""A context manager for tests in which calls fail on purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of wrappers: the events that pass through, and answers without the provider."""
+"""The checks of wrappers: of the events that they pass on, and of the answers that they repeat."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_order_is_kept(subject: PluginSubject) -> None:
 
 
 def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
-    """Abandoning a stream closes the provider's stream too: use it inside aclosing()."""
+    """An abandoned stream closes the provider's stream too (a wrapper can use `aclosing()`)."""
     _wrapping(subject, "stream")
     host = subject.host()
     binding = host.bind("scripted")
@@ -74,7 +74,7 @@ def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
 
 
 def check_conversations_stay(subject: PluginSubject) -> None:
-    """Converting leaves the conversation unchanged and returns a JSON object."""
+    """The hook `convert_messages` does not change the conversation and returns a JSON object."""
     binding = _wrapping(subject, "convert_messages")
     for conversation in conversations():
         context, before = conversation.context, copy.deepcopy(conversation.context)

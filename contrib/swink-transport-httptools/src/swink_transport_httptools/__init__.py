@@ -1,4 +1,4 @@
-"""An HTTP client for swink, built on httptools, with less overhead per request."""
+"""An HTTP client for swink, built on httptools, that needs less CPU time per request."""
 
 from swink_transport_httptools.client import HttptoolsClient
 

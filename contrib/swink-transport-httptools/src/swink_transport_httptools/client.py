@@ -1,4 +1,4 @@
-"""`HttptoolsClient`: sends plain requests itself, and all others through aiohttp."""
+"""`HttptoolsClient`: sends ordinary requests itself, and all others through aiohttp."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class HttptoolsClient(AiohttpClient):
 
     Pass it to a client: `Client(http=HttptoolsClient())`. It sends HTTP/1.1 requests, with or
     without TLS, and reuses connections. aiohttp sends the rest: WebSockets, requests through a
-    proxy, and those with an unusual method or with headers such as `Expect`. Timeouts, failures
-    and `SSL_CERT_FILE` are the same with both.
+    proxy, and those with an unusual method or with headers such as `Expect`. Timeouts, failures and
+    `SSL_CERT_FILE` work in the same way for all requests.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,10 @@ class HttptoolsClient(AiohttpClient):
         return await _answer(connection, head, request.body, pool, place.origin)
 
     def _place(self, url: str) -> _Place | None:
-        """Parse a URL; `None` if aiohttp must send the request, or raise the error for the URL."""
+        """Parse a URL; return `None` if the URL is invalid or aiohttp must send the request.
+
+        For an invalid URL, aiohttp raises the error.
+        """
         try:
             return self._places[url]
         except KeyError:
@@ -120,7 +123,7 @@ class HttptoolsClient(AiohttpClient):
         super().close_idle()
 
     async def aclose(self) -> None:
-        """Close all connections, in other running loops too."""
+        """Close all connections, including those of other running event loops."""
         await super().aclose()
         here = asyncio.get_running_loop()
         pools = self._pools

@@ -3,7 +3,7 @@
 A connection sends one request at a time. Data that arrives while no request is active is not part
 of a response to this client: for example a second response, a timeout message (HTTP 408), or the
 end of TLS. The next request would take such data for its response, so the connection is closed.
-`is_spoilt` also polls the socket, for data that arrived after the event loop last polled it.
+`is_spoilt` also polls the socket, because data may have arrived since the event loop last did so.
 
 The parser is as lenient as aiohttp's and has the same limits, so that a server that works with
 aiohttp works with this client. httptools stores an incomplete header in memory without a limit.
@@ -105,7 +105,8 @@ class Connection(asyncio.Protocol):
     async def request(self, head: bytes, body: bytes) -> None:
         """Send a request, and return when the head of the response has arrived.
 
-        Raises ProviderFailure; after that, the connection cannot be used.
+        Raises ProviderFailure if no valid response arrives; the connection cannot be used
+        afterwards.
         """
         self._clear()
         if len(body) <= MOST_AT_ONCE:
@@ -162,7 +163,7 @@ class Connection(asyncio.Protocol):
             raise ProviderFailure(faults.cut_off(self._error)) from self._error
 
     def is_usable(self) -> bool:
-        """Return True if another request can be sent after this response."""
+        """Return True if another request can be sent after the current response."""
         is_sent = self._upload is None or self._upload.done()
         return self.is_complete and self.is_reusable and not self.is_over and is_sent
 
@@ -249,7 +250,7 @@ class Connection(asyncio.Protocol):
     # -- httptools -------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Begin a response; an informational response (1xx) is followed by another response."""
+        """Begin a response. After an informational response (1xx), another response follows."""
         if self.is_complete:
             raise _Refused("a second response follows")
         self._fields = []
@@ -257,7 +258,7 @@ class Connection(asyncio.Protocol):
         self._unparsed = 0
 
     def on_status(self, reason: bytes) -> None:
-        """Check the length of the reason."""
+        """Check the length of the reason phrase, the text after the status code."""
         self._reason += len(reason)
         if self._reason > MOST_LINE:
             raise _Refused(f"the status line exceeds {MOST_LINE} bytes")
@@ -316,6 +317,6 @@ class Connection(asyncio.Protocol):
 
 
 def _cause_of(error: httptools.HttpParserError) -> Exception:
-    """Return the exception that a method `on_…` raised, if httptools wrapped one in `error`."""
+    """Return the exception of a method `on_…` that httptools wrapped in `error`, or `error`."""
     cause = error.__context__
     return cause if isinstance(cause, _Refused) else error

@@ -34,7 +34,7 @@ def not_in_time(error: TimeoutError) -> Failure:
 def no_response(error: Exception | None) -> Failure:
     """Return the failure for a connection that ended before the response began.
 
-    With `error` `None`, the server closed the connection.
+    If `error` is `None`, the server closed the connection.
     """
     if error is None:
         code = "disconnected"
@@ -48,7 +48,7 @@ def no_response(error: Exception | None) -> Failure:
 def malformed(error: Exception, has_head: bool) -> Failure:
     """Return the failure for a response that is not valid HTTP or exceeds a limit.
 
-    `has_head` says whether the head of the response was complete.
+    `has_head` is true if the head of the response was complete.
     """
     return Failure(
         "streaming" if has_head else "connect",

@@ -35,7 +35,7 @@ class Inflater:
         self._error: zlib.error | None = None
 
     def feed(self, data: bytes) -> None:
-        """Add compressed bytes, at least one."""
+        """Add compressed bytes, which must not be empty."""
         if not self._has_begun:
             self._has_begun = True
             if self._coding == "deflate" and data[0] & 0xF != 8:  # RFC 1950 section 2.2
@@ -48,7 +48,8 @@ class Inflater:
     def read(self) -> bytes:
         """Return decompressed bytes; no bytes if more input is needed.
 
-        Raises zlib.error for invalid data, after the bytes before that data have been returned.
+        Raises zlib.error for invalid data, once all bytes before the invalid part have been
+        returned.
         """
         if self._error is not None:
             raise self._error

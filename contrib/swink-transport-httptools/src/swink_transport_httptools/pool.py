@@ -44,8 +44,8 @@ _AddressInfo: TypeAlias = tuple[Any, Any, int, str, Any]
 class Pool:
     """The connections of an event loop. Their number is not limited; idle ones are reused.
 
-    With a limit, requests would wait for a connection without any message. The connection that
-    became idle last is reused first, so that unneeded connections expire.
+    With a limit, requests would wait for a connection, and no message would explain the delay. The
+    connection that became idle last is reused first, so that unneeded connections expire.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -124,7 +124,7 @@ class Pool:
     async def connect(self, origin: Origin, connect_timeout: float | None) -> Connection:
         """Return a new connection. `connect_timeout` is in seconds; `None` means no limit.
 
-        Raises ProviderFailure.
+        Raises ProviderFailure if the connection fails or takes longer.
         """
         host, port, _ = origin
         limit = asyncio.timeout(connect_timeout)
@@ -199,8 +199,8 @@ class Pool:
 async def opened() -> AsyncGenerator[Pool, None]:
     """Yield a pool, and close the pool when the generator is closed.
 
-    An event loop closes open generators when it shuts down. At that time, connections can still be
-    closed properly.
+    When an event loop shuts down, it closes open generators; connections can still be closed
+    properly then.
     """
     import aiohttp  # noqa: F401  # for `failure_of`; the import needs a free file descriptor
 
@@ -221,7 +221,7 @@ def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
     """Return the TLS configuration with the certificates in `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 
     `file` and `folder` are the values of these variables. OpenSSL reads the variables itself; the
-    arguments are only the key of the cache.
+    arguments only serve as the key under which the result is cached.
     """
     context = ssl.create_default_context()
     context.set_alpn_protocols(("http/1.1",))

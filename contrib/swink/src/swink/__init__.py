@@ -1,19 +1,21 @@
-"""The package that applications import: the core, tools, typed answers, synchronous calls.
+"""The package that applications import: calls with tools, typed answers and synchronous use.
 
     client.py     the client: streams, typed answers, tool loops ("runs"), batches
-    sync.py       the same without await, on the loop of background.py; sync_streams.py beside it
-    loop.py       the tool loop, with toolbox.py; events.py has its additional events
+    sync.py       the same client without await, which runs on the event loop of background.py;
+                  its streams and runs are in sync_streams.py
+    loop.py       the tool loop; toolbox.py carries out tool calls, events.py defines its events
     approvals.py  decisions on tool calls, and paused runs
-    goals.py      the value that a run ends with
-    mistakes.py   short tracebacks, and hints for those who know other libraries
+    goals.py      the typed value that a run returns
+    mistakes.py   short tracebacks, and hints for users who know other libraries
     tools.py      functions as tools
     answers.py    typed answers
-    batches.py    many prompts
+    batches.py    many prompts, answered concurrently
     schemas.py    types as JSON schemas; partial.py parses incomplete JSON
     media.py      images, documents, audio
     prompts.py    the prompts that a call accepts
-    notebooks.py  display in IPython and Jupyter, registered where they run
-    of_stream.py  shared code of streams, typed answers and runs; amounts.py sums calls
+    notebooks.py  the display of messages and streams in IPython and Jupyter
+    of_stream.py  shared code of streams, typed answers and runs
+    amounts.py    sums of the usage and cost of several calls
 
 The modules are imported when one of their names is first used.
 """

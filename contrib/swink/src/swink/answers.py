@@ -1,7 +1,8 @@
 """Typed answers: request JSON that matches a type's schema, and convert it to a value of the type.
 
 If a provider has no structured output, the model is forced to call a tool whose arguments are the
-answer. An answer that does not fit the type is sent back with the reason, up to a limit.
+answer (the answer tool). If an answer does not match the type, it is sent back with the reason, a
+limited number of times.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Answer(Generic[T]):
 
     @property
     def text(self) -> str:
-        """The answer as written by the model."""
+        """The answer as the model wrote it."""
         return written(self.message)
 
 
@@ -108,7 +109,7 @@ def _has(answer: Answer[Any], place: str, name: str) -> bool:
 
 
 class BadAnswer(SwinkError, title="The answer does not fit the type"):
-    """An answer that does not fit its type, even after corrections.
+    """Raised if the answer does not match the type, even after corrections.
 
     `text` is the answer as written by the model, `message` the whole message.
     """
@@ -123,7 +124,7 @@ class BadAnswer(SwinkError, title="The answer does not fit the type"):
 
 
 def written(message: AssistantMessage) -> str:
-    """Return an answer as the model wrote it: its text, or the arguments of the answering tool."""
+    """Return an answer as the model wrote it: its text, or the arguments of the answer tool."""
     for call in message.tool_calls:
         if call.name == ANSWER:
             return call.raw_arguments or ""
@@ -131,7 +132,7 @@ def written(message: AssistantMessage) -> str:
 
 
 class AnswerForm(Generic[T]):
-    """The schema of a type for a request, and the conversion of answers to values."""
+    """The schema of a type, which requests contain, and the conversion of answers to values."""
 
     def __init__(self, schema: Schema[T]) -> None:
         self._schema = schema
@@ -151,7 +152,7 @@ class AnswerForm(Generic[T]):
         return Tool(ANSWER, "Give the answer.", self.json)
 
     def read(self, message: AssistantMessage) -> T:
-        """Return the value of an answer. Raises ValueError, with the reason, for a misfit."""
+        """Return the value of an answer. Raises ValueError if it does not match the type."""
         call = next((call for call in message.tool_calls if call.name == ANSWER), None)
         if call is not None and call.state == "complete":
             return self.load(call.arguments)
@@ -162,7 +163,7 @@ class AnswerForm(Generic[T]):
         return self.load(data)
 
     def load(self, data: Any) -> T:
-        """Convert JSON data to a value of the type. Raises ValueError."""
+        """Convert JSON data to a value of the type. Raises ValueError if it does not match."""
         if not self._is_object:
             if not isinstance(data, Mapping) or WRAPPED not in data:
                 raise ValueError(f"an object with the field {WRAPPED!r} was expected")
@@ -170,7 +171,7 @@ class AnswerForm(Generic[T]):
         return self._schema.load(data)
 
     def so_far(self, text: str) -> Any:
-        """Return the data in an incomplete answer."""
+        """Return the JSON data in an incomplete answer."""
         data = partial_json(text)
         if self._is_object or not isinstance(data, Mapping):
             return data
@@ -178,7 +179,7 @@ class AnswerForm(Generic[T]):
 
 
 class Growing:
-    """An answer as it arrives: its text, or the arguments of the answering tool."""
+    """The incomplete text of an answer while it arrives, or the arguments of the answer tool."""
 
     def __init__(self, form: AnswerForm[Any]) -> None:
         self._form = form
@@ -293,11 +294,12 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
     async def result(self) -> Answer[T]:
         """Read to the end and return the answer.
 
-        An answer that does not fit the type is requested again, at most `corrections` times, unless
-        it was cut off or the type's own code failed.
+        If the answer does not match the type, it is requested again, at most `corrections` times.
+        It is not requested again if it was truncated or if code of the type raised an exception.
 
-        Raises the `StreamError` of a failed call, and BadAnswer, which contains the text. If limits
-        forbid a further request, raises LimitReached with the last answer in `partial`.
+        Raises the `StreamError` of a failed call, and BadAnswer, with the answer's text, if no
+        answer matches the type. If limits forbid a further request, raises LimitReached with the
+        last answer in `partial`.
         """
         try:
             message = await self._stream.result()
@@ -356,8 +358,8 @@ def answer_in(
 ) -> Answer[T]:
     """Return the answer in a message.
 
-    Raises ValueError if the answer does not fit the type, and BadAnswer if a correction would not
-    help.
+    Raises ValueError if the answer does not match the type, and BadAnswer if a further request
+    would not help.
     """
     if cut := _CUT.get(message.stop_reason or StopReason.STOP):
         raise BadAnswer(cut, message, usage, cost)

@@ -1,4 +1,4 @@
-"""Decisions on tool calls: made while a run continues, or stored and made later.
+"""Decisions on tool calls, made while a run waits or after it has been paused and stored.
 
 A run that waits for a decision ends as a `PausedRun`. A paused run is data: `dump` converts it to
 JSON, and `load` reads the JSON, also in another process. `Client.run` continues the run once each
@@ -51,7 +51,7 @@ reason, and `PAUSE` pauses the run.
 
 
 class Decision(msgspec.Struct, omit_defaults=True):
-    """A decision on a tool call. `arguments` replace the model's (`None`: unchanged)."""
+    """A decision on a tool call. `arguments` replace those of the model (`None`: unchanged)."""
 
     approved: bool
     reason: str | None = None
@@ -133,7 +133,7 @@ def context_after(paused: PausedRun) -> Context:
 
 
 class RunPaused(SwinkError, title="The run waits for a decision"):
-    """Raised for a run whose tool calls, in `paused`, wait for a decision."""
+    """Raised if tool calls of a run wait for a decision; `paused` is the paused run."""
 
     def __init__(self, paused: PausedRun) -> None:
         calls = ", ".join(f"{call.name} ({call.id})" for call in paused.pending)

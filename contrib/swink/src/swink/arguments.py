@@ -18,10 +18,9 @@ Option names of other libraries are less similar to those of swink.
 
 
 def check_names(given: Iterable[str], *own: str) -> None:
-    """Raise InvalidOption for an unknown option that resembles one of a function's parameters
-    `own`.
+    """Raise InvalidOption for an unknown option that resembles one of the parameters `own`.
 
-    The call reports any other unknown option, with its own hints.
+    Other unknown options are reported later, when the call is made.
     """
     for name in {*given} - {*OPTIONS}:
         if near := get_close_matches(name, own, 1, NEAR):

@@ -55,8 +55,8 @@ class BackgroundLoop:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop, wait for it and return its result, or raise its exception.
 
-        Raises UsageError inside the loop itself, where waiting would deadlock. An interrupt of the
-        waiting thread cancels the coroutine.
+        Raises UsageError if it is called in the loop's own thread, where waiting would deadlock. If
+        the waiting thread is interrupted, for example by Ctrl-C, the coroutine is cancelled.
         """
         if threading.current_thread() is self._thread:
             work.close()
@@ -75,7 +75,7 @@ class BackgroundLoop:
         raise raised
 
     def drop(self, client: Client) -> None:
-        """Schedule closing a client that is no longer referenced, without waiting."""
+        """Schedule the closing of a client that is no longer referenced, and return at once."""
         if self._thread.is_alive():
             closing = asyncio.run_coroutine_threadsafe(client.aclose(), self._loop)
             self._closing.add(closing)

@@ -1,4 +1,4 @@
-"""Answer many prompts concurrently, up to a limit at a time."""
+"""Answer many prompts with a limited number of concurrent calls."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ A = TypeVar("A", covariant=True)
 
 @define
 class Batch(Generic[R]):
-    """The answers to many prompts, in order; for a failed prompt, the `SwinkError` raised.
+    """The results of many prompts, in order.
 
-    While the batch runs, missing answers are `None`. `done` is the number of prompts that have
-    ended, and `failed` the number of those that failed; `usage` and `cost` are sums over all
-    attempts of all calls.
+    The result of a failed prompt is its `SwinkError`. While the batch runs, the result of an
+    unfinished prompt is `None`. `done` is the number of prompts that have ended, and `failed` the
+    number of those that failed; `usage` and `cost` are sums over all attempts of all calls.
     """
 
     results: list[R | SwinkError | None] = field(repr=False)
@@ -73,7 +73,7 @@ Progress: TypeAlias = Callable[[Batch[Any]], object]
 
 
 class _Asked(Protocol[A]):
-    """The interface of the stream of a call."""
+    """The interface of a call's stream that `gathered` needs."""
 
     async def result(self) -> A: ...
     async def aclose(self) -> None: ...
@@ -85,7 +85,7 @@ async def gathered(
     limit: int,
     on_progress: Progress | None,
 ) -> Batch[R]:
-    """Answer all prompts, at most `limit` at a time; `ask` makes the call of a prompt.
+    """Answer all prompts, at most `limit` at a time; `ask` returns the stream of a prompt's call.
 
     Raises UsageError before anything is sent if the other arguments are invalid for every prompt.
     """

@@ -74,7 +74,7 @@ LIMIT = 10
 
 
 class RunOptions(TargetOptions, total=False):
-    """The options of the calls in a run: those of a call, without its tools."""
+    """The options for the calls of a run: all options of a call except `tools`."""
 
     system_prompt: str | Sequence[str | Block] | None
 
@@ -134,10 +134,10 @@ class Client(swink_core.Client):
     ) -> AnswerStream[T]:
         """Return the stream of a typed answer. The request is sent when the stream is first read.
 
-        `type` is a class, or any other annotation that has a JSON schema, such as `list[int]`. An
-        answer that does not fit is requested again up to `corrections` times; `limits` apply to all
-        of these requests together. Raises UsageError for invalid arguments, and for a type without
-        a schema.
+        `type` is a class, or any other annotation that has a JSON schema, such as `list[int]`. If
+        an answer does not match the type, it is requested again, at most `corrections` times.
+        `limits` apply to all of these requests together. Raises UsageError for invalid arguments,
+        and for a type without a schema.
         """
         if TYPE_CHECKING:
             self.stream(model, context, **options)
@@ -225,19 +225,19 @@ class Client(swink_core.Client):
         The model is called, its tool calls are carried out concurrently, and the model is called
         again with the results, until it has answered or was called `max_turns` times.
 
-        `tools` are functions, async or blocking ones (the latter run in threads); see `tool` for
-        further settings. A `tool_choice` that forces a call applies to the first turn.
+        `tools` are functions. A function that is not async runs in a thread. See `tool` for further
+        settings. A `tool_choice` that forces a call applies to the first turn.
 
-        With `type`, the run ends with a value of this type, which `Run.answer` returns; an answer
-        that does not fit is requested again up to `corrections` times.
+        With `type`, the run ends with a value of this type, which `Run.answer` returns; if an
+        answer does not match the type, it is requested again, at most `corrections` times.
 
-        `approve` decides on each tool call. Without it, a call of a tool that needs approval pauses
-        the run, and so does a call for which `approve` returns `PAUSE`. To continue, pass the
+        `approve` decides on each tool call. If `approve` returns `PAUSE`, the run pauses. Without
+        `approve`, the run pauses at each call of a tool that needs approval. To continue, pass the
         `PausedRun` as `context`, with the same tools.
 
         `limits` apply to the whole run, in addition to the client's: `cost`, `tokens` and
-        `requests` of all turns, `turns` and `tool_calls`. A run that was paused counts its turns,
-        tokens and cost from before the pause. At a limit the run ends with an error, and
+        `requests` of all turns, `turns` and `tool_calls`. After a pause, the turns, tokens and cost
+        before the pause are counted as well. At a limit the run ends with an error, and
         `Run.result` raises LimitReached with the last message in `partial`.
 
         Raises UsageError for invalid arguments.
@@ -283,8 +283,8 @@ class Client(swink_core.Client):
         `limits` apply to all prompts together. Prompts that would exceed them fail with
         LimitReached, and nothing is sent for them.
 
-        `on_progress` is called with the batch each time that a prompt has ended. Raises UsageError
-        before any request for a model or option that fails for every prompt.
+        `on_progress` is called with the batch after each prompt that has ended. If a model or an
+        option is invalid for every prompt, raises UsageError before any request.
         """
         if TYPE_CHECKING:
             self.stream(model, "Hi", **options)
@@ -323,7 +323,7 @@ class Client(swink_core.Client):
         return await gathered(ask, prompts, limit, on_progress)
 
     def _refused(self, name: str | Model, options: StreamOptions) -> str | None:
-        """Return the feature whose lack would make a call fail before it is sent, or `None`."""
+        """Return the name of a missing feature that the call needs, or `None`."""
         target = self.target(name)
         failure = target.refusal(options=options)
         if failure is not None:
@@ -335,7 +335,10 @@ class Client(swink_core.Client):
 
 
 def _gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
-    """Return one gate that limits several calls together. Raises UsageError for other types."""
+    """Return one `LimitGate` for several calls together.
+
+    Raises UsageError if `limits` has another type.
+    """
     if limits is None or isinstance(limits, LimitGate):
         return limits
     if not isinstance(limits, Limits):
@@ -349,7 +352,10 @@ FEATURE = "structured_output"
 
 
 def _models(model: Models, first: EventStream) -> list[str | Model]:
-    """Return the models of a chain; a single model is taken from the stream's call."""
+    """Return the models of a fallback chain.
+
+    For a single model, the result is the model of the call of `first`.
+    """
     chain: Any = model
     if isinstance(chain, str | Model | None) or (len(chain) == 2 and isinstance(chain[1], Mapping)):
         return [first.call.model]

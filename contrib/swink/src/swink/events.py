@@ -3,10 +3,10 @@
     run  = RunStart *turn RunEnd
     turn = TurnStart *(the events of its stream) TurnEnd *ToolStart *ToolEnd
 
-An observer receives these events through `on_event` if its plugin sets `other_events = True`, each
-with the call of the turn, which may not have begun yet or may have ended. `run_id` is the same on
-all events of a run. A run that is closed early has a `RunEnd`, too. Observers receive a `ToolStart`
-in the context (of `contextvars`) in which the tool runs.
+An observer receives these events through `on_event` if its plugin sets `other_events = True`. Each
+event comes with the call of the turn, which may not have begun yet or may have ended already.
+`run_id` is the same on all events of a run. A run that is closed early has a `RunEnd`, too.
+Observers receive a `ToolStart` in the context (of `contextvars`) in which the tool runs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RunStart(AssistantMessageEvent, tag="run_start"):
 
 
 class TurnStart(AssistantMessageEvent, tag="turn_start"):
-    """A turn begins, counted from 1: one call of the model."""
+    """A turn (a call of the model) begins; the first turn has the number 1."""
 
     run_id: str
     turn: int
@@ -83,7 +83,7 @@ class ToolEnd(AssistantMessageEvent, tag="tool_end"):
 
 
 class RunEnd(AssistantMessageEvent, tag="run_end"):
-    """A run has ended. `usage` and `cost` are sums over all attempts of all its calls."""
+    """A run has ended. `usage` and `cost` are sums over all attempts of all calls in the run."""
 
     run_id: str
     turns: int

@@ -1,7 +1,7 @@
 """The typed value that a run returns.
 
-Each request contains its schema. If the answer does not fit, another request has the model correct
-it.
+Each request contains the schema of the type. If the model's answer does not match, a further
+request asks the model to correct the answer.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ RECEIVED = "The answer was received."
 class Goal(Generic[T]):
     """The typed value that a run returns at its end.
 
-    `by_tool` means that the answer is the arguments of a tool, because the model has no structured
-    output. `answer` or `fault` is set once the run has ended. `corrections` limits how often an
-    answer that does not fit is requested again.
+    `by_tool` is true if the answer consists of the arguments of a tool, because the model has no
+    structured output. `answer` or `fault` is set when the run has ended. `corrections` is the
+    maximum number of requests for a corrected answer.
     """
 
     def __init__(self, form: AnswerForm[T], corrections: int) -> None:
@@ -62,7 +62,7 @@ class Goal(Generic[T]):
             )
 
     def asked(self, options: Options) -> Options:
-        """Return the options for a call that may return the value."""
+        """Return the options of a call with the type's schema, or with the answer tool, added."""
         if not self.by_tool:
             return {**options, "response_format": self.form.json}
         return {**options, "tools": [*(options.get("tools") or ()), self.form.tool]}
@@ -76,8 +76,8 @@ class Goal(Generic[T]):
     ) -> list[Message]:
         """Read the value from the last message.
 
-        If the value does not fit the type and `may_ask` is true, returns messages that request a
-        correction; otherwise `answer` or `fault` is set, and the list is empty.
+        If the value does not match the type and `may_ask` is true, the result is a list of messages
+        that request a correction. Otherwise `answer` or `fault` is set, and the list is empty.
         """
         try:
             self.answer = answer_in(message, self.form, usage, cost)

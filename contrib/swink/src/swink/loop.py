@@ -1,8 +1,8 @@
 """The tool loop: a model is called and its tool calls are carried out, until it has answered.
 
 The conversation contains only complete turns: each answer with the results of all its tool calls.
-The conversation can be sent at any time, even after a failure: an unfinished answer is in
-`message`, and a tool call that was not carried out has a result with the reason.
+So the conversation can always be sent again, even after a failure. An unfinished answer is only in
+`message`, and a tool call that was not carried out has a result that contains the reason.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Ask: TypeAlias = Callable[[Prompt, Options], EventStream]
 
 
 class TooManyTurns(SwinkError, title="The run did not come to an end"):
-    """The model still called tools in the last allowed turn."""
+    """Raised if the model called tools in the last allowed turn."""
 
 
 class Run(OfStream, AsyncOnly, Generic[V]):
@@ -127,7 +127,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
     @property
     def paused(self) -> PausedRun | None:
-        """The run as data, if it waits for decisions on tool calls; otherwise `None`."""
+        """The paused run, if it waits for decisions on tool calls; otherwise `None`."""
         return self._paused
 
     @property
@@ -153,7 +153,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             self._rest = iter(batch)
 
     async def batches(self) -> AsyncGenerator[list[RunEvent], None]:
-        """Yield the events that arrived together, as lists."""
+        """Yield the events as lists, each with the events that arrived at the same time."""
         if rest := list(self._rest):
             yield rest
         while batch := await self._next():
@@ -213,9 +213,10 @@ class Run(OfStream, AsyncOnly, Generic[V]):
     async def result(self) -> AssistantMessage:
         """Run to the end and return the model's last message.
 
-        Raises the `StreamError` of a failed call, LimitReached, TooManyTurns, RunPaused for a run
-        that waits for decisions, and BadAnswer for a last message that does not fit the type. If
-        another task reads the run, this waits until that task has read to the end or stopped.
+        Raises the `StreamError` of a failed call, LimitReached at a limit, TooManyTurns after
+        `max_turns`, RunPaused if the run waits for decisions, and BadAnswer if the last message
+        does not match the type. If another task reads the run, this waits until that task has read
+        to the end or stopped.
         """
         driving = self._driving
         pause = 0.0
@@ -307,7 +308,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             self._end("aborted")
 
     async def _resume(self, answer: AssistantMessage) -> AsyncGenerator[list[RunEvent], None]:
-        """Carry out the calls for which a paused run waited."""
+        """Carry out the tool calls whose decisions a paused run waited for."""
         try:
             async with aclosing(self._settle(answer)) as batches:
                 async for events in batches:
@@ -349,10 +350,11 @@ class Run(OfStream, AsyncOnly, Generic[V]):
                 yield events
 
     def _may_be_asked_by_tool(self, last: Any) -> bool:
-        """Return True if a call was, or may still be, refused because of structured output.
+        """Return True if the call may still have to be made again without structured output.
 
-        `last` is the latest event of the call. A refused call is made again with the tool whose
-        arguments are the answer, and the events of the refused call are not delivered.
+        `last` is the latest event of the call. If a call is refused because structured output is
+        not supported, it is made again with a tool whose arguments are the answer; the events of
+        the refused call are not delivered.
         """
         if self._goal is None or self._goal.by_tool:
             return False
@@ -414,7 +416,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             yield [self._end("paused")]
 
     def _may_take_turn(self) -> bool:
-        """Count a turn; return False if a limit of the run forbids the turn."""
+        """Count a turn; return False if the turn would exceed a limit of the run."""
         try:
             if self._limits is not None:
                 self._limits.take_turn()
@@ -423,7 +425,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         return self._limit_reached is None
 
     def _may_call_tools(self, number: int) -> bool:
-        """Count tool calls; return False if a limit of the run forbids them."""
+        """Count tool calls; return False if they would exceed a limit of the run."""
         try:
             if self._limits is not None:
                 self._limits.take_tool_calls(number)
@@ -432,10 +434,10 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         return self._limit_reached is None
 
     def _keep_turn(self, results: Conversation | None = None) -> None:
-        """Add a turn in which the model has answered to the conversation, once.
+        """Add the current turn to the conversation if it contains an answer and was not added yet.
 
-        `results` are the messages after the model's; `None` stands for the results of the message's
-        tool calls.
+        `results` are the messages to add after the model's message. If it is `None`, these are the
+        results of the tool calls in that message.
         """
         message = self._stream.message
         if message.stop_reason not in (None, StopReason.ERROR, StopReason.ABORTED):
@@ -476,7 +478,10 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
 
 async def _result_of(stream: EventStream) -> Done | Error:
-    """Read a turn to its end without delivering events, so that failures are retried."""
+    """Read the stream of a turn to its end.
+
+    No events are delivered, so that failures can be retried.
+    """
     try:
         message = await stream.result()
     except StreamError as error:

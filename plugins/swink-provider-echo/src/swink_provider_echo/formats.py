@@ -1,4 +1,4 @@
-"""Generate strings for each `format` of a JSON schema; each number gives a different string."""
+"""Generate strings for each `format` of a JSON schema, a different one for each number given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts for echo, selected by the model's name and changed by `settings={"script": …}`.
+"""Scripts for echo, selected by the model's name, or given in `settings={"script": …}`.
 
 The dictionary `MODELS` contains the names and their scripts. If the name of a model that fails or
 stalls ends in `-after-N`, the model first sends N deltas: `echo/fail-throttled-after-3`. The

@@ -286,10 +286,10 @@ class GenerateContentParser:
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
         """Collect the sources of text (citations and grounding data).
 
-        Citations arrive one by one; each frame with other sources contains all of them. A citation
-        belongs to the text that precedes its first arrival. All citations of a block are added to
-        one object in its metadata. The writer measures the size of this object only when the number
-        of citations has doubled, which keeps the work linear.
+        Citations arrive one by one. Each frame with grounding data repeats all of this data. A
+        citation belongs to the text that precedes its first arrival. All citations of a block are
+        added to one object in its metadata. The writer measures the size of this object only when
+        the number of citations has doubled, which keeps the work linear.
         """
         before = sum(map(len, self._cited.values()))
         for name, found in (candidate.citation_metadata or {}).items():

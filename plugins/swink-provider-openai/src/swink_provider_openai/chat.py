@@ -13,6 +13,7 @@ from swink_provider_openai.parameters import chat_knobs, parameters, places_of
 from swink_provider_openai.parser import ChatParser
 from swink_provider_openai.remembered import Remembered
 from swink_provider_openai.renamed import with_names
+from swink_provider_openai.several import with_several
 from swink_provider_openai.terms import NONE_LONG, REGIONAL, with_terms
 
 __all__ = ["ChatAPI"]
@@ -27,12 +28,14 @@ class ChatAPI:
     """The Chat Completions API, with the differences that a dialect declares.
 
     `converter` is the class that converts messages, and `reader` is the class that parses answers.
+    `answers` is the number of answers that the request asks for.
     """
 
     api_name = "chat"
     buffered = True
     websocket = False
     regional = False
+    answers = 1
 
     def __init__(
         self,
@@ -85,5 +88,6 @@ class ChatAPI:
         rates = (prices, *prices.cases) if prices else ()
         if any(each.cache_write_long for each in rates) and not caches_by_marks(model):
             terms |= NONE_LONG
-        parser = with_names(self._reader(self._dialect), self._dialect.answer)
+        parser = with_several(self._reader(self._dialect), self.answers)
+        parser = with_names(parser, self._dialect.answer)
         return with_terms(parser, terms)

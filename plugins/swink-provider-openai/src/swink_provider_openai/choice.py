@@ -7,6 +7,7 @@ from typing import Any
 
 from swink_core import Context, Model, StreamOptions
 from swink_core.providers import Fitted
+from swink_provider_openai.several import answers_of
 
 __all__ = ["api_of"]
 
@@ -14,8 +15,12 @@ _NOTHING_SAID = Context([])
 
 
 def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAID) -> str | None:
-    """Return the API that the rules require for a call; `None` if they require none."""
-    return Fitted(model, context, options).wanted_api if _choose(model.rules) else None
+    """Return the API that the rules require for a call; `None` if they require none.
+
+    Only Chat Completions can give several answers.
+    """
+    wanted = Fitted(model, context, options).wanted_api if _choose(model.rules) else None
+    return "chat" if wanted == "responses" and answers_of(options) > 1 else wanted
 
 
 @lru_cache(maxsize=4096)

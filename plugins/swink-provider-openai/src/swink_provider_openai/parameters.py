@@ -204,8 +204,8 @@ def response_format(
 ) -> dict[str, Any] | None:
     """Return the field `response_format`, in strict mode if the schema allows it.
 
-    The schema's name is the `name` in `named` (`json_schema` of the call's `extra`), or else the
-    schema's title.
+    `named` is the field `json_schema` of the call's `extra`. If it contains a `name`, this is the
+    schema's name; otherwise, the schema's title is.
     """
     if wanted is None:
         return None

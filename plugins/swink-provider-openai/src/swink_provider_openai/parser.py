@@ -7,8 +7,8 @@ expected, and after the finish reason (`_plain` is then false).
 
 An answer is complete when its `finish_reason` has arrived; some servers never send `[DONE]`. If
 `[DONE]` arrives without a finish reason, the answer is complete only if its usage has arrived:
-gateways send `[DONE]` even if they have lost the answer in the middle. With `n` above 1, frames of
-several choices are interleaved; choice 0 is the answer, and the others are left out with a notice.
+gateways send `[DONE]` even if they have lost the answer in the middle. Choice 0 is the answer, and
+other choices are left out with a notice; if the request asks for several, see `several`.
 
 Services send errors in many forms, often inside a normal chunk. Errors are rare, so their frames
 are parsed a second time as plain JSON data, by the code that reads the bodies of HTTP errors.

@@ -62,10 +62,17 @@ from swink_provider_openai.responses.background import (
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
 from swink_provider_openai.schemas import plain_schema
+from swink_provider_openai.several import answers_of
 
 __all__ = ["OpenAIProvider"]
 
 SOUND = "Audio models accept it over Chat Completions, for example gpt-audio-1.5."
+
+MOST_URLS = 1000
+"""The number of remembered base URLs with the Responses API. Bounded because calls choose them."""
+
+_STORED = frozenset({"conversation", "previous_response_id", "prompt", "tools"})
+"""Fields that may refer to data which a server with the Responses API reports as missing."""
 
 _NO_OPTIONS = StreamOptions()
 
@@ -94,6 +101,7 @@ class OpenAIProvider(HTTPProvider):
         self.features, self.knobs = self._chat.features, self._chat.knobs
         self._sockets = Sockets()
         self._chat_only: set[str] = set()  # base URLs without the Responses API
+        self._complete: set[str] = set()  # other base URLs that have answered over it
         self._apis = Remembered[ChatAPI | ResponsesAPI]()  # each call needs its API several times
 
     @cached_property
@@ -128,6 +136,9 @@ class OpenAIProvider(HTTPProvider):
             if regions is not None and _is_regional(self.base_url(options), regions):
                 found = copy(found)
                 found.regional = True
+            if isinstance(found, ChatAPI) and (answers := answers_of(options)) > 1:
+                found = copy(found)
+                found.answers = answers
             self._apis.keep(model, options, (url, learned), found)
         return found
 
@@ -297,13 +308,15 @@ class OpenAIProvider(HTTPProvider):
                 return response
             chosen = {"api": "responses", **options.settings}
             x.options = options = evolve(options, transport="sse", settings=chosen)
+        url = self.base_url(options)
+        elsewhere = either and self.info.base_url not in (None, url)
         try:
-            return await x.send()
+            response = await x.send()
         except ProviderFailure as error:
-            elsewhere = self.info.base_url not in (None, self.base_url(options))
             failed = error.failure
             has_no_api = failed.status in MISSING and failed.code != NO_MODEL
-            if not (either and elsewhere and has_no_api):
+            # a server that has the API reports a missing file or conversation with the same status
+            if not (elsewhere and has_no_api) or url in self._complete:
                 raise
             settings = {**call.options.settings, "api": "chat"}
             asked = evolve(call.options, settings=settings, transport=options.transport)
@@ -311,9 +324,14 @@ class OpenAIProvider(HTTPProvider):
                 x.options = self.plan_again(call, asked).options
             except ProviderFailure:
                 raise error from None
+        else:
+            if elsewhere and len(self._complete) < MOST_URLS:
+                self._complete.add(url)
+            return response
         x.payload = _current(call.convert(), call)
         response = await x.send()
-        self._chat_only.add(self.base_url(x.options))
+        if not _STORED & (call.options.extra or {}).keys():
+            self._chat_only.add(url)
         call.notice("chat_completions", f"{model}: the server has no Responses API")
         return response
 

@@ -29,6 +29,7 @@ class _Parser:
 
     def __init__(self, parser: Any, names: Mapping[str, str]) -> None:
         self._parser = parser
+        self.writer = getattr(parser, "writer", EventWriter)
         ours = {theirs: name for name, theirs in names.items()}
         self._names = {t: name for t, name in ours.items() if not name.startswith(INSIDE)}
         self._counts = {

@@ -27,6 +27,7 @@ class _Parser:
 
     def __init__(self, parser: Any, terms: dict[str, Any]) -> None:
         self._parser = parser
+        self.writer = getattr(parser, "writer", EventWriter)
         self._terms = terms
         self._told = False
 

@@ -8,6 +8,7 @@ through which guards receive requests, nothing is sent.
 
 from __future__ import annotations
 
+import base64
 import logging
 import re
 import unicodedata
@@ -51,6 +52,9 @@ GUARD_NAME = re.compile(r"[\w-]{1,58}")
 CODE = "guard"
 """The error code of a request that a guard refused."""
 
+MOST_FORMS = 8
+"""How often a redacted text is searched again in its other forms."""
+
 PluginGuard = Callable[[dict[str, Any]], dict[str, Any]]
 """A function of a request body that returns the body to send.
 
@@ -58,14 +62,21 @@ It raises ProviderFailure or UsageError to refuse the request.
 """
 
 _OPAQUE = frozenset({"encrypted_content", "model", "role", "signature", "thoughtSignature", "type"})
-"""Fields with values that a vendor made or defines; the vendor would refuse a changed value."""
+"""Fields with values that a vendor made or defines; the vendor would refuse a changed value.
+
+Fields in content that the client defines may have the same names, with any text.
+"""
 
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u17b4\u17b5\u180b-\u180f"
-    r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffb\U0001bca0-\U0001bca3"
-    r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\ufff0-\ufffc"
+    r"\ufffe\uffff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e0fff]"
 )
 """Matches control characters, and characters that Unicode defines as ignorable."""
+
+_EMPTY = re.compile(r"[\x1c-\x1f\u115f\u1160\u2800]")
+"""Matches characters that are invisible, or look like a space, depending on the font."""
 
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 """An escaped character in a text that is itself JSON."""
@@ -76,11 +87,24 @@ _ESCAPES = (*((f"\\{letter}", " ") for letter in "bfnrt"), ('\\"', '"'), ("\\/",
 MOST_UNESCAPED = 3
 """How often the escapes of a text are read: JSON in a text may have JSON in its texts."""
 
-_CALLS = frozenset({"args", "arguments", "input"})
-"""Fields with the arguments of tool calls, in which numbers are redacted too."""
+_CLIENTS_OWN = frozenset({
+    "args", "arguments", "const", "default", "enum", "examples", "input", "input_examples",
+    "labels", "metadata", "response",
+})  # fmt: skip
+"""Fields with content that the client defines, such as the arguments of tool calls.
 
-_BLANK = re.compile(r"[\s\u115f\u1160\u2800]+")
-"""Matches white space and letters that are invisible."""
+In them, names and numbers are redacted too.
+"""
+
+_BLANK = re.compile(r"\s+")
+
+_MEDIA = frozenset({"bytes", "data"})
+"""Fields with media in base64."""
+
+_URL_SAFE = str.maketrans("-_", "+/")
+
+_DATA_URL = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
+"""Matches the beginning of media in the form of a URL."""
 
 
 @define(frozen=True)
@@ -226,32 +250,52 @@ class _Redaction:
     replacement: str
     count: int = 0
 
-    def of(self, data: Any, name: str = "", in_call: bool = False) -> Any:
+    def of(self, data: Any, name: str = "", is_own: bool = False) -> Any:
         """Return data with all matches of the patterns in its texts replaced.
 
-        `in_call`: the data are the arguments of a tool call.
+        `is_own`: the client defines the content of the data.
         """
         if isinstance(data, str):
-            if name in _OPAQUE and not in_call:
+            if name in _OPAQUE and not is_own:
                 return data
-            return self._of_arguments(data) if name == "arguments" else self._of_text(data)
+            if name == "arguments":
+                return self._of_arguments(data)
+            return self._of_text(self._of_medium(data, name))
         if isinstance(data, dict | Mapping):  # the former is found faster
+            if is_own:
+                return self._of_own(data)
             return {
                 key: value
-                if isinstance(value, _WITHOUT_TEXTS) and not in_call
-                else self.of(value, key, in_call or key in _CALLS)
+                if isinstance(value, _WITHOUT_TEXTS)
+                else self.of(value, key, _is_own(key, value))
                 for key, value in data.items()
             }
         if isinstance(data, list | tuple):
             return [
                 value
-                if isinstance(value, _WITHOUT_TEXTS) and not in_call
-                else self.of(value, name, in_call)
+                if isinstance(value, _WITHOUT_TEXTS) and not is_own
+                else self.of(value, name, is_own)
                 for value in data
             ]
-        if in_call and isinstance(data, int | float) and not isinstance(data, bool):
+        if is_own and isinstance(data, int | float) and not isinstance(data, bool):
             return self._of_number(data)
         return data
+
+    def _of_own(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Redact the names too; names that are then equal get underscores."""
+        redacted: dict[str, Any] = {}
+        for key, value in data.items():
+            name = self._of_text(key)
+            while name in redacted or (name != key and name in data):
+                name += "_"
+            redacted[name] = self.of(value, key, True)
+        return redacted
+
+    def _of_medium(self, text: str, name: str) -> str:
+        """Redact the text of a document in base64; return any other text unchanged."""
+        start, content = _document(name, text)
+        redacted = self._of_text(content)
+        return text if redacted == content else start + base64.b64encode(redacted.encode()).decode()
 
     def _of_arguments(self, text: str) -> str:
         """Redact the values of JSON, so that it stays JSON."""
@@ -260,7 +304,7 @@ class _Redaction:
             data = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError):
             return self._of_text(text)
-        redacted = self.of(data, in_call=True)
+        redacted = self.of(data, is_own=True)
         if self.count > before:
             return msgspec.json.encode(redacted).decode()
         return self._of_text(text)  # also of names, and of values that repeated names replace
@@ -272,10 +316,14 @@ class _Redaction:
 
     def _of_text(self, text: str) -> str:
         text = self._removed(text)
-        for shown in _other_forms(text):
-            redacted = self._removed(shown)
-            if redacted != shown:
-                return redacted
+        for _ in range(MOST_FORMS):
+            for shown in _other_forms(text):
+                redacted = self._removed(shown)
+                if redacted != shown:
+                    text = redacted  # other matches may be visible in another form only
+                    break
+            else:
+                break
         return text
 
     def _removed(self, text: str) -> str:
@@ -288,14 +336,38 @@ class _Redaction:
 _WITHOUT_TEXTS = (bool, int, float, NoneType)
 
 
+def _is_own(name: str, value: Any) -> bool:
+    """Return True for a field that the client defines; `input` may also be a conversation."""
+    return name in _CLIENTS_OWN and (name != "input" or isinstance(value, Mapping))
+
+
+def _document(name: str, text: str) -> tuple[str, str]:
+    """Return the beginning of a document's URL, and the text of the document.
+
+    Both are empty for data of other kinds. The gateway encodes text documents for vendors whose API
+    accepts only base64.
+    """
+    found = _DATA_URL.match(text)
+    if found is None and name not in _MEDIA:
+        return "", ""
+    start = found[0] if found is not None else ""
+    data = "".join(text[len(start) :].split()).translate(_URL_SAFE).rstrip("=")
+    try:
+        content = base64.b64decode(data + "=" * (-len(data) % 4), validate=True).decode()
+    except ValueError:  # not base64, or not text
+        return "", ""
+    return start, content
+
+
 def _other_forms(text: str) -> Iterator[str]:
     """Yield other readings of a text: its visible characters, and the text without JSON escapes."""
+    visible = text
     if not (text.isascii() and text.isprintable()):
-        visible = _visible(text)
-        if visible != text:
-            yield visible
-        text = visible
-    yield from map(_visible, _unescaped(text))
+        for visible in _visible_forms(text):
+            if visible != text:
+                yield visible
+    for plain in _unescaped(visible):
+        yield from _visible_forms(plain)
 
 
 def _unescaped(text: str) -> Iterator[str]:
@@ -327,22 +399,38 @@ def _words(words: Iterable[str]) -> re.Pattern[str]:
 def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
     """Return the path of the first text or name in which a pattern matches."""
     for place, text in _texts(body):
-        if any(pattern.search(_plain(form)) for form in (text, *_unescaped(text))):
-            return _written(place)
+        _, document = _document(str(place[1]) if place is not None else "", text)
+        for said in (text, document):
+            for form in (said, *_unescaped(said)):
+                if any(map(pattern.search, _plain_forms(form))):
+                    return _written(place)
     return None
 
 
-def _plain(text: str) -> str:
-    """Normalise a text: unify equivalent characters and white space, drop invisible ones."""
-    if not (text.isascii() and text.isprintable()):
-        text = _BLANK.sub(" ", _visible(text))
-    elif "  " in text:
-        text = _BLANK.sub(" ", text)
-    return text.casefold().strip()
+def _plain(word: str) -> str:
+    """Normalise a word of the configuration."""
+    *_, last = _plain_forms(word)
+    return last
 
 
-def _visible(text: str) -> str:
-    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+def _plain_forms(text: str) -> Iterator[str]:
+    """Normalise a text: unify equivalent characters and white space, drop invisible ones.
+
+    Yield two texts if it has characters that may be invisible or look like a space.
+    """
+    if text.isascii() and text.isprintable():
+        yield (_BLANK.sub(" ", text) if "  " in text else text).casefold().strip()
+        return
+    for visible in _visible_forms(text):
+        yield _BLANK.sub(" ", visible).casefold().strip()
+
+
+def _visible_forms(text: str) -> Iterator[str]:
+    visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    without, count = _EMPTY.subn("", visible)
+    yield without
+    if count:
+        yield _EMPTY.sub(" ", visible)
 
 
 _Place = tuple[Any, Any] | None

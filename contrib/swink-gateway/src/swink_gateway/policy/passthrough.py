@@ -2,9 +2,9 @@
 
 When a request is parsed, the provider that will answer is not known yet. Content that swink does
 not model (extra body fields, a vendor's own tools and blocks, opaque data) is stored under the name
-of the wire format. A provider with that wire format receives this content under its own name. For
-any other provider, the fields are reported as dropped, and the blocks follow the core's rules for
-blocks of other providers.
+of the wire format. A provider with that wire format receives this content under the name of the
+provider. For any other provider, the fields are reported as dropped, and the blocks follow the
+core's rules for blocks of other providers.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from swink_core import (
 )
 from swink_core.providers import Fitted
 from swink_gateway.protocols import Asked
-from swink_gateway.protocols.failures import Refused
+from swink_gateway.protocols.failures import Refused, of_bad_request
 from swink_gateway.protocols.tool_names import Known
 
-__all__ = ["Spoken", "addressed", "answerable", "check_named_by_client"]
+__all__ = ["Spoken", "addressed", "answerable", "answering", "check_named_by_client"]
 
 MOST_KNOWN = 1000
 """The number of models whose API is cached. Bounded because clients choose their names."""
@@ -128,6 +128,34 @@ def answerable(asked: Asked) -> Context:
         return asked.context
     asked.dropped.append("the role of the last message")
     return replace(asked.context, messages=[*messages[:-1], UserMessage(messages[-1].content)])
+
+
+def answering(
+    chain: Sequence[tuple[Model, Mapping[str, Any]]],
+    spoken: Sequence[str],
+    asked: Asked,
+    wire_format: str,
+) -> tuple[list[tuple[Model, dict[str, Any]]], list[str]]:
+    """Return the models of a chain that can give the requested number of answers.
+
+    `spoken` are the wire formats of the requests to the models, which are returned too. A fallback
+    to another model would give one answer. Raises Refused if no model is left.
+    """
+    left: list[tuple[Model, dict[str, Any]]] = []
+    for (model, own), speaks in zip(chain, spoken, strict=True):
+        if speaks != wire_format:
+            continue
+        is_other = bool(left) and (model.provider != left[0][0].provider or "base_url" in own)
+        if is_other or "extra" in own:  # such a model does not get the fields of the call
+            own = {**own, "extra": {**(own.get("extra") or {}), "n": asked.answers}}
+        left.append((model, dict(own)))
+    if not left:
+        why = (
+            f"n is {asked.answers}: {chain[0][0]} does not use the client's protocol, and the "
+            "gateway cannot get several answers over another one; send a request for each answer"
+        )
+        raise Refused(of_bad_request(why), 400)
+    return left, [wire_format] * len(left)
 
 
 def addressed(

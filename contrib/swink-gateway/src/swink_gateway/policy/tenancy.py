@@ -62,6 +62,9 @@ _CLIENTS_OWN = frozenset({
 })  # fmt: skip
 """Fields whose content the client defines."""
 
+_NAMES_OF_ID = ("id", "uri", "name")
+"""The fields with the id of an object that a field for ids contains."""
+
 _MADE_UP = _CLIENTS_OWN | {
     "action", "args", "attributes", "executed_tools", "operation", "response",
 }  # fmt: skip
@@ -170,11 +173,13 @@ def _values(value: Any, place: str, unread: Set[str]) -> Iterator[tuple[str, str
         for one in value:
             yield from _values(one, place, unread)
     elif isinstance(value, Mapping):
-        for name in ("id", "uri"):
+        for name in _NAMES_OF_ID:
             if isinstance(id := value.get(name), str):
                 yield f"{place}.{name}", id
-        rest = {n: one for n, one in value.items() if n not in ("id", "uri")}
+        rest = {n: one for n, one in value.items() if n not in _NAMES_OF_ID}
         yield from _ids(rest, place, unread)
+        if place.endswith("ids"):  # an object in place of a list
+            yield from ((f"{place}.{n}", one) for n, one in rest.items() if isinstance(one, str))
 
 
 def _is_kept(kind: Any, item: Mapping[str, Any]) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_gateway.protocols import BadRequest
 from swink_gateway.protocols.fields import Fields
 
-__all__ = ["EFFORTS", "SOUNDS", "check_one_answer", "response_format"]
+__all__ = ["EFFORTS", "SOUNDS", "response_format"]
 
 EFFORTS = {
     "none": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
@@ -16,16 +15,6 @@ EFFORTS = {
 """swink's levels of thinking, by the vendors' names."""
 
 SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
-
-
-def check_one_answer(said: Fields, name: str) -> None:
-    """Raise BadRequest for a request for several answers, because a call has only one."""
-    count = said.whole_number(name)
-    if count not in (None, 1):
-        raise BadRequest(
-            f"{said.place(name)} is {count}: the gateway returns one answer to each request; "
-            "send a request for each answer"
-        )
 
 
 def response_format(form: Fields) -> dict[str, Any] | str:

@@ -40,7 +40,7 @@ from swink_gateway.policy.config import Key
 from swink_gateway.policy.guards import CallGuards
 from swink_gateway.policy.limits import Entry, Ledger, StoreUnavailable
 from swink_gateway.policy.own_api import with_own_api
-from swink_gateway.policy.passthrough import Spoken, addressed, answerable
+from swink_gateway.policy.passthrough import Spoken, addressed, answerable, answering
 from swink_gateway.policy.relaxing import STRICT, relaxed
 from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
@@ -330,9 +330,11 @@ class Calls:
     ) -> tuple[EventStream, Facts]:
         asked.context = answerable(asked)
         wire_formats: dict[str, str] = {}
-        for one, options in chain:
-            spoken = self._spoken.by(one, asked, protocol.wire_format, options)
-            if wire_formats.setdefault(one.provider, spoken) != spoken:
+        spoken = [self._spoken.by(one, asked, protocol.wire_format, own) for one, own in chain]
+        if asked.answers > 1:
+            chain, spoken = answering(chain, spoken, asked, protocol.wire_format)
+        for (one, _), speaks in zip(chain, spoken, strict=True):
+            if wire_formats.setdefault(one.provider, speaks) != speaks:
                 wire_formats[one.provider] = ""  # sealed data is valid for both
         first = chain[0][0].provider
         own = self._spoken.is_own(first, protocol.wire_format)

@@ -1,4 +1,4 @@
-"""Limits on the number of connections, and on the time that one may be idle.
+"""Limits on the number of connections, and on the idle time of a connection.
 
 A client can connect without sending a request, send the head of a request one byte at a time, or
 stop reading an answer. The server checks connections without an active request periodically, and
@@ -46,9 +46,9 @@ class Connections(web.AppRunner):
     """An `AppRunner` whose server limits the number and the idle time of connections.
 
     `answering` marks a connection as busy; `counters` count closed and refused connections.
-    `_silent` contains the idle connections, the oldest first, with the unsent bytes of an answer
-    and the start of the idle time. `changed` is called when a request arrives or its answer has
-    been sent.
+    `_silent` contains the idle connections, longest idle first. For each connection, it contains
+    the number of unsent bytes of the last answer, and the time at which the connection became idle.
+    `changed` is called when a request arrives or its answer has been sent.
     """
 
     __slots__ = ("_busy", "_cancel_timer", "_counters", "_limits", "_new", "_silent", "changed")
@@ -104,7 +104,7 @@ class Connections(web.AppRunner):
         self._new[transport] = self._limits.clock.time()
 
     def has_room(self, connecting: int) -> bool:
-        """Return True if one more connection could be answered.
+        """Return True if the server has capacity for one more connection.
 
         `connecting` is the number of accepted connections that are not set up yet.
         """
@@ -135,7 +135,7 @@ class Connections(web.AppRunner):
         return server()
 
     def _waiting(self, server: web.Server) -> Iterator[asyncio.Transport]:
-        """Yield the connections without a request."""
+        """Yield the open connections that have no active request."""
         others = (c.transport for c in server.connections if c.transport not in self._silent)
         for transport in (*self._silent, *others):
             if transport is not None and transport not in self._busy and not _is_gone(transport):
@@ -177,7 +177,7 @@ class Connections(web.AppRunner):
 
 
 def _is_gone(transport: asyncio.Transport) -> bool:
-    """Return True if a connection is closed, and not merely closing with unsent data left."""
+    """Return True if a connection is closed and all its data was sent."""
     return transport.is_closing() and not transport.get_write_buffer_size()
 
 

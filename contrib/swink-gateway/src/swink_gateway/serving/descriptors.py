@@ -28,13 +28,17 @@ def _limit() -> int | None:
 
 
 def affordable_streams(streams: int) -> int:
-    """Return the most concurrent answers, up to `streams`, that the descriptor limit allows."""
+    """Return the number of concurrent answers that the descriptor limit allows, up to `streams`."""
     limit = _limit()
     return streams if limit is None else max(1, min(streams, (limit - RESERVED) // PER_STREAM))
 
 
 def descriptors_left(connections: int, streams: int) -> bool:
-    """Return True if one more connection leaves enough descriptors for answers and the reserve."""
+    """Return True if the descriptor limit allows one more connection.
+
+    `connections` are open already, and `streams` answers need one descriptor each. A reserve for
+    the process's other files is kept free.
+    """
     limit = _limit()
     return limit is None or connections + streams < limit - RESERVED
 

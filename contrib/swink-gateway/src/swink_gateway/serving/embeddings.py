@@ -1,8 +1,9 @@
 """Pass embedding requests on to a vendor that uses the client's protocol.
 
-The body is sent to the first model of a name, with the vendor's id for the model and the gateway's
-credentials; the vendor's response is returned unchanged, except that credentials are removed from
-errors. Embeddings are not counted, not checked by guards and not retried. Therefore requests of
+The body is sent to the first model in the fallback chain of the requested name, with the vendor's
+id for the model and the gateway's credentials. The client receives the vendor's response unchanged
+while it arrives, except that credentials are removed from errors. The usage of embeddings is not
+counted, guards do not check the input, and failed requests are not retried. Therefore requests of
 keys with a budget or a rate limit, and requests that a guard would have to check, are refused.
 """
 
@@ -62,7 +63,7 @@ Keys with limited models may set no others.
 
 @define(frozen=True)
 class _Form:
-    """How clients request embeddings in a protocol, and how the request is passed on.
+    """The path and body of embedding requests in a protocol, and how they are passed on.
 
     Vendors support these requests if their wire format begins with `wire_format`. The part of a
     vendor's URL that matches `answers` is replaced with `embeddings`.
@@ -102,7 +103,7 @@ PATHS = tuple(form.path for form in _FORMS)
 
 
 class Embeddings:
-    """Serves the paths of embeddings of all protocols that define such a path."""
+    """Serves the embeddings path of each protocol that has one."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -112,8 +113,8 @@ class Embeddings:
         for form in _FORMS:
             app.router.add_post(form.path, self._serve(form))
 
-    def _serve(self, form: _Form) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handle(request: web.Request) -> web.Response:
+    def _serve(self, form: _Form) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 with self._calls.place(size_of(request)) as hold:
                     raw = await self._calls.read(request, hold)
@@ -123,7 +124,7 @@ class Embeddings:
 
         return handle
 
-    async def _embed(self, form: _Form, request: web.Request, raw: bytes) -> web.Response:
+    async def _embed(self, form: _Form, request: web.Request, raw: bytes) -> web.StreamResponse:
         body: dict[str, Any] = Fields(await within(lambda: json_of(raw), len(raw))).all()
         name = request.match_info.get("model")
         if name is None:
@@ -133,7 +134,7 @@ class Embeddings:
         try:
             async with asyncio.timeout(SECONDS):
                 response = await self._calls.client.http.send(sent, target.options.timeouts.connect)
-                return await _passed_on(response, self._redact(target, sent))
+                return await _passed_on(request, response, self._redact(target, sent))
         except ProviderFailure as failed:
             log.warning("%s: embeddings failed: %s", target.model, failed)
             raise _failure(StreamErrorKind.NETWORK, "the model's provider failed") from failed
@@ -142,10 +143,10 @@ class Embeddings:
             raise _failure(StreamErrorKind.TIMEOUT, why) from late
 
     async def _target(self, form: _Form, name: str, body: Mapping[str, Any], owner: str) -> Target:
-        """Return the target for the first model of a name.
+        """Return the target for the first model in the chain of a requested name.
 
-        Raises Refused if the model's provider uses another protocol, or if the key may not make
-        the request.
+        Raises Refused if the model's provider does not use the client's protocol, or if the key may
+        not make the request.
         """
         routing, client = self._calls.routing, self._calls.client
         key = routing.config.keys.get(owner)
@@ -178,7 +179,11 @@ class Embeddings:
     def _request(
         self, form: _Form, target: Target, body: Mapping[str, Any], found: Mapping[str, str]
     ) -> HTTPRequest:
-        """Return the request for a vendor, with the gateway's credentials. Raises Refused."""
+        """Return the request for a vendor, with the gateway's credentials.
+
+        Raises Refused if the vendor has no embeddings URL or the gateway has no suitable
+        credentials.
+        """
         model, options = target.model, target.options
         provider = _provider(self._calls.client, model.provider)
         try:
@@ -222,36 +227,64 @@ def _named(body: Mapping[str, Any], id: str) -> dict[str, Any]:
     return named
 
 
-async def _passed_on(response: HTTPResponse, redact: Callable[[str], str]) -> web.Response:
-    """Return a vendor's whole response, and an error without the credentials that it repeats.
+async def _passed_on(
+    request: web.Request, response: HTTPResponse, redact: Callable[[str], str]
+) -> web.StreamResponse:
+    """Send a vendor's response to the client, with credentials removed from errors.
 
-    Raises Refused where the vendor refuses the gateway's key.
+    Raises Refused if the vendor rejected the gateway's key, or if the response is too large.
     """
     if response.status in _AUTH:
         response.close()
         why = "the model's provider does not accept the gateway's own credentials"
         raise _failure(StreamErrorKind.AUTH, why)
-    is_error = response.status >= 400
-    most = MOST_ERROR_BYTES if is_error else MOST_BYTES
+    found = passed_on(response)
+    if (wait := response.headers.get("Retry-After")) is not None:
+        found["Retry-After"] = wait
+    headers = {name: header_text(redact(value)) for name, value in found.items()}
+    if response.status < 400:
+        return await _relayed(request, response, headers)
     body = bytearray()
     async for piece in response:
         body += piece
-        if len(body) > most:
+        if len(body) > MOST_ERROR_BYTES:
             response.close()
             raise _failure(StreamErrorKind.OUTPUT_TOO_LARGE, "the answer is too large")
-    headers = passed_on(response)
-    if (wait := response.headers.get("Retry-After")) is not None:
-        headers["Retry-After"] = wait
-    said = bytes(body)
-    if is_error:
-        text = said.decode("utf-8", "surrogateescape")
-        said = redact(text).encode("utf-8", "surrogateescape")
-    return web.Response(
-        body=said,
-        status=response.status,
-        headers={name: header_text(redact(value)) for name, value in headers.items()},
-        content_type=JSON,
-    )
+    said = redact(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    return web.Response(body=said, status=response.status, headers=headers, content_type=JSON)
+
+
+async def _relayed(
+    request: web.Request, response: HTTPResponse, headers: Mapping[str, str]
+) -> web.StreamResponse:
+    """Send a response to the client while it arrives; its size may exceed the memory.
+
+    If the vendor or the client breaks off, the connection to the client is closed without an end.
+    """
+    relayed = web.StreamResponse(status=response.status, headers=headers)
+    relayed.content_type = JSON
+    size = 0
+    try:
+        async for piece in response:
+            size += len(piece)
+            if size > MOST_BYTES:
+                raise ConnectionError("the answer is too large")
+            if not relayed.prepared:
+                await relayed.prepare(request)
+            await relayed.write(piece)
+        if not relayed.prepared:
+            await relayed.prepare(request)
+        await relayed.write_eof()
+    except (ConnectionError, ProviderFailure, asyncio.CancelledError) as error:
+        response.close()
+        if not relayed.prepared and not isinstance(error, ConnectionError):
+            raise
+        log.warning("an answer with embeddings was broken off after %d bytes: %s", size, error)
+        if request.transport is not None:
+            request.transport.abort()
+        if isinstance(error, asyncio.CancelledError):
+            raise
+    return relayed
 
 
 def _unserved(name: str, provider: str) -> Refused:

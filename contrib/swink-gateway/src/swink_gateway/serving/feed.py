@@ -29,7 +29,11 @@ MOST_BYTES = 64 * 1024
 
 
 class SharedFeed(Feed):
-    """A feed in `folder`. It is shared between `join` and `leave`, and local otherwise."""
+    """A feed that the workers share through sockets in `folder`.
+
+    A worker sends and receives records from `join` until `leave`. Otherwise the feed contains only
+    the worker's own records.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -85,9 +85,9 @@ def stated_patience(headers: Mapping[str, str]) -> float | None:
 def timeouts_within(patience: float, is_whole: bool) -> Timeouts:
     """Return time limits that end a call before its client gives up.
 
-    The client waits `patience` seconds. A client without streaming waits for the complete answer.
-    Keep-alives keep a streaming client waiting, so the gateway ends the call after the provider has
-    been silent for that long.
+    The client waits `patience` seconds. If `is_whole` is true, it waits for the complete answer, so
+    the limit applies to the whole call. A streaming client receives keep-alives, so the limit
+    applies to each time in which the provider sends nothing.
     """
     usual: Timeouts = Timeouts()
     most = EARLIER * patience

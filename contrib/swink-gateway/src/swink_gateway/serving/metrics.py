@@ -64,8 +64,8 @@ _LIMITS = {"dollars_a_day": "day", "dollars_a_month": "month"}
 class Monitor:
     """The metrics and the feed; `plugins` are for the client, `counters` for the gateway.
 
-    `reloader` watches the configuration file, if there is one; `cooldowns` is the client's gate for
-    failing models.
+    `reloader` watches the configuration file, if there is one. `cooldowns` is the client's plugin
+    that skips failing models for a while.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Monitor:
         self.cooldowns: Cooldowns | None = None
 
     def hear(self, entry: Entry) -> None:
-        """Count a settled row of the ledger, by key and model."""
+        """Add a finished row of the ledger to the spending metrics, by key and model."""
         self._spent.add(entry)
 
     def belong_to(self, app: web.Application) -> None:

@@ -80,6 +80,9 @@ class ModelRoutes:
 
 
 def _named(body: bytes) -> str:
-    """Return the requested model name from a body of Ollama's clients. Raises BadRequest."""
+    """Return the model name in a request body of an Ollama client.
+
+    Raises BadRequest if the body contains no name.
+    """
     said = Fields(json_of(body))
     return said.text("model") or said.required("name")

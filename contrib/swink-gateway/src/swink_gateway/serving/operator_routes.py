@@ -51,9 +51,11 @@ class OperatorRoutes:
         return web.json_response({"object": "list", "data": rows})
 
     async def _report(self, request: web.Request) -> web.Response:
-        """Respond with sums or rows of the ledger: for an operator's key, those of all owners.
+        """Respond with sums or rows of the ledger.
 
-        The parameters are `by`, `since`, `until`, the filters, `rows` (to list rows) and `format`.
+        An operator receives the data of all owners; any other owner receives only their data. The
+        query parameters are `by`, `since`, `until`, the filters, `rows` (to list rows) and
+        `format`.
         """
         asked, owner = request.query, request[OWNER]
         try:

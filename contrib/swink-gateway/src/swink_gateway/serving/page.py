@@ -1,4 +1,4 @@
-"""The page at `/`: models, settings for clients, and a form to try them."""
+"""The page at `/`: the served models, the settings for clients, and a form to try a model."""
 
 from __future__ import annotations
 

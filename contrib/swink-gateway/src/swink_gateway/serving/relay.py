@@ -84,16 +84,16 @@ class Line:
     async def refuse(self, error: Error) -> bool:
         """Respond with an HTTP status instead of a stream, if nothing has been sent yet.
 
-        Return whether that was possible.
+        Return True if the response was sent.
         """
         raise NotImplementedError
 
     @property
     def can_break_off(self) -> bool:
-        """Whether to break the client's connection if the connection to the vendor breaks.
+        """Whether to close the client's connection early if the connection to the vendor breaks.
 
-        The client must be one that handles this better than an error event, and the protocol of the
-        connection must distinguish a break from the end of the answer.
+        This is so for clients that recover better from a broken connection than from an error
+        event, if the HTTP version distinguishes a broken connection from the end of the answer.
         """
         return False
 
@@ -106,8 +106,8 @@ class Line:
     ) -> None:
         """Wait until the client has read, or disconnect it if it stops reading.
 
-        `size` is the number of bytes that `read` writes; for a small number, the time is not
-        limited.
+        `read` writes `size` bytes and returns when the client has read enough. If `size` is small,
+        the time is not limited.
         """
         unread = 0 if transport is None else transport.get_write_buffer_size()
         if unread > MOST_UNREAD_BYTES:
@@ -207,8 +207,9 @@ def _written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protoc
 def _is_refusal(event: Any, stream: EventStream) -> bool:
     """Return True if a call failed before its provider began to answer.
 
-    If it failed later, SDKs read the failure from the stream and do not retry. An unsupported call
-    counts as refused even if the provider answered an earlier request, for data about the model.
+    The client's SDK retries such a call, but does not retry after a failure in a stream. A call
+    with an unsupported feature counts as refused, even if the provider has already answered a
+    request for data about the model.
     """
     head = stream.call.attempt.response
     if type(event) is not Error or event.code == EMPTY or stream.message.content:

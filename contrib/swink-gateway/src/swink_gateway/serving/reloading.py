@@ -32,8 +32,8 @@ class Reloader:
 
     `source` is the text in use and the name of the file; another text is loaded at the next check.
     `keep` is called with the text of each new configuration in use, `tell` with messages for
-    people. `failures` counts invalid files. `is_current` is true if the file has the configuration
-    in use, and `at` is the last time at which this was true, a Unix time in seconds.
+    people. `failures` counts invalid files. `is_current` is true if the file contains the
+    configuration in use. `at` is the Unix time in seconds at which this was last true.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Reloader:
             self._tell(f"{self._file} is reloaded and in use")
 
     def look(self) -> None:
-        """Load the file if it has changed since the last load, but not since the last check."""
+        """Load a changed file, but only if it is the same as at the last check."""
         before, self._seen = self._seen, self._stat()
         if before == self._seen != self._read:
             self.read()
@@ -112,7 +112,10 @@ class Reloader:
             return False
 
     def _source(self) -> Source:
-        """Read the file, but no named pipe, which would block. Raises ConfigError."""
+        """Read the file.
+
+        Raises ConfigError if the file cannot be read, or is a named pipe, which would block.
+        """
         if self._file.is_fifo():
             raise ConfigError(
                 f"{self._file}: a named pipe cannot be reloaded",

@@ -1,12 +1,13 @@
 """Features of the Responses API: conversations by the id of an answer, and WebSockets.
 
 Over a WebSocket (https://developers.openai.com/api/docs/guides/websocket-mode), each text frame of
-the client is a request of the type `response.create`, and each frame of the gateway is an event. A
-request with `generate: false` warms up a cache, and is answered without a model. A client can
-continue from answers of the same connection; over HTTP, from answers with `store`. Events have the
-`stream_id` of their request; the requests of all streams are answered one after the other. Input
-that would steer an answer in progress (`response.steer`) is sent back to the client. As with
-OpenAI, a connection is closed after an hour.
+the client is a request of the type `response.create`, and each frame of the gateway is an event.
+Clients send a request with `generate: false` to warm up a cache; the gateway answers it without
+calling a model. A client can continue from any answer of the same connection; over HTTP, only from
+answers to requests with `store`. Events contain the `stream_id` of their request. The requests of a
+connection are answered one after the other, even if their `stream_id`s differ. Input that would
+steer an answer in progress (`response.steer`) is sent back to the client. As with OpenAI, a
+connection is closed after an hour.
 """
 
 from __future__ import annotations
@@ -183,9 +184,9 @@ class ResponsesRoutes:
 class _SocketLine(Line):
     """A WebSocket on which each frame is one event of an answer.
 
-    `of` returns a copy of it for one answer: it adds the `stream_id` of the request, if any, to
-    each event (a lane is the sequence of requests with the same `stream_id`). `models` is the
-    number of models in the fallback chain.
+    `of` returns a copy for one answer, which adds the `stream_id` of the request, if any, to each
+    event. A lane is the sequence of requests with the same `stream_id`. `models` is the number of
+    models in the fallback chain.
     """
 
     def __init__(self, socket: web.WebSocketResponse, request: web.Request, calls: Calls) -> None:
@@ -200,7 +201,7 @@ class _SocketLine(Line):
         hold_little(self._transport)
 
     def of(self, lane: str | None, models: int = 1) -> _SocketLine:
-        """Return the line for an answer in a lane; `None` means requests without `stream_id`."""
+        """Return a copy for one answer; `lane` is the request's `stream_id`, or `None`."""
         line = copy(self)
         line._models = models
         line._has_begun = False
@@ -258,7 +259,10 @@ class _Connection:
         self.is_allowed: Callable[[], bool] = lambda: True
 
     async def take(self, data: bytes, memory: int) -> None:
-        """Queue a request that holds `memory` bytes; reading continues, so a close is noticed."""
+        """Queue a request for which `memory` bytes are reserved.
+
+        The connection is still read, so that the gateway notices when the client closes it.
+        """
         turn = _Turn(len(data), memory)
         try:
             turn.memory = self._calls.hold(memory, await memory_needed(data))
@@ -359,7 +363,7 @@ class _Connection:
                 _keep(self._kept, asked, stream.message, facts, size, self)
 
     async def _warm_up(self, asked: Asked, size: int, lane: str | None) -> None:
-        """Send an empty answer with an id to continue from."""
+        """Send an empty answer, whose id a later request can continue from."""
         facts = Facts(self._calls.new_id(), int(time.time()))
         for event in self._protocol.nothing(asked, facts):
             await self._say(event, lane)

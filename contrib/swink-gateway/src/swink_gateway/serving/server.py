@@ -3,7 +3,7 @@
     async with Gateway(client) as gateway:
         print(gateway.url)
 
-One `swink_core.Client` makes all calls, with its plugins, gates and credentials.
+All calls are made by a single `swink_core.Client`, with its plugins and credentials.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ _PUBLIC = frozenset({"/health", "/ready"})
 class Gateway:
     """Serves `client` to clients of other APIs.
 
-    Clients must send one of `keys`; without keys, only this machine can be served. `hosts`
-    are host names of the gateway besides loopback names. `routes` are further model names, each
-    with a chain of models. `settings` are names of settings that native clients may set. `retry` is
-    the retry policy (`None`: no retries, because clients retry themselves; the other models of a
-    chain are still tried). `limits` restrict clients' connections, streams and memory. `config` is
-    a configuration from a file, with further routes and keys; `ledger` records the keys' usage;
-    `monitor` collects metrics. Port 0 picks a free port; a listening `sock` replaces host and port.
-    `access_log` writes a line for each request. Raises SwinkError if an address that other machines
-    can reach has no key.
+    Clients must send one of `keys`. Without keys, the gateway accepts only an address that other
+    machines cannot reach. `hosts` are host names of the gateway besides loopback names. `routes`
+    are further model names, each with a fallback chain of models. `settings` are names of settings
+    that native clients may set. `retry` is the retry policy (`None`: no retries, because clients
+    retry themselves; the other models of a chain are still tried). `limits` restrict clients'
+    connections, streams and memory. `config` is a configuration from a file, with further routes
+    and keys; `ledger` records the keys' usage; `monitor` collects metrics. Port 0 picks a free
+    port; a listening `sock` replaces host and port. `access_log` writes a line for each request.
+    Raises SwinkError if other machines can reach the address and no keys are given.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
 """Memory and time of WebSocket messages, reserved before a message is received.
 
-aiohttp assembles a message before it hands it over, and so in memory that nothing has reserved. A
-`SocketMeter` stands between the transport and aiohttp. It reads the heads of the client's frames,
-reserves memory for a message as soon as its size is announced, and limits the time in which it must
-arrive. After a message is refused, no further message reaches aiohttp; control frames still do, so
-that the connection can be closed in order.
+aiohttp collects all frames of a message before the gateway sees the message, and this memory would
+not be reserved. A `SocketMeter` therefore receives the data before aiohttp does. It reads the heads
+of the client's frames, reserves memory for a message as soon as its size is announced, and limits
+the time in which it must arrive. After a message is refused, no further message reaches aiohttp;
+control frames still do, so that the connection can be closed in order.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ Reserve = Callable[[int, int], int]
 class SocketMeter(asyncio.Protocol):
     """A protocol that counts the data of a WebSocket and passes it on to `inner`.
 
-    `most_bytes` is the limit of a message, beyond which `inner` closes the connection. `refusal` is
-    the reason for which a message was refused, after which the caller closes the connection.
+    `most_bytes` is the size limit of a message; `inner` closes the connection if a message is
+    larger. `refusal` is the reason for which a message was refused, after which the caller closes
+    the connection.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class SocketMeter(asyncio.Protocol):
         self._cancel_timer: Callable[[], None] | None = None
 
     def watch(self, refused: Callable[[], None]) -> None:
-        """Call `refused` once a message is refused, or now if one was."""
+        """Call `refused` when a message is refused; at once if a message was already refused."""
         self._refused = refused
         if self.refusal is not None:
             refused()
@@ -137,7 +138,10 @@ class SocketMeter(asyncio.Protocol):
                     self._end_frame()
 
     def _missing(self) -> int:
-        """Return the number of bytes that a frame's head lacks, as far as its beginning tells."""
+        """Return a lower bound of the number of missing bytes of a frame's head.
+
+        The exact number is known from the first two bytes on.
+        """
         if len(self._head) < 2:
             return 2 - len(self._head)
         second = self._head[1]
@@ -184,7 +188,10 @@ class SocketMeter(asyncio.Protocol):
         self._turn_away(Refused(of_bad_request(why), 408))
 
     def _turn_away(self, refusal: Refused) -> None:
-        """Refuse all messages from now on; `inner` may still have a part of the last."""
+        """Refuse all further messages.
+
+        `inner` may already have received a part of the message that is refused first.
+        """
         self._stop_timer()
         self._is_dropped = True
         if self.refusal is None:

@@ -1,4 +1,4 @@
-"""Stored responses: the routes `/v1/responses/{id}`, open only to the owner of the key.
+"""The routes `/v1/responses/{id}`, which return stored responses only to their owner.
 
 https://developers.openai.com/api/reference/resources/responses. For an id of another owner, the
 response is the same as for an id that does not exist.

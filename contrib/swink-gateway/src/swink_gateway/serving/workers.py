@@ -39,14 +39,14 @@ AGAIN_SECONDS = 1.0
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises OSError."""
+    """Return a listening socket. Raises OSError if the address cannot be used."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     return socket.create_server((host, port), family=family, backlog=MOST_WAITING)
 
 
 @define
 class Room:
-    """Shared memory with one byte per worker: whether it has room for another answer."""
+    """Shared memory with one byte per worker, which is 1 if the worker can take another answer."""
 
     _flags: mmap.mmap
     slot: int
@@ -135,7 +135,7 @@ class _Parent:
             self._bury(*os.wait())
 
     def _fork(self) -> Worker | None:
-        """Fork a worker; return it in the worker, and `None` in the parent."""
+        """Fork a worker. Returns its `Worker` in the new process, and `None` in the parent."""
         heard, ready = os.pipe()
         taken = {room.slot for room in self.rooms.values()}
         room = Room(self.flags, next(at for at in range(self.count) if at not in taken))

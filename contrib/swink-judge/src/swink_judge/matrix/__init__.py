@@ -5,6 +5,7 @@
     python -m swink_judge.matrix --help
 
 A case consists of a model id (from the catalogue, dated, fine-tuned, an alias, or an invented
-successor), a conversation and options. A client makes the call like an application. The request is
-captured and not sent, and the rules of `swink_judge` decide whether the real API would reject it.
+successor), a conversation and options. The call is made with `swink_core.Client`, as an application
+would make it. The request is captured and not sent, and the rules of `swink_judge` decide whether
+the real API would reject it.
 """

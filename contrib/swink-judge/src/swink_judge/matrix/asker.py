@@ -89,7 +89,7 @@ class Outcome:
 
     @cached_property
     def leaves(self) -> Counter[tuple[str, Any]]:
-        """The values of the request: the scalars of the body with paths and counts, and the URL."""
+        """How often each pair of a path and a scalar occurs in the body; the URL is included."""
         found = Counter(self.scalars)
         found["url", self.request.url if self.request is not None else None] += 1
         return found
@@ -161,9 +161,10 @@ class Asker:
     """Runs cases with a separate client, in an environment without the user's API keys.
 
     `async with Asker() as asker: await asker.outcome(case)`. `host` finds the providers. `options`
-    apply to every call. `providers` maps names of providers to their client options. `known` caches
-    outcomes: a call with a known outcome is not made again, and new outcomes are added. `through`
-    wraps the HTTP client that captures requests, for providers that send another request first.
+    apply to every call. `providers` maps names of providers to their client options. `known` is a
+    cache of outcomes: a call whose outcome it contains is not made again. `through` wraps the HTTP
+    client that captures requests, for example to answer a request that a provider sends before the
+    actual call.
     """
 
     def __init__(
@@ -212,11 +213,11 @@ class Asker:
         return isinstance(provider, HTTPProvider) and provider.speaks_http
 
     def hold(self, provider: str, said: Said) -> None:
-        """Add a conversation to the matrix under a name."""
+        """Add a conversation, which cases of `provider` refer to by its name."""
         self._said[provider, said.name] = said
 
     async def outcome(self, case: Case, **more: Any) -> Outcome:
-        """Return the outcome of a call, from the cache if it is known.
+        """Make a call and return its outcome; an outcome in the cache is returned without a call.
 
         `more` are options in addition to those of the case.
         """
@@ -262,7 +263,10 @@ class Asker:
 
     @staticmethod
     def _elsewhere(case: Case, request: HTTPRequest) -> Asked | None:
-        """Describe a request that `asked_of` cannot read, for example one without a body."""
+        """Return a request that `asked_of` cannot read, with `*` as its API.
+
+        Returns `None` if the body is not a JSON object.
+        """
         try:
             body = msgspec.json.decode(request.body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError):

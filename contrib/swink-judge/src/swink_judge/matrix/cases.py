@@ -36,7 +36,7 @@ class Case:
 
 
 def combination(conversation: str, given: dict[str, Any]) -> str:
-    """Describe a conversation, by its name, and options."""
+    """Return a text that describes a conversation (by its name) together with options."""
     options = ", ".join(f"{name}={_short(value)}" for name, value in given.items())
     return f"[{conversation}] {options}".rstrip()
 
@@ -60,7 +60,7 @@ def cases_of(provider: str, models: list[AskedModel], share: int = 1) -> Iterato
 
 @cache
 def _combinations() -> list[tuple[str, dict[str, Any], bytes]]:
-    """Return the combinations of conversations and options, each with a unique description."""
+    """Return the combinations as a conversation's name, options and a unique description."""
     made = [("plain", options) for options in (*alone(), *pairs())]
     made += [("tools", options) for options in beside_tools()]
     made += [("tool used", options) for options in ({"tool_choice": "required"}, {"seed": 0})]

@@ -336,7 +336,7 @@ _OF_TWO_APIS = ("openai", "azure", "xai", "vertex")
 
 
 def _thought(provider: str) -> Context:
-    """Return a conversation with signed reasoning of the provider itself."""
+    """Return a conversation that contains reasoning signed by `provider`."""
     thought = ThinkingBlock("nonce_thought", "c2lnbmF0dXJl")
     content: list[Block] = [thought, TextBlock("nonce_said"), _call("call_nonceA")]
     answer = AssistantMessage(content, provider=provider, stop_reason=StopReason.TOOL_USE)
@@ -370,5 +370,5 @@ def conversation_names(tools: bool | None = None) -> list[str]:
 
 
 def conversation(name: str, provider: str = "") -> Said:
-    """Create a conversation to be continued with a provider."""
+    """Create the conversation `name`, which `provider` continues."""
     return Said(name, _OWN[name](provider) if name in _OWN else _MADE[name]())

@@ -51,7 +51,7 @@ class Value:
 
 @define(slots=False)
 class Said:
-    """A conversation with its name. The request must contain its values and the texts in `also`."""
+    """A named conversation. Its request must contain its values and the texts in `also`."""
 
     name: str
     context: Context = field(repr=False)
@@ -59,7 +59,7 @@ class Said:
 
     @cached_property
     def values(self) -> list[Value]:
-        """The values that must be in the request, or be reported with their paths."""
+        """The values that the request, or else the path of a notice, must contain."""
         found = [*_values(self.context), *(Value("", (text,)) for text in self.also)]
         return list(dict.fromkeys(found))
 
@@ -117,7 +117,7 @@ def _stem(name: str) -> str:
 
 
 def _name(name: str) -> tuple[str, ...]:
-    """Return a tool's name, and the beginning of the name that replaces an invalid one."""
+    """Return a tool's name, and the start of the valid name that replaces it if it is invalid."""
     return name, _NOT_IN_NAMES.sub("_", name).lstrip("0123456789")[:40]
 
 

@@ -61,8 +61,8 @@ class RunOptions:
 class Examined:
     """A case, its outcome, and the rules that reject the call if swink does not change it.
 
-    Without swink's changes, the call is made only if it had a notice or an error and the provider
-    has rules.
+    To find these rules, the call is repeated with `rules=False`, but only if the first call had a
+    notice or an error, and only for providers with rules.
     """
 
     outcome: Outcome
@@ -121,7 +121,7 @@ async def examined(
 ) -> AsyncIterator[Examined]:
     """Make the calls and yield the result of each.
 
-    `run` counts the findings; without it, the results are not examined.
+    `run` counts the findings; if it is `None`, no findings are searched for.
     """
     async with Asker() as asker:
         for info in asker.providers(given.providers):
@@ -166,7 +166,7 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
 
 
 def of_any(outcome: Outcome, words: str | None) -> str:
-    """Replace the model's name in a message, so that messages about different models are equal."""
+    """Replace the model's name in a message, so that messages about several models are equal."""
     case = outcome.case
     return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
 
@@ -174,8 +174,8 @@ def of_any(outcome: Outcome, words: str | None) -> str:
 def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
     """Return a finding if a value was left out or changed although no rule refuses it.
 
-    `lifted` is the outcome of the same call with `rules=False`. If this call reports the change
-    too, the API has no field for the value, and the change is not needless.
+    `lifted` is the outcome of the same call with `rules=False`. If that call reports the same
+    change, the API has no field for the value, and the result is `None`.
     """
     asked = lifted.asked
     if asked is None or (outcome.asked is not None and outcome.asked.body == asked.body):

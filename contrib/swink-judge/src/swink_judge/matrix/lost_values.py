@@ -1,4 +1,4 @@
-"""Find values of a call that neither its request nor a notice contains."""
+"""Find the values of a call that are missing in its request and are not reported by a notice."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
 
 
 def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
-    """Return the values that are missing in the request and in the paths of notices.
+    """Return the values that are missing in the request and are not reported by a notice.
 
-    `plain` is the outcome of the same conversation without options. A notice counts only if it
+    `plain` is the outcome of the same conversation without options. A notice reports a value if it
     contains the path of the value. The id of a tool call may be replaced if the call and its result
     get the same id. Names that the model does not read may be replaced as well.
     """
@@ -110,7 +110,7 @@ _IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
 
 
 def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
-    """Return the media types of images that the request contains with another media type."""
+    """Return the media types of images if the request has other media types in their place."""
     if not (sent := set(_IMAGE_TYPE.findall(texts))):
         return []
     own = set(_IMAGE_TYPE.findall("\n".join(strings_of(dump(outcome.said.context)))))
@@ -118,7 +118,7 @@ def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
 
 
 def _spoilt_arguments(outcome: Outcome) -> Iterator[str]:
-    """Yield the arguments of tool calls that the request contains, but not as valid JSON."""
+    """Yield the arguments of tool calls that the request does not contain as valid JSON."""
     assert outcome.asked is not None
     answers = (m for m in outcome.said.context.messages if isinstance(m, AssistantMessage))
     given = [call.arguments for answer in answers for call in answer.tool_calls if call.arguments]
@@ -171,7 +171,7 @@ def _unpaired(outcome: Outcome) -> str | None:
 
 
 def _between_results(steps: Sequence[tuple[str, str]]) -> str | None:
-    """Return a tool result that is separated from the other results of the same answer."""
+    """Describe a tool result that is separated from the other results of the same answer."""
     waiting: set[str] = set()
     begun = broken = False
     for step, id in steps:
@@ -189,7 +189,7 @@ def _between_results(steps: Sequence[tuple[str, str]]) -> str | None:
 
 
 def _alone(outcome: Outcome) -> str | None:
-    """Return a text with the ids of calls without a result and of results without a call."""
+    """Describe the calls that have no result and the results that have no call, by their ids."""
     messages = outcome.said.context.messages
     given = {m.tool_call_id for m in messages if isinstance(m, ToolResultMessage)}
     answers = [m for m in messages if isinstance(m, AssistantMessage)]

@@ -52,8 +52,8 @@ class AskedModel:
 def models_of(catalog: Catalog, provider: str, judge: Judge) -> list[AskedModel]:
     """Return the models to test with a provider, each id once.
 
-    For a provider without listed models, the models of a provider with the same rules are used, or
-    else the single id `any`.
+    If no models are listed for the provider, the models of a provider with the same rules are used.
+    If there is no such provider, the only id is `any`.
     """
     listed = [info.id for info in catalog.models(provider)] or _borrowed(catalog, provider, judge)
     info = catalog.provider(provider)

@@ -117,9 +117,10 @@ _BESIDE_TOOLS: tuple[dict[str, Any], ...] = (
 
 
 def values(name: str) -> tuple[Any, ...]:
-    """Return the values of an option to test, an ordinary one first.
+    """Return the values with which an option is tested, an ordinary value first.
 
-    For most options, these are the example in the table of options, the falsy value and the bounds.
+    For most options, these are the example in `OPTIONS`, the falsy value of the type (such as 0),
+    and the bounds.
     """
     if (tried := _TRIED.get(name)) is not None:
         return tried

@@ -35,8 +35,8 @@ def command(url: str, last: int, gateway: str | None, as_json: bool) -> int:
     """Follow the calls of a program: print a line for each event.
 
     URL is the address of a feed, by default http://127.0.0.1:8765/events, which a program started
-    with SWINK_FEED=8765 serves. A gateway that requires client keys accepts those of operators: set
-    one in SWINK_GATEWAY_KEY. Ctrl-C ends this command, not the program.
+    with SWINK_FEED=8765 serves. If it is the address of a gateway that requires client keys, set
+    SWINK_GATEWAY_KEY to the key of an operator. Ctrl-C ends this command, not the program.
     """
     return asyncio.run(_tail(Place.of(url, gateway), last, as_json))
 
@@ -58,7 +58,7 @@ async def _tail(place: Place, last: int, as_json: bool) -> int:
 
 
 def _fitted(line: str) -> str:
-    """Break a line between words, so that the terminal does not break it inside a word."""
+    """Wrap a line at spaces if it is longer than the terminal is wide."""
     if not is_terminal(sys.stdout):
         return line
     return fill(line, shutil.get_terminal_size().columns, subsequent_indent="  ")

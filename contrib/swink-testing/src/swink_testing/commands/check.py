@@ -1,4 +1,4 @@
-"""`swink check`: the conformance kit on installed providers, without pytest."""
+"""`swink check`: runs the conformance checks on installed providers, without pytest."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def command(
     with_mutants: bool,
     as_json: bool,
 ) -> int:
-    """Check that PROVIDER keeps what every provider promises; without one, check all installed.
+    """Run the conformance checks on PROVIDER; without PROVIDER, on all installed providers.
 
-    An installed observer or wrapper is checked by its name too.
+    PROVIDER may also be the name of an installed observer or wrapper.
 
-    Nothing is sent anywhere, unless --live says so. The exit code is 1 where a check fails.
+    Without --live, nothing is sent to a server. The exit code is 1 if a check fails.
     """
     if model is not None:
         model = chosen([model])[0]
@@ -134,8 +134,9 @@ def command(
 def _show_mutants(
     provider: str, subject: Subject, find: Callable[[], Subject], as_json: bool
 ) -> int:
-    """Print each mutant of a package that no check detects. The result is always 0: some mutants
-    change nothing.
+    """Print each mutant of a package that no check detects.
+
+    The exit code is always 0, because some mutants do not change the behaviour.
     """
     if (broken := killed_by(subject)) is not None:
         raise InvalidOption(

@@ -1,4 +1,4 @@
-"""The conformance kit: what every provider promises, as checks that anyone can run.
+"""The conformance tests ("checks") that every provider must pass.
 
     class TestAcme(ProviderConformance):
         provider = "acme"

@@ -75,7 +75,7 @@ class Blocks(Broken):
 
 
 def require(condition: object, sentence: str, sent: Any = None, expected: Any = None) -> None:
-    """Report a fault with the sentence unless the condition holds.
+    """Report a fault, which `sentence` describes, if the condition is false.
 
     In a check that `run_check` runs, the fault is stored and the check continues, so that it
     reports its other faults too. Otherwise Broken is raised. Unlike an assert statement, this also
@@ -97,10 +97,10 @@ def fail(sentence: str, sent: Any = None, expected: Any = None) -> NoReturn:
 
 
 class Examined(Protocol):
-    """The subject of checks."""
+    """The interface of a subject (the provider or plugin under test)."""
 
     def environment(self) -> AbstractContextManager[object]:
-        """Keep the user's own variables out of a check."""
+        """Return a context in which the environment does not contain the user's variables."""
 
 
 S = TypeVar("S", bound=Examined)
@@ -110,8 +110,8 @@ S = TypeVar("S", bound=Examined)
 class Check(Generic[S]):
     """A named check; `about` describes it in one line.
 
-    `looks_at` names the functions of a provider in which to look for a fault. A subject to which a
-    `needed` check does not apply is not consistent.
+    `looks_at` names the functions of a provider that may contain a fault. If a check is `needed`
+    but does not apply to a subject, the subject does not pass.
     """
 
     function: Callable[[S], None]
@@ -147,7 +147,8 @@ class Outcome(StrEnum):
 class Result:
     """The outcome of one check; `detail` is the reason, unless the check passed.
 
-    `faults` are all faults that are not waived; `waived` has the reasons for the waived faults.
+    `faults` are the faults that no waiver covers. `waived` contains the reasons of the waivers for
+    the other faults.
     """
 
     name: str
@@ -181,8 +182,9 @@ def run_check(
 ) -> Result:
     """Run one check for at most `seconds`, and report all its faults.
 
-    A waiver removes the faults whose sentence contains its words. A waiver that matches no fault is
-    reported as a fault, so that no waiver outlives its reason.
+    A waiver is an accepted fault, given as words that the fault's sentence contains, and a reason;
+    matching faults are removed. A waiver without a matching fault is reported as a fault, so that
+    waivers are removed when they are no longer needed.
     """
     own = dict((waivers or {}).get(check.name, {}))
     found: list[BaseException] = []
@@ -228,8 +230,9 @@ def each_result(
 ) -> Iterator[Result]:
     """Run checks in order and yield each one's result as it ends.
 
-    A provider that blocks would block in most checks: after the first check that finds this, the
-    other checks share `REST_SECONDS`, and each may take a third of the remaining time.
+    A provider that blocks the event loop would do so in most checks. After the first check that
+    finds this, the remaining checks together may take `REST_SECONDS`, and each of them a third of
+    the time that is left.
     """
     blocks, left = False, REST_SECONDS
     for check in checks:
@@ -243,7 +246,7 @@ def each_result(
 
 
 def consistency_line(results: Sequence[Result]) -> str:
-    """Return one line that says whether all checks that apply passed, and lists the others."""
+    """Return one line: whether all checks that apply passed, and the names of those that failed."""
     applied = sum(result.applied for result in results)
     idle = len(results) - applied
     missed = [result for result in results if not result.holds]
@@ -260,7 +263,7 @@ def consistency_line(results: Sequence[Result]) -> str:
 
 
 def idle_lines(results: Iterable[Result]) -> list[str]:
-    """Return lines with the checks that did not apply, one line for each reason."""
+    """List the checks that did not apply, in one line for each reason."""
     reasons: dict[str, list[str]] = {}
     for result in results:
         if not result.applied:

@@ -1,7 +1,7 @@
-"""Evidence for a provider's promises: recordings of a real server, and rows of known answers.
+"""Evidence for a provider's correctness: recordings of a real server, and rows of known answers.
 
-If all checks pass, a provider agrees with its own recordings. Evidence lists the requests, options,
-finish reasons, failures and kinds of content that a real server has shown.
+The checks only compare a provider with its own recordings. The evidence is the list of requests,
+options, finish reasons, failures and kinds of content that occur in the data from a real server.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _OPTIONS = ("stop", "tool_choice", "response_format", "thinking")
 
 @define(frozen=True)
 class Item:
-    """A behaviour of a server that a recording can show: its kind, name, and how to record it."""
+    """A behaviour of a server that a recording can confirm.
+
+    `how` is the command or advice with which to record it.
+    """
 
     kind: str
     name: str
@@ -53,7 +56,7 @@ class Item:
 
 @define
 class Evidence:
-    """The items with and without evidence.
+    """The items that recordings or rows confirm (`backed`), and the `missing` ones.
 
     `recordings` counts the recordings of a real server. `confirmed` counts those whose message a
     person confirmed. `uncalled` counts the recordings without the arguments of the call: of their
@@ -117,10 +120,10 @@ def evidence_of(subject: Subject) -> Evidence:
 
 
 def is_of_a_server(recording: Recording) -> bool:
-    """Return whether a real server sent the answer of a recording.
+    """Return True if the answer in a recording was sent by a real server.
 
-    It did not if the note says that the recording was made by hand, or if the address is that of a
-    stand-in on this machine.
+    The result is False if the recording's note states that it was written by hand, or if the
+    address is on the loopback interface.
     """
     if any(words in recording.note.lower() for words in _MADE_UP):
         return False
@@ -129,7 +132,7 @@ def is_of_a_server(recording: Recording) -> bool:
 
 
 def _items(subject: Subject, recordings: Iterable[Recording]) -> Iterator[Item]:
-    """Yield all behaviours that this provider could show."""
+    """Yield all behaviours that recordings of this provider could confirm."""
     name = subject.model
     record = f'swink record -m {name} "Why is the sky blue?" --output recordings'
     yield Item("request", "stream", f"{record}/text")

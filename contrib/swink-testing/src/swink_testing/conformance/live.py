@@ -48,7 +48,7 @@ class LiveSubject:
     options: Mapping[str, Any] = field(factory=dict, repr=False)
 
     def environment(self) -> AbstractContextManager[object]:
-        """Keep the user's environment variables."""
+        """Return a context that does not change the environment variables."""
         return nullcontext()
 
     @cached_property
@@ -129,7 +129,7 @@ def check_as_recorded(live: LiveSubject) -> None:
 
 
 def _steps(events: Iterable[Event]) -> set[tuple[str, str]]:
-    """Return the pairs of event types that follow each other, without notices."""
+    """Return the pairs of types of consecutive events; notices are left out."""
     return set(pairwise(event.type for event in events if not isinstance(event, Notice)))
 
 

@@ -1,7 +1,7 @@
 """Refuses connections to other machines while checks run, and reports their addresses.
 
-An audit hook sees every socket that Python opens, whichever library opens it. A plugin may catch
-the error, so each refused address is also stored for the check's result.
+An audit hook is called for every connection that Python opens, whichever library opens it. A plugin
+may catch the error, so each refused address is also stored for the check's result.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def is_here(host: object) -> bool:
-    """Return whether a host is this machine."""
+    """Return True if a host name or address refers to this machine."""
     name = host.decode("latin-1") if isinstance(host, bytes) else str(host)
     if name in _HOSTS or name.endswith(".localhost"):
         return True

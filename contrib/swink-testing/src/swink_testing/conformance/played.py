@@ -1,8 +1,8 @@
-"""Plays the services behind a provider: answers every request of a call from recordings.
+"""An HTTP client that answers all requests of a call from recordings, in place of a server.
 
 A check supplies the answer that it tests. Every other request of the call (for a token, a job or a
-count) gets its recorded response. Each fetched token is unique, so that a check can tell which call
-it belongs to. In names, a `leg` is one recorded request with its response.
+count) gets its recorded response. Each issued token is unique, so that a check can determine to
+which call a token belongs. A `leg` is one recorded request with its response.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MARK = re.compile(r"\[key\]|\[hidden\]|\[\d+\.[\w.-]+\]|\*{8,}")
 
 
 def text_pattern(recorded: str, texts: Mapping[str, str]) -> re.Pattern[str]:
-    """Return a pattern that matches a recorded text with new values for its placeholders.
+    """Return a pattern for texts that differ from a recorded text only in its placeholders.
 
     `texts` maps the placeholders of credentials to patterns of the credentials. Any other
     placeholder matches any text.
@@ -54,7 +54,7 @@ def text_pattern(recorded: str, texts: Mapping[str, str]) -> re.Pattern[str]:
 
 @define
 class Through:
-    """Gets the answer with another HTTP client, from `url` (`None`: the URL of the request)."""
+    """Gets the answer through another HTTP client, from `url` (`None`: the URL of the request)."""
 
     http: HTTPClient
     url: str | None = None
@@ -79,7 +79,7 @@ class Played:
 
 @define
 class _Token:
-    """A recorded request that fetches a token, and the origin that it is sent to."""
+    """A recorded request that fetches a token, and the origin (scheme and host) of the URL."""
 
     leg: RecordedLeg
     origin: str
@@ -101,7 +101,7 @@ def token_legs(recordings: Iterable[Recording]) -> list[_Token]:
 def exchange_of(recordings: Sequence[Recording]) -> Recording | None:
     """Return the recording whose call made the most requests, not counting those for tokens.
 
-    Return `None` if every call made only one.
+    Return `None` if no call made several requests.
     """
 
     def size(recording: Recording) -> int:
@@ -120,13 +120,13 @@ class _Call:
 
 
 class PlayedClient(MemoryHTTPClient):
-    """An HTTP client that gives recorded responses, except for the answer: it gives `answers`.
+    """An HTTP client that returns `answers` to some requests, and recorded responses to others.
 
-    An exception or error response in `answers` is given to the first request of a call, because no
-    request would follow it. `requests` lists the requests that got one of `answers`; `played` lists
-    all requests. `faults` maps the number of a recorded request to its response, or to a function
-    that returns the response (`None`: the recorded one). `expires` replaces the lifetime of tokens,
-    in seconds.
+    An exception or error response in `answers` is returned for the first request of a call, because
+    a provider sends no further request after it. `requests` lists the requests that got one of
+    `answers`; `played` lists all requests. `faults` maps the number of a recorded request to its
+    response, or to a function that returns the response (`None`: the recorded one). `expires`
+    replaces the lifetime of tokens, in seconds.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class PlayedClient(MemoryHTTPClient):
         self._call = _Call("")
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """Answer a request as the service does."""
+        """Return the response to a request: one of `answers`, or the recorded response."""
         for token in self._tokens:
             if _is_to(token, request):
                 return self._give_token(token, request)
@@ -171,7 +171,7 @@ class PlayedClient(MemoryHTTPClient):
 
     @property
     def plays(self) -> bool:
-        """Whether it plays a recording of several requests."""
+        """Whether the client replays a recording with several requests."""
         return self._recording is not None
 
     @property
@@ -218,7 +218,7 @@ class PlayedClient(MemoryHTTPClient):
         return response
 
     def _is_answered_here(self, number: int) -> bool:
-        """Return whether a request gets the check's answer and not a recorded response."""
+        """Return True if a request gets one of `answers` instead of the recorded response."""
         assert self._recording is not None
         if number == len(self._recording.before):
             return True
@@ -293,7 +293,8 @@ _ISSUED = re.compile(r"swink-token-\d+")
 def sent_by(request: HTTPRequest | None) -> str:
     """Return the URL and headers of a request, and of the request that fetched its token.
 
-    For the request that fetched the token, the text includes the body. For `None`, it is empty.
+    The text includes the body of the request that fetched the token. If `request` is `None`, the
+    text is empty.
     """
     if request is None:
         return ""
@@ -303,7 +304,7 @@ def sent_by(request: HTTPRequest | None) -> str:
 
 
 def shown(request: HTTPRequest) -> str:
-    """Name a request for people, without its query."""
+    """Return a request's method and URL without the query, for messages."""
     return f"{request.method} {request.url.partition('?')[0]}"
 
 

@@ -92,19 +92,19 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
 
 
 class ProviderConformance(ConformanceSuite):
-    """The promises of every provider, as tests.
+    """The conformance tests of a provider.
 
     Subclass it and name the provider:
 
         class TestAcme(ProviderConformance):
             provider = "acme"
 
-    `model` is `provider/id` (`None`: the first of the catalogue). `recordings` is a folder of
-    recordings, or several (`None`: those in the package's `recordings/`). `options` go with every
-    call; `offline` says that calls reach nothing outside this machine although the provider does
-    not speak HTTP; `heavy` names modules that importing the plugin must not import. `waivers` maps
-    the name of a check to waived faults: words of the fault, and the reason. Waivers that also
-    apply to `swink check` belong in the package's `waivers.toml`.
+    `model` is `provider/id` (`None`: the first model in the catalogue). `recordings` is a folder of
+    recordings, or a list of such folders (`None`: `recordings/` in the package). `options` are
+    passed to every call. `offline` allows calls of a provider that does not use HTTP, because they
+    reach no other machine. `heavy` names modules that importing the plugin must not import.
+    `waivers` maps the name of a check to accepted faults, each with words from the fault's message
+    and the reason. Waivers that also apply to `swink check` belong in the package's `waivers.toml`.
     """
 
     provider: ClassVar[str]
@@ -138,10 +138,10 @@ class ProviderConformance(ConformanceSuite):
 
     @classmethod
     def evidence_lines(cls) -> list[str]:
-        """Return lines that list the evidence for the promises, and the next recordings to make."""
+        """Return lines that count the evidence, and list the next recordings to make."""
         return evidence_of(subject_of(cls)).lines()
 
     @classmethod
     def subject_name(cls) -> str:
-        """Name the provider in the summary."""
+        """Return the provider's name, for the summary."""
         return cls.provider

@@ -1,8 +1,7 @@
 """The provider under test, and the ways to call it.
 
-Nothing here reaches a network: answers come from memory, or from a loopback server through a
-connection that goes nowhere else. A provider that computes its answer in this process
-declares `wire_format = "none"` in its `models.toml`.
+No network is used: answers come from memory or from a loopback server. A provider that computes its
+answer in this process declares `wire_format = "none"` in its `models.toml`.
 """
 
 from __future__ import annotations
@@ -74,9 +73,9 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY
 class Subject:
     """A provider, a model, and recordings.
 
-    `options` go with every call that is made through a client (a region, a path to a stand-in).
-    `offline` says that such a call reaches nothing outside this machine, whatever the wire
-    format; `heavy` names further modules that importing the plugin must not import.
+    `options` are passed to every call that is made through a client, such as a region. `offline`
+    means that such a call reaches no other machine, whatever the wire format is. `heavy` names
+    further modules that the import of the plugin must not import.
     """
 
     name: str
@@ -100,9 +99,9 @@ class Subject:
     ) -> Self:
         """Find an installed provider. No other plugin is loaded.
 
-        `model` is `provider/id` (`None`: the first of the catalogue); `recordings` are folders,
-        by default those that the package ships. Raises UnknownProvider, or PluginError where
-        two distributions claim the name.
+        `model` is `provider/id` (`None`: the first model in the catalogue). `recordings` are
+        folders, by default those in the package. Raises UnknownProvider if the provider is not
+        installed, and PluginError if two distributions define a provider of this name.
         """
         host = Host(entry_points=[Host(environ={}).entry(provider)], environ={})
         if isinstance(recordings, str | Path):
@@ -128,7 +127,7 @@ class Subject:
 
     @property
     def binding(self) -> Binding:
-        """The provider with its hooks. Raises DoesNotApply where it cannot be loaded."""
+        """The provider with its hooks. Raises DoesNotApply if it cannot be loaded."""
         if self.fault is not None:
             raise DoesNotApply("the plugin cannot be loaded")
         return self.host.bind(self.name)
@@ -150,7 +149,7 @@ class Subject:
 
     @cached_property
     def model(self) -> Model:
-        """The model that calls are made to."""
+        """The model that calls use unless they specify another model."""
         if self.model_name is not None:
             return self.catalog.resolve(self.model_name)
         known = self.catalog.models(self.name)
@@ -166,7 +165,7 @@ class Subject:
 
     @property
     def speaks_http(self) -> bool:
-        """Whether it makes HTTP requests; `False` if its bytes come from another source."""
+        """Whether the provider makes HTTP requests; False if its bytes come from another source."""
         return isinstance(self.provider, HTTPProvider) and self.provider.speaks_http
 
     def require_http(self) -> None:
@@ -181,38 +180,43 @@ class Subject:
 
     @property
     def reads_elsewhere(self) -> bool:
-        """Whether its bytes come from something else than HTTP, such as a child process."""
+        """Whether the provider reads bytes from a source other than HTTP, such as a process."""
         return isinstance(self.provider, HTTPProvider) and not self.speaks_http
 
     @property
+    def is_played(self) -> bool:
+        """Whether recorded bytes can replace those that `exchange` reads from another source."""
+        return self.reads_elsewhere and any(each.status == 200 for each in self.recordings)
+
+    @property
     def parses(self) -> bool:
-        """Whether it has a decoder and a parser, so that bytes can be put through it."""
+        """Whether the provider has a decoder and a parser, so that it can parse given bytes."""
         return all(
             hasattr(self.provider, name) for name in ("decoder", "parser", "malformed", "info")
         )
 
     @property
     def can_be_called(self) -> bool:
-        """Whether a call reaches nothing outside this machine and needs no server."""
+        """Whether a call can be made without a server and without reaching another machine."""
         if self.offline is None:
             return self.info is not None and self.info.wire_format == NO_WIRE_FORMAT
         return self.offline
 
     @cached_property
     def waivers(self) -> Waivers:
-        """The package's waivers of faults, with the reasons.
+        """The package's waivers (accepted faults), from its `waivers.toml`.
 
-        They are in its `waivers.toml`: a table `[provider.check]` maps words of a fault to the
-        reason. Raises PluginError for a file that cannot be read.
+        A table `[provider.check]` maps words of a fault's message to the reason. Raises PluginError
+        if the file cannot be read.
         """
         decode = partial(msgspec.toml.decode, type=dict[str, dict[str, dict[str, str]]])
         tables: dict[str, dict[str, dict[str, str]]] | None = self.shipped(WAIVERS, decode)
         return (tables or {}).get(self.name, {})
 
     def shipped(self, name: str, decode: Callable[[bytes], T]) -> T | None:
-        """Return the data of a file of the package; `None` where there is no such file.
+        """Return the data of a file of the package; `None` if the file does not exist.
 
-        Raises PluginError for one that cannot be read.
+        Raises PluginError if the file cannot be read.
         """
         spec = find_spec(self.entry.package)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
@@ -225,8 +229,7 @@ class Subject:
         return None
 
     def rows(self, name: str, row: type[T]) -> list[tuple[str, T]]:
-        """Return the rows of a file that apply to this provider, each with its position in the
-        file.
+        """Return the rows of a file that apply to this provider, each with its position.
 
         A row's `provider` is `None` if it applies to all providers of the package. The list is
         empty if the file does not exist. Raises PluginError if it cannot be read.
@@ -239,10 +242,10 @@ class Subject:
         ]
 
     def listed_model(self, id: str | None) -> Model:
-        """Return the model of a row.
+        """Return the model with the id in a row of a file.
 
-        Without an id, it is the first model of the catalogue or, if the catalogue is empty, the
-        model under test.
+        If `id` is `None`, this is the first model in the catalogue or, if the catalogue is empty,
+        the model under test.
         """
         known = self.catalog.models(self.name)
         first = known[0].id if known else self.model.id
@@ -252,9 +255,9 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The recordings of the provider; without any, those of the wire format.
+        """The recordings of the provider; if it has none, those of the wire format.
 
-        Raises RecordingError for one that cannot be read.
+        Raises RecordingError if a recording cannot be read.
         """
         if self.recording_paths is not None:
             folders = [case for path in self.recording_paths for case in find_recordings(path)]
@@ -265,7 +268,7 @@ class Subject:
     def whole_answers(self) -> list[Recording]:
         """The recorded answers that were not streamed, in the package's `whole_answers/`.
 
-        Raises RecordingError for one that cannot be read.
+        Raises RecordingError if a recording cannot be read.
         """
         return self._of_this(bundled_recordings(self.entry.package, WHOLE_ANSWERS))
 
@@ -276,7 +279,10 @@ class Subject:
         return own or [r for r in bundled if r.wire_format == wire_format or not wire_format]
 
     def answers(self) -> list[Recording]:
-        """Return the recordings of complete answers. Raises DoesNotApply without any."""
+        """Return the recordings of complete answers.
+
+        Raises DoesNotApply if the list would be empty.
+        """
         self.require_parser()
         found = [
             recording
@@ -299,7 +305,7 @@ class Subject:
         ]
 
     def failures(self) -> list[Recording]:
-        """Return the recordings that are expected to fail."""
+        """Return the recordings whose expected message is an error."""
         return [
             recording
             for recording in self.recordings
@@ -316,7 +322,7 @@ class Subject:
         return await drive_bytes(self.provider, self.model_of(recording), pieces)
 
     def http(self, *answers: Any, **more: Any) -> PlayedClient:
-        """Make an HTTP client that gives `answers`, and recorded responses to all other requests.
+        """Return an HTTP client that returns `answers`, and recorded responses to other requests.
 
         `more` are other arguments of `PlayedClient`. Without `answers`, any request that is not
         recorded is a fault.
@@ -324,7 +330,7 @@ class Subject:
         return PlayedClient(self.recordings, *answers, **more)
 
     def asker(self, outcomes: dict[str, Outcome] | None = None, **more: Any) -> Asker:
-        """Make an asker, which calls the provider as an application does and reads the requests."""
+        """Return an `Asker`, which calls the provider through a client and captures requests."""
 
         def through(wall: HTTPClient) -> HTTPClient:
             http = self.http(Through(wall))
@@ -341,9 +347,10 @@ class Subject:
         options: dict[str, Any] | None = None,
         id: str | None = None,
     ) -> Outcome:
-        """Make a call with a context, and return its outcome. Faults call the context `name`.
+        """Make a call with a context, and return its outcome.
 
-        `None` for `options` is a call without any; `None` for `id` is the subject's own model.
+        `name` is the name of the context in messages about faults. If `options` is `None`, the call
+        has no options; if `id` is `None`, it uses the subject's model.
         """
         asker.hold(self.name, Said(name, context))
         id = id or self.model.id
@@ -371,9 +378,10 @@ class Subject:
     ) -> Client:
         """Make a client of this provider. With `None` for `retry`, calls are not retried.
 
-        `http` answers its requests; `None`: every request is a fault. `host` is another host that
-        has loaded the provider anew. `None` for `clock` is the time of the event loop, on a day
-        on which the recorded models still exist.
+        `http` answers the requests; if it is `None`, every request is a fault. `host` is a host
+        that has loaded the provider separately (`None`: the usual host). If `clock` is `None`, the
+        clock has the event loop's time and a fixed date at which the recorded models are not
+        retired.
         """
         return Client(
             host=host or self.host,
@@ -383,23 +391,23 @@ class Subject:
         )
 
     def call_options(self, **more: Any) -> dict[str, Any]:
-        """Return options for a client's call: the canary key, an address, limits."""
+        """Return options for a call through a client: a test key, a base URL and timeouts."""
         given = {"api_key": CANARY_KEY, "base_url": NOWHERE, "timeouts": PATIENCE}
         return {**given, **self.options, **more}
 
     async def events_of_call(
         self, http: HTTPClient, model: Model | None = None, **more: Any
     ) -> list[Event]:
-        """Return the events of a call. `more` are its options.
+        """Make a call with the options `more`, and return its events.
 
-        `None` for `model` is the model that other calls are made to.
+        If `model` is `None`, the subject's model is used.
         """
         options = self.call_options(**more)
         async with self.client(http).stream(model or self.model, "Hello", **options) as stream:
             return [event async for event in stream]
 
     async def recorded_events(self, recording: Recording) -> AsyncIterator[Event]:
-        """Yield the events that the provider's `stream` hook itself makes of a recording.
+        """Yield the events of the provider's `stream` hook for a recording, without the core.
 
         For a provider without HTTP, the recorded bytes replace those that `exchange` yields.
         """
@@ -407,16 +415,21 @@ class Subject:
         model = self.model_of(recording)
         async with AsyncExitStack() as stack:
             if self.reads_elsewhere:
-                pieces = [piece for _, piece in recording.pieces()]
-                instead = patch.object(self.provider, "exchange", lambda _: _yielded(pieces))
-                stack.enter_context(instead)
+                stack.enter_context(self.playing(recording))
             async for event in self.raw_events(http, model):
                 yield event
+
+    @contextmanager
+    def playing(self, recording: Recording) -> Iterator[None]:
+        """Let `exchange` yield the recorded bytes, for a provider without HTTP."""
+        pieces = [piece for _, piece in recording.pieces()]
+        with patch.object(self.provider, "exchange", lambda _: _yielded(pieces)):
+            yield
 
     async def raw_events(
         self, http: HTTPClient, model: Model, context: Context | str = "Hello"
     ) -> AsyncIterator[Event]:
-        """Yield the events of the provider's `stream` hook, without the core around it."""
+        """Yield the events of the provider's `stream` hook for a call, without the core."""
         options = StreamOptions(**self.call_options())
         call = call_of(self.binding, model, options=options, context=context, http=http)
         hook = self.binding.hook
@@ -428,10 +441,10 @@ class Subject:
 
     @contextmanager
     def environment(self) -> Iterator[None]:
-        """Hide the user's keys, addresses and proxies from checks, and refuse other machines.
+        """Return a context in which checks run: without the user's keys, base URLs and proxies.
 
-        Required variables are set. Raises Broken if the provider tried
-        to reach another machine.
+        Environment variables that the provider requires are set. Connections to other machines are
+        refused; if the provider tried to open one, Broken is raised.
         """
         with loopback_only() as refused:
             try:

@@ -25,8 +25,9 @@ RESULT_PROPERTY = "swink_conformance"
 class ConformanceSuite:
     """The base of conformance test classes: one test for each check of a subject.
 
-    `waivers` maps the name of a check to waived faults: words of the fault, and the reason. A
-    waiver that matches no fault fails the test, and so does an unknown name of a check.
+    `waivers` maps the name of a check to accepted faults, each with words from the fault's message
+    and the reason. A waiver that matches no fault fails the test, and so does an unknown name of a
+    check.
     """
 
     waivers: ClassVar[Waivers] = {}
@@ -48,7 +49,7 @@ class ConformanceSuite:
 
     @classmethod
     def all_waivers(cls) -> Waivers:
-        """Return the faults that are waived, with the reasons."""
+        """Return the waivers: the accepted faults, with the reasons."""
         return cls.waivers
 
     @classmethod
@@ -57,7 +58,7 @@ class ConformanceSuite:
         return []
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """Make a test for each check; pytest calls this hook on collection."""
+        """Create a test for each check; pytest calls this hook when it collects tests."""
         if "check" in metafunc.fixturenames:
             checks = type(self).checks()
             metafunc.parametrize("check", checks, ids=[check.name for check in checks])
@@ -92,7 +93,7 @@ class ConformanceSuite:
         }
 
     def test_waivers_have_reasons(self) -> None:
-        """Refuse names that no check has, and waivers without a reason."""
+        """Fail for waivers of unknown checks, and for waivers without a reason."""
         waivers = self.all_waivers()
         unknown = unknown_names(self.checks(), waivers)
         known = ", ".join(check.name for check in self.checks())
@@ -104,10 +105,10 @@ class ConformanceSuite:
 
 
 def summary(told: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of the summary of reported results.
+    """Summarize reported results in lines of text.
 
-    For each subject, they say whether it is consistent, which evidence it has, and which checks did
-    not apply.
+    For each subject, the lines contain whether it passed, which evidence it has, and which checks
+    did not apply.
     """
     by_subject: dict[str, list[Result]] = {}
     evidence: dict[str, list[str]] = {}
@@ -134,8 +135,9 @@ _subjects: dict[type[ConformanceSuite], Any] = {}
 
 
 def subject_of(suite: type[ConformanceSuite]) -> Any:
-    """Return the subject of a test class. It is cached, because loading it takes longer than most
-    checks.
+    """Return the subject of a test class.
+
+    The result is cached, because loading the subject takes longer than most checks.
     """
     if suite not in _subjects:
         _subjects[suite] = suite.subject()

@@ -47,6 +47,7 @@ from swink_core.providers import (
     without_leading,
 )
 from swink_provider_openai.converter import (
+    OTHER_ANSWER,
     OpenAIConverter,
     arguments_text,
     check_document,
@@ -137,7 +138,7 @@ class ResponsesConverter(OpenAIConverter):
     def has_place(self, message: ToolResultMessage) -> bool:
         """Return True for a tool result that is sent although no tool call block precedes it.
 
-        Its call is an extension, or is in a conversation that the service has stored.
+        The call is then in an `ExtensionBlock`, or in a conversation that the service has stored.
         """
         return self._continued or message.tool_call_id in self._asked
 
@@ -172,6 +173,8 @@ class ResponsesConverter(OpenAIConverter):
                 case ThinkingBlock():
                     is_empty = not (block.thinking or block.signature or _item(block))
                     return SENT_ELSEWHERE if is_empty else NOT_KEPT
+                case ExtensionBlock(kind=ExtensionBlock.CHOICE):
+                    return LeftOut(OTHER_ANSWER)
                 case ExtensionBlock():
                     native.append(self._known(block.data, block))
                 case _:

@@ -7,7 +7,7 @@ list of tool calls; thinking is in `reasoning_content`, which many clients read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from swink_core import (
@@ -170,6 +170,10 @@ class ChatEncoder(EventEncoder):
                 if said:
                     self._notes(said, text, out)
                 self._length += len(text)
+            case Extension(kind=ExtensionBlock.CHOICE) if self._speaks(event.provider):
+                out += (
+                    data_frame({**self._head, "choices": [one]}) for one in _streamed(event.data)
+                )
             case Extension():
                 if media := self._media(event, self._images):
                     self._delta(encode(media), out)
@@ -227,7 +231,7 @@ class ChatEncoder(EventEncoder):
         out += (data_frame({"error": error_data(error)}), DONE)
 
     def _called(self, name: str, arguments: str) -> dict[str, Any]:
-        """Return the called tool under the client's name."""
+        """Return a tool call in the form of Chat Completions: of a function or a custom tool."""
         if self._tools.get(name, Known(name)).is_free_text:
             return {"type": FREE_TEXT, FREE_TEXT: {"name": name, "input": arguments}}
         return {"type": "function", "function": {"name": name, "arguments": arguments}}
@@ -266,8 +270,13 @@ class ChatEncoder(EventEncoder):
                 for call in message.tool_calls
             ]
         images: list[Any] = []
+        others: list[Any] = []
         for block in message.content:
-            if isinstance(block, ExtensionBlock):
+            if not isinstance(block, ExtensionBlock):
+                continue
+            if block.kind == ExtensionBlock.CHOICE and self._speaks(block.provider):
+                others.append(block.data)
+            else:
                 media = self._media(block, len(images))
                 images += media.pop(IMAGES, ())
                 said |= media
@@ -288,12 +297,26 @@ class ChatEncoder(EventEncoder):
             "object": "chat.completion",
             "created": self._facts.created,
             "model": message.model,
-            "choices": [choice],
+            "choices": [choice, *others],
             **_facts(message.metadata),
         }
         if counts := usage_data(message.usage, message.cost):
             body["usage"] = counts
         return encode(body)
+
+
+def _streamed(choice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a choice of an unstreamed answer as choices of two chunks.
+
+    The first one contains only the role, because OpenAI's SDK appends the log probabilities in the
+    first chunk of a choice twice.
+    """
+    delta = {**(choice.get("message") or {})}
+    role = {"role": delta.pop("role", "assistant")}
+    yield {"index": choice.get("index"), "delta": role, "finish_reason": None}
+    if calls := delta.get("tool_calls"):
+        delta["tool_calls"] = [{"index": at, **call} for at, call in enumerate(calls)]
+    yield {**{name: value for name, value in choice.items() if name != "message"}, "delta": delta}
 
 
 def _finish(reason: StopReason, has_refusal: bool) -> str:

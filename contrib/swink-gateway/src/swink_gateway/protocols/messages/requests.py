@@ -77,7 +77,9 @@ class _Reader:
             context.messages += self._turn(turn)
         asked = Asked(said.required("model"), context, self._options())
         asked.stream = bool(said.flag("stream"))
-        if self._marked or said.take(MARK, dict) is not None:
+        if not self._marked:
+            self._mark(said)
+        if self._marked:
             asked.options["cache"] = CacheStrategy(ttl=self._ttl)
         asked.own = said.rest()
         if self._own_tools:

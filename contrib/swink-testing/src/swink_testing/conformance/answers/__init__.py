@@ -1,1 +1,1 @@
-"""Checks of answers: the message contains everything that the answer contains."""
+"""Checks that a provider's messages contain everything that the API's answers contain."""

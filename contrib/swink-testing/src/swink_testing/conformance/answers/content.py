@@ -1,9 +1,9 @@
 """Compares messages with the bytes of their answers, independently of the parser.
 
-Each text and number of a recorded answer is replaced by a mark. The mark must appear in the
-message, in the field for that kind and in the answer's order, or it must change something else,
-such as the finish reason. A field whose mark does neither is lost, unless the package gives a
-reason to ignore it.
+Each text and number of a recorded answer is replaced by a unique value, the mark. The parsed
+message must contain the mark in a suitable field, and several marks in the order of the answer; or
+the mark must change something else, such as the finish reason. Otherwise the provider loses the
+field, which is a fault, unless the package gives a reason to ignore the field.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _ARGUMENTS = re.compile(r"argument|partial_json", re.IGNORECASE)
 
 @define(frozen=True)
 class _Leaf:
-    """A text or number of an answer: its frame's number, its path in the frame, and its value."""
+    """A text or number in an answer, with the frame's number and the path in the frame."""
 
     part: int
     path: Path
@@ -96,7 +96,7 @@ class _Leaf:
 
 @define
 class _PlayedAnswer(RecordedAnswer):
-    """An answer of a call with several requests, all of which are answered as recorded."""
+    """The last answer of a call that sends several requests; the other answers stay as recorded."""
 
     async def events(self, changes: Changes) -> list[Event]:
         body = MemoryResponse.of_recording(self.recording, [self.body(changes)])
@@ -105,7 +105,7 @@ class _PlayedAnswer(RecordedAnswer):
 
 @define
 class _OtherAnswers(RecordedAnswer):
-    """The answers to the other requests of a call; `frames` has the data of each."""
+    """The other answers of a call with several requests; `frames` contains the data of each."""
 
     @property
     def where(self) -> str:
@@ -171,7 +171,7 @@ def _json(body: bytes) -> Any:
 
 
 class _Reader:
-    """Reads answers with marks: first with one mark for each kind of field, then with all marks."""
+    """Parses answers in which one field, and then all fields, are replaced by marks."""
 
     def __init__(self, subject: Subject, ignored: _Ignored) -> None:
         legs = [leg for recording in subject.recordings for leg in recording.legs]
@@ -182,7 +182,7 @@ class _Reader:
         self._silent: dict[_Kind, str] = {}
 
     async def read(self, answers: Sequence[RecordedAnswer]) -> None:
-        """Read all answers, and report each kind of field that is lost in every answer."""
+        """Check all answers; fail for a kind of field that is lost in every answer."""
         for answer in answers:
             counts = [leaf for leaf in _leaves(answer) if _kind_of(leaf)]
             for leaf in _leaves(answer):
@@ -199,7 +199,7 @@ class _Reader:
                 await self._require_pieces(answer, seen)
 
     async def _require_pieces(self, answer: RecordedAnswer, seen: set[_Kind]) -> None:
-        """Check that texts that are easily lost are kept, in one field of each kind."""
+        """Check for one field of each kind that texts which parsers easily lose are kept."""
         places: dict[tuple[int, Path], _Kind] = {}
         for leaf in self._content(answer):
             depth = leaf.path.index(_JSON) if _JSON in leaf.path else len(leaf.path)
@@ -217,7 +217,7 @@ class _Reader:
         await require_calls(answer)
 
     def _content(self, answer: RecordedAnswer) -> list[_Leaf]:
-        """Return the texts of an answer that are in blocks of the message."""
+        """Return the texts of an answer that blocks of the message contain."""
         return [
             leaf
             for leaf in _leaves(answer)
@@ -260,7 +260,7 @@ class _Reader:
         )
 
     async def _require_order(self, answer: RecordedAnswer) -> None:
-        """Check that each text is in its block once, in the order of the answer."""
+        """Check that the message contains each text once, in the order of the answer."""
         said = self._content(answer)
         if not said:
             return
@@ -280,7 +280,11 @@ class _Reader:
             require(numbers == sorted(numbers), f"{answer.where}: texts are out of order: {text}")
 
     async def _require_once(self, answer: RecordedAnswer, leaf: _Leaf, times: int) -> None:
-        """Check one text alone, because marks in other fields may have changed its meaning."""
+        """Check one text while the other fields are unchanged.
+
+        If several fields are changed together, the meaning of the text can change. `times` is how
+        often the message contained the text then.
+        """
         if _notices(answer.whole) or self._is_ignored(answer, leaf):
             return  # the recording's notices.json says that a part is left out
         place, _ = await _place_of(answer, leaf, ())
@@ -305,10 +309,11 @@ _Kind: TypeAlias = tuple[str, str]
 async def _place_of(
     answer: RecordedAnswer, leaf: _Leaf, counts: Sequence[_Leaf]
 ) -> tuple[str | None, str | None]:
-    """Return the field of the message that contains a mark, and a fault if it is the wrong field.
+    """Replace one field of an answer by a mark, and return where the message contains the mark.
 
-    The field is `None` if the message is unchanged, and `effect` if it changed but does not contain
-    the mark.
+    The first result is the name of the message's field; it is `None` if the message is unchanged,
+    and `effect` if the message changed but does not contain the mark. The second result describes
+    the fault if the field is wrong.
     """
     mark: Any = _NUMBER if not isinstance(leaf.value, str) else "swkm99999k"
     if isinstance(leaf.value, float):
@@ -353,7 +358,11 @@ def _counted(
     before: AssistantMessage,
     counts: Sequence[_Leaf],
 ) -> tuple[str | None, str | None]:
-    """Compare a count with the usage: its field must have the count, alone or plus known parts."""
+    """Check that the message's usage contains a changed count.
+
+    The field of the usage must equal the count, or its sum or difference with other counts of the
+    answer. The results are those of `_place_of`.
+    """
     was, is_ = _usage(before), _usage(found)
     changed = [name for name, value in is_.items() if value != was.get(name)]
     if not changed:
@@ -389,7 +398,7 @@ def _usage(message: AssistantMessage) -> dict[str, Any]:
 
 
 def _kind_of(leaf: _Leaf) -> str | None:
-    """Return the count of tokens that a number states; `None` if it counts no tokens."""
+    """Return which tokens a number counts, such as `input`; `None` if it is not a token count."""
     if isinstance(leaf.value, str | float):
         return None
     name = str(leaf.path[-1])
@@ -452,7 +461,7 @@ def _is_plain(leaf: _Leaf) -> bool:
 
 
 def _is_repeated(answer: RecordedAnswer, leaf: _Leaf) -> bool:
-    """Return whether the message contains a text because another field has the same text."""
+    """Return True if another field of the answer contains the same text."""
     if not isinstance(leaf.value, str):
         return False
     whole = json.dumps(dump(answer.message), ensure_ascii=False)

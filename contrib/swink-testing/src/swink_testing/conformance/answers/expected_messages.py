@@ -1,4 +1,4 @@
-"""Recorded and listed answers, and the messages that they become."""
+"""Check that answers are parsed to the expected messages."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ LISTED_ANSWERS = "answers.jsonl"
 
 
 class Listed(msgspec.Struct):
-    """An answer, and the message that it becomes.
+    """An answer and the expected message.
 
-    `frames` are the frames of a stream: the JSON data or the text of each. `whole` is the JSON
-    data of an answer that was not streamed. `message` has the format that `dump` writes, and
-    `notices` lists a part of each notice, as `code: detail`. `model` is an id (`None`: the first of
-    the catalogue), and `provider` is the provider of the package that the row applies to (`None`:
-    all). The message has the same provider, unless it names another. `options` are the options of
-    the call, such as `max_output_chars`. The cost is compared if the message has one: for a stream,
-    the total that the stream itself reports.
+    `frames` are the frames of a stream, each as JSON data or as text. `whole` is the JSON data of
+    an answer that was not streamed. `message` is the expected message in the format that `dump`
+    writes, and `notices` lists the expected notices, each by a part of the text `code: detail
+    (path)`. `model` is an id (`None`: the first model in the catalogue). `provider` is the only
+    provider of the package to which the row applies (`None`: the row applies to all). If `message`
+    does not name a provider, this provider is expected. `options` are the options of the call, such
+    as `max_output_chars`. The cost is compared only if `message` contains one; of a stream, only
+    the total that the API reports is compared.
     """
 
     about: str
@@ -63,10 +64,10 @@ class Listed(msgspec.Struct):
 
 
 def check_expected_messages(subject: Subject) -> None:
-    """Each recorded or listed answer becomes its message and its notices.
+    """Each recorded or listed answer is parsed to the expected message and notices.
 
-    The answers are in `recordings/`, in `whole_answers/` and in the rows of `answers.jsonl`. Half
-    of an answer from `whole_answers/` must be an error.
+    The answers are in `recordings/`, in `whole_answers/` and in the rows of `answers.jsonl`. If an
+    answer from `whole_answers/` is cut in half, the call must fail.
     """
     subject.require_parser()
     rows = subject.rows(LISTED_ANSWERS, Listed) if writer(subject).is_data else []
@@ -100,7 +101,7 @@ async def _require_recorded(subject: Subject, recording: Recording) -> None:
 
 
 async def _require_whole(subject: Subject, recording: Recording) -> None:
-    """An answer that was not streamed becomes its message, and half of it is an error."""
+    """Check that an unstreamed answer is parsed to its message, and fails if it is cut in half."""
     where = f"whole answer {recording.name}"
     if recording.message is None:
         fail(f"{where} has no message.json")
@@ -187,8 +188,13 @@ def message_difference(found: AssistantMessage, expected: AssistantMessage) -> s
 def notice_difference(notices: Sequence[Notice], expected: Sequence[str]) -> str | None:
     """Describe how notices differ from the expected ones; `None` if they do not.
 
-    An expected notice is any part of the text `code: detail`.
+    An expected notice is any part of the text `code: detail (path, path)`.
     """
-    told = [f"{notice.code}: {notice.detail}" for notice in notices]
+    told = [_told(notice) for notice in notices]
     same = len(told) == len(expected) and all(map(str.__contains__, told, expected))
     return None if same else f"the notices are {told}, expected {[*expected]}"
+
+
+def _told(notice: Notice) -> str:
+    paths = f" ({', '.join(notice.paths)})" if notice.paths else ""
+    return f"{notice.code}: {notice.detail}{paths}"

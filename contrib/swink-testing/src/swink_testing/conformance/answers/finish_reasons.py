@@ -1,4 +1,4 @@
-"""Finish reasons: unknown, missing, of other answers, and before the end of an answer."""
+"""Checks of finish reasons: unknown, missing, exchanged between answers, and sent too early."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ _Names: TypeAlias = tuple[str, ...]
 
 @define
 class _Ended:
-    """A recorded answer, and the places of the finish reason in it."""
+    """A recorded answer; `places` are the frame number and path of each finish reason in it."""
 
     answer: RecordedAnswer
     places: Sequence[tuple[int, Path]]
 
     @property
     def words(self) -> dict[_Names, str]:
-        """The finish reason in each field, by the names in the field's path."""
+        """The finish reasons in the answer, by the names in the path of their field."""
         return {names_of(path): at(self.answer.frames[n], path) for n, path in self.places}
 
     def ending(self, words: Mapping[_Names, Any] | Any) -> Changes:
-        """Return the changes that give the answer another reason.
+        """Return the changes of frames that give the answer another finish reason.
 
         `words` is a word for all fields, or a mapping with a word for each field.
         """
@@ -67,13 +67,13 @@ class _Ended:
 
 
 def check_finish_reasons(subject: Subject) -> None:
-    """Every finish reason has its meaning, or is an error or reported by a Notice.
+    """Every finish reason is understood, or is an error, or a Notice reports it.
 
-    An unknown or missing reason is reported, but it may be missing if a recording has none. A
-    reason that means truncated, refused or interrupted is never a normal end, whatever the answer
-    contains. A reason that each frame repeats does not end the answer early. The check takes a
-    field for the reason if its name ends with "reason", or if changing it changes only the reason
-    of the message.
+    An unknown or missing reason must be reported, except that it may be missing if a recording has
+    no reason. A reason such as truncated, refused or interrupted is never treated as a normal end,
+    whatever the answer contains. A reason that is repeated in each frame does not end the answer
+    early. A field counts as the finish reason if its name ends with "reason", or if a change of the
+    field changes only the stop reason of the message.
     """
 
     async def compare() -> None:
@@ -102,7 +102,7 @@ def check_finish_reasons(subject: Subject) -> None:
 
 
 async def _require_meant(subject: Subject, ended: _Ended) -> None:
-    """Check that a reason for an incomplete answer, of this API or another, is not a normal end."""
+    """Check that a reason of any API for an incomplete answer is not treated as a normal end."""
     answer = ended.answer
     parser = subject.provider.parser(subject.model_of(answer.recording))
     for word in dict.fromkeys([*NOT_WHOLE, *filter(_NOT_WHOLE.search, _vocabulary(parser))]):
@@ -119,7 +119,7 @@ async def _require_meant(subject: Subject, ended: _Ended) -> None:
 
 
 async def _require_reported(ended: _Ended, what: str, word: Any) -> None:
-    """Check that an unknown or missing reason is an error or a Notice, and loses nothing else."""
+    """Check that an unknown or missing reason is reported, and that the content is kept."""
     answer = ended.answer
     changes = ended.ending(word)
     events = await answer.events(changes)
@@ -139,7 +139,7 @@ async def _require_reported(ended: _Ended, what: str, word: Any) -> None:
 
 
 async def _require_not_early(ended: _Ended) -> None:
-    """Check that no text is lost unreported if each frame repeats the reason."""
+    """Check that no text is lost without a report if each frame repeats the reason."""
     answer = ended.answer
     named = [(number, path) for number, path in ended.places if _is_named(names_of(path))]
     if not named:
@@ -186,9 +186,9 @@ async def _require_as_other(one: _Ended, other: _Ended) -> None:
 
 
 def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
-    """Return whether answer `one` can be given the finish reason of the truncated answer `other`.
+    """Return True if the finish reason of the truncated answer `other` can be inserted in `one`.
 
-    The words of that reason must have only this meaning in the answers `ended`.
+    In the answers `ended`, the words of that reason must have no other meaning.
     """
     reason = other.answer.message.stop_reason
     if reason not in _CUT or one.words.keys() - other.words.keys():
@@ -204,9 +204,9 @@ def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
 
 
 def _lost(events: Sequence[Event], whole: Sequence[Event]) -> str | None:
-    """Return the name of a changed field of the message, except the finish reason and metadata.
+    """Return the name of a field in which the messages differ, or `None`.
 
-    Return `None` if there is no such field.
+    The finish reason and metadata are not compared.
     """
     found, expected = _without_reason(events), _without_reason(whole)
     names = (n for n in AssistantMessage.__struct_fields__ if not n.startswith("total_"))
@@ -237,7 +237,7 @@ _NOT_WHOLE = re.compile(
 
 
 def _vocabulary(parser: Any) -> Iterator[str]:
-    """Yield the words in the tables and functions of a parser's modules."""
+    """Yield the strings in a parser's modules, which may be finish reasons that it knows."""
     for made in type(parser).__mro__[:-1]:
         for value in vars(sys.modules[made.__module__]).values():
             yield from _words(value, made.__module__)
@@ -298,7 +298,7 @@ def _is_named(names: _Names) -> bool:
 
 
 def _says_why(events: Sequence[Event], answer: RecordedAnswer) -> bool:
-    """Return whether only the finish reason changed, or a Notice reports an unknown reason."""
+    """Return True if only the stop reason changed, or if it is reported as unknown."""
     message = message_of(events)
     if message.content != answer.message.content:
         return False

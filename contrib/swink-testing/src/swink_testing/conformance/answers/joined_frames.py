@@ -1,4 +1,4 @@
-"""JSON data of frames, split and joined."""
+"""Split and merge the JSON data of frames, as other servers may send them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _OF_A_FRAME = re.compile("creat|time|count|token|number")
 
 
 def ended_apart(data: Any, path: Path) -> tuple[Any, Any | None]:
-    """Split a frame's data into the data without the end of the answer, and the end alone.
+    """Split the data of an answer's last frame into content and end (finish reason and usage).
 
-    `path` is where the frame has the answer's last text. The end is `None` if the frame has no
-    finish reason.
+    `path` locates the answer's last text in the data. The end is `None` if the frame has no finish
+    reason.
     """
     if not any(at(data, each) for each in _paths(data, r"reason$")):
         return data, None
@@ -57,7 +57,8 @@ def _paths(data: Any, name: str) -> list[Path]:
 def rest_of(data: Any, path: Path, begun: int) -> Iterator[Any]:
     """Yield possible next frames after a frame with the first `begun` characters of a text.
 
-    Each has the rest of the text, with or without the names and ids around it.
+    Each of them contains the rest of the text. In some of them, the fields `name` and `id` around
+    the text are left out.
     """
     for left_out in ((), ("name",), ("name", "id")):
         rest = with_value(data, path, at(data, path)[begun:])

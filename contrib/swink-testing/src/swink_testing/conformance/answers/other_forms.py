@@ -1,4 +1,4 @@
-"""Answers in another form: other JSON text, unknown fields and frames, separate signatures."""
+"""Checks of answers that are written differently but have the same meaning."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
 
 
 def check_other_forms(subject: Subject) -> None:
-    """An answer in another form is the same message.
+    """An answer that is written differently is parsed to the same message.
 
-    The order of names, blanks and escapes in its JSON make no difference, nor does a frame of an
-    unknown type, nor a signature in a separate frame after its thinking. An unknown field causes no
-    error. Where a text is null or missing, nothing stands in the message.
+    The message does not depend on the order of names, white space and escapes in the JSON, on
+    frames of an unknown type, or on whether a signature is in a separate frame after its thinking.
+    An unknown field causes no error. A text that is null or missing adds nothing to the message.
     """
 
     async def compare() -> None:
@@ -90,7 +90,10 @@ def _forms(answer: RecordedAnswer) -> Iterator[tuple[str, Changes]]:
 
 
 def _types(frames: Sequence[Any]) -> list[str]:
-    """Return the names of fields that tell frames apart: all have them, with a few values."""
+    """Return the names of fields that may contain a frame's type.
+
+    These are in every frame, and have several values, some of which are repeated.
+    """
     own = [data for data in frames if isinstance(data, dict)]
     found: list[str] = []
     for name in own[0] if own else ():
@@ -133,7 +136,7 @@ def _rewritten(answer: RecordedAnswer, write: Callable[[Any], str]) -> Changes:
 def _apart(data: Any, signed: set[str], thought: str) -> list[Any] | None:
     """Split a frame into one without its signature and one without its text.
 
-    Return `None` unless it has both.
+    Return `None` if the frame does not have exactly one of each.
     """
     strings = [(path, value) for path, value in values_in(data) if path and isinstance(value, str)]
     signatures = [path for path, value in strings if value in signed]
@@ -171,7 +174,7 @@ async def _require_unknown_fields(answer: RecordedAnswer, seen: set[tuple[str, .
 
 
 async def _require_no_null(answer: RecordedAnswer, seen: set[tuple[str, ...]]) -> None:
-    """A text that is null or missing does not become the word None or null."""
+    """Check that a text that is null or missing does not become the word None or null."""
     usual = f"{answer.message.text} {answer.message.thinking}"
     texts = [
         (number, path)

@@ -1,6 +1,6 @@
-"""Texts of an answer that are easily lost, and texts in other frames than recorded.
+"""Checks that unusual texts are kept, and texts that are moved to other frames.
 
-In the functions, `frame` and `path` locate a text of an answer that the message contains once.
+The arguments `frame` and `path` locate a text that the answer's message contains once.
 """
 
 from __future__ import annotations
@@ -36,26 +36,27 @@ PIECES = (
 
 
 def _changed(answer: RecordedAnswer, frame: int, path: Path, *values: str) -> Changes:
-    """Return the changes that put a value at `path`. Each of several values gets a copy of the
-    frame.
-    """
+    """Return the changes that insert values at `path`, each in a separate copy of the frame."""
     return {frame: [with_value(answer.frames[frame], path, value) for value in values]}
 
 
 def is_written(answer: RecordedAnswer, data: Any) -> bool:
-    """Tell whether a frame can hold data unchanged: an event holds no carriage return."""
+    """Return True if a frame can contain `data` unchanged.
+
+    An SSE event, for example, cannot contain a carriage return.
+    """
     payloads = answer.answer.payloads(answer.frame(data))
     return [json.loads(payload) for payload in payloads] == [data]
 
 
 async def is_once(answer: RecordedAnswer, frame: int, path: Path) -> bool:
-    """Return whether the message contains the text at `path` exactly once."""
+    """Return True if the message contains the text at `path` exactly once."""
     events = await answer.events(_changed(answer, frame, path, _NONCE))
     return "".join(_said(events)).count(_NONCE) == 1 and not isinstance(events[-1], Error)
 
 
 async def require_pieces(answer: RecordedAnswer, frame: int, path: Path) -> None:
-    """Check that blanks, digits, markup and repeated texts are in the message."""
+    """Put texts such as white space and markup into a frame, and expect them in the message."""
     marked = await answer.events(_changed(answer, frame, path, _NONCE))
     for piece in PIECES:
         changes = _changed(answer, frame, path, piece)
@@ -74,7 +75,7 @@ async def require_pieces(answer: RecordedAnswer, frame: int, path: Path) -> None
 
 
 def _says(events: Sequence[Event], marked: Sequence[Event], mark: str, piece: str) -> bool:
-    """Return whether a message has the texts of the marked one, with `piece` in place of `mark`."""
+    """Return True if a message equals the message `marked`, except that `piece` replaces `mark`."""
     if not piece:  # the message may then use another field
         return not isinstance(events[-1], Error)
     return any(
@@ -88,7 +89,7 @@ def _expected(marked: Sequence[Event], mark: str, piece: str, *, parsed: bool = 
 
 
 async def _require_listed(answer: RecordedAnswer, frame: int, path: Path) -> None:
-    """Check that all texts in a frame's list are kept, or that a Notice reports a lost one."""
+    """Check that a second item in a frame's list is kept, or that a Notice reports its loss."""
     for depth, step in enumerate(path):
         if not isinstance(step, int):
             continue
@@ -126,7 +127,10 @@ async def require_calls(answer: RecordedAnswer) -> None:
 
 
 async def require_together(answer: RecordedAnswer, frame: int, path: Path) -> None:
-    """Check that the last text, or a part of it, is kept in the frame that ends the answer."""
+    """Check that the last text is kept if the frame that ends the answer contains it.
+
+    The same is checked with a frame that contains only the second half of the text.
+    """
     data, end = ended_apart(answer.frames[frame], path)
     following = answer.frames[frame + 1 : frame + 2]
     replaces_next = end is None and following and not isinstance(following[0], bytes)
@@ -161,7 +165,7 @@ def _ending(events: Sequence[Event]) -> tuple[str, str]:
 
 
 def _said(events: Sequence[Event], *, parsed: bool = False) -> list[str]:
-    """Return the text of each block: for a tool call, the raw or the parsed arguments."""
+    """Return the text of each block; of a tool call, its raw or parsed arguments."""
     return list(_texts(message_of(events), parsed))
 
 

@@ -1,4 +1,4 @@
-"""Recorded answers as data, which checks read again with something changed."""
+"""Recorded answers as data, which checks change and parse again."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ Changes: TypeAlias = Mapping[int, Sequence[Any]]
 
 @define
 class RecordedAnswer:
-    """A recorded answer whose frames can be written.
+    """A recorded answer whose frames can be changed.
 
-    `frames` has the JSON data of each frame, or its bytes if it has none. `whole` are the events of
-    the unchanged answer.
+    `frames` contains the JSON data of each frame, or the bytes of a frame without JSON data.
+    `whole` are the events of the unchanged answer.
     """
 
     recording: Recording
@@ -66,7 +66,7 @@ class RecordedAnswer:
 
     @property
     def where(self) -> str:
-        """Name the recording."""
+        """The name of the recording, for messages."""
         return f"recording {self.recording.name}"
 
     @property
@@ -75,7 +75,7 @@ class RecordedAnswer:
         return message_of(self.whole)
 
     def body(self, changes: Changes) -> bytes:
-        """Write the answer with other frames."""
+        """Return the body of the answer with some frames replaced by others."""
         pieces: list[bytes] = []
         for number, frame in enumerate(self.answer.frames):
             pieces += map(self.frame, changes[number]) if number in changes else [frame]
@@ -83,21 +83,24 @@ class RecordedAnswer:
         return b"".join([*pieces, self.recording.body[ends[-1] if ends else 0 :]])
 
     def frame(self, data: Any) -> bytes:
-        """Write one frame."""
+        """Return the bytes of a frame with this data."""
         return data if isinstance(data, bytes) else self.answer.frame(json.dumps(data).encode())
 
     async def events(self, changes: Changes) -> list[Event]:
-        """Read the answer with other frames."""
+        """Parse the answer with some frames replaced by others."""
         return await self.subject.parse(self.recording, [self.body(changes)])
 
     def values(self) -> Iterator[tuple[int, Path, Any]]:
-        """Yield every value in the data: the frame's number, the path in it, and the value."""
+        """Yield every value in the frames, with its frame's number and its path in the frame.
+
+        The order is number, path, value.
+        """
         for number, data in enumerate(self.frames):
             if not isinstance(data, bytes):
                 yield from ((number, path, value) for path, value in values_in(data))
 
     def replaced(self, values: Mapping[tuple[int, Path], Any]) -> dict[int, list[Any]]:
-        """Return the changes that replace these values; `GONE` removes a value."""
+        """Return changes of frames that insert these values; `GONE` removes a field."""
         changed: dict[int, list[Any]] = {}
         for (number, path), value in values.items():
             [data] = changed.get(number, [self.frames[number]])
@@ -118,7 +121,7 @@ def answers(subject: Subject) -> Iterator[tuple[Recording, Answer]]:
 
 
 async def read_answers(subject: Subject) -> list[RecordedAnswer]:
-    """Read the recorded complete answers. Raises DoesNotApply without any."""
+    """Return the recorded complete answers. Raises DoesNotApply if the list would be empty."""
     found: list[RecordedAnswer] = []
     for recording, answer in answers(subject):
         whole = await subject.parse(recording)
@@ -127,12 +130,12 @@ async def read_answers(subject: Subject) -> list[RecordedAnswer]:
 
 
 def writer(subject: Subject) -> Answer:
-    """Return an empty answer, which writes the frames that the provider's decoder reads."""
+    """Return an empty answer, whose methods write frames for the provider's decoder."""
     return Answer.of_body(b"", type(subject.provider).decoder)
 
 
 def data_of(answer: Answer) -> list[Any]:
-    """Return the JSON data of each frame, or its bytes if it has none."""
+    """Return the JSON data of each frame, or the bytes of a frame without JSON data."""
     return [next(_data(answer.payloads(frame)), frame) for frame in answer.frames]
 
 
@@ -143,7 +146,7 @@ def _data(payloads: Iterable[bytes]) -> Iterator[Any]:
 
 
 def values_in(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield every value in JSON data, and its path; objects and lists before their parts."""
+    """Yield every value in JSON data and its path; an object or list comes before its items."""
     yield path, data
     if isinstance(data, dict | list):
         for step, value in data.items() if isinstance(data, dict) else enumerate(data):
@@ -176,10 +179,10 @@ def names_of(path: Path) -> tuple[str, ...]:
 
 
 def message_of(events: Iterable[Event]) -> AssistantMessage:
-    """Return the message of events, with generated ids replaced by numbers."""
+    """Return the message that events form, with generated ids replaced by numbers."""
     return comparable(fold(events))
 
 
 def details(events: Iterable[Event]) -> list[str]:
-    """Return the details of notices."""
+    """Return the details of all notices among the events."""
     return [event.detail for event in events if isinstance(event, Notice) and event.detail]

@@ -1,4 +1,4 @@
-"""Recordings and the events and messages that they become."""
+"""Checks of the plugin's hooks, recordings and events."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
 
 def check_loads(subject: Subject) -> None:
-    """The plugin imports, fits the hooks, and is written for this level of the plugin API.
+    """The plugin can be imported, matches the hook specifications and uses this level of the API.
 
-    Each method with a hook's name is a hook: one without @hookimpl never runs.
+    Each method with the name of a hook has the decorator @hookimpl, without which it is never
+    called.
     """
     require(subject.fault is None, subject.fault or "")
     require(
@@ -63,7 +64,7 @@ def check_loads(subject: Subject) -> None:
 
 
 def check_recordings(subject: Subject) -> None:
-    """It ships readable recordings, each with its message; at least one answer is complete."""
+    """The package contains readable recordings with messages, and at least one complete answer."""
     subject.require_parser()
     recordings = subject.recordings
     require(recordings, "it ships no recordings: `swink record` makes one of a live answer")
@@ -79,7 +80,7 @@ def check_recordings(subject: Subject) -> None:
 
 
 def check_same_events(subject: Subject) -> None:
-    """Neither the boundaries of network reads nor other answers change the events.
+    """The events do not depend on the boundaries of network reads or on other answers.
 
     The other answers are read at the same time, or before.
     """
@@ -115,7 +116,10 @@ async def _require_side_by_side(subject: Subject) -> None:
 
 
 async def _require_exchanged(subject: Subject) -> None:
-    """Calls of several requests get the same events from single bytes, two at the same time."""
+    """Check that the events are the same if two concurrent calls read the body byte by byte.
+
+    Only calls with several requests are checked.
+    """
     for recording in subject.answers():
         if not (recording.before or recording.after) or len(recording.body) > 4 * SMALL:
             continue
@@ -129,7 +133,7 @@ async def _require_exchanged(subject: Subject) -> None:
 
 
 class _Pausing(MemoryResponse):
-    """A response between whose pieces other calls go on."""
+    """A response that lets other calls continue after each network read."""
 
     async def __anext__(self) -> bytes:
         await asyncio.sleep(0)
@@ -207,7 +211,7 @@ async def _longest_step(subject: Subject) -> tuple[str, float]:
 
 
 def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
-    """Yield the events of the `stream` hook for each recording, and for a call in this process."""
+    """Yield the events of the `stream` hook for each recording, and for a call if possible."""
     calls = subject.can_be_called
     recordings = subject.whole_calls if subject.speaks_http or subject.reads_elsewhere else []
     if not (recordings or calls):
@@ -223,7 +227,7 @@ def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
 
 
 def broken_rule(events: Iterable[Event]) -> str | None:
-    """Name the rule of the grammar that events break, or return `None`."""
+    """Describe how the order of events breaks the grammar; `None` if it does not."""
     automaton = Automaton()
     for event in events:
         if (broken := automaton.step(event)) is not None:

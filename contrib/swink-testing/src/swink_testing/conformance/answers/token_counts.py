@@ -1,5 +1,7 @@
-"""Token counts: missing, 0, and repeated. A number is a token count if changing it changes only the
-usage, whatever its name is.
+"""Checks of token counts that are missing, 0 or repeated.
+
+A number is a token count if its change affects only the usage of the message, whatever the field's
+name is.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ _Counts: TypeAlias = dict[tuple[str, ...], bool]
 
 
 def check_token_counts(subject: Subject) -> None:
-    """Token counts are those of the answer: 0 is 0, a missing count is unknown, not 0.
+    """Token counts are those of the answer; a missing count is unknown, and is not read as 0.
 
-    A count that a later frame repeats counts once, and a different count in a later frame replaces
-    the earlier one. Cached tokens are part of the input.
+    If a later frame repeats a count, it is not added again; if a later frame has a different count,
+    this count replaces the earlier one. Cached tokens are part of the input.
     """
 
     async def compare() -> None:
@@ -77,7 +79,7 @@ async def _find_counts(answer: RecordedAnswer, counts: _Counts) -> None:
 
 
 async def _require_unknown(answer: RecordedAnswer, counts: _Counts) -> None:
-    """Check that, without counts, the message is the same, and its counts are unknown."""
+    """Check that the counts are unknown, and the content is kept, if the answer has no counts."""
     gone: dict[tuple[int, Path], Any] = {}
     for number, path, value in answer.values():
         if not path or isinstance(path[-1], int):
@@ -110,7 +112,7 @@ def _is_named(path: Path, value: Any) -> bool:
 
 
 async def _require_once(answer: RecordedAnswer, counts: _Counts) -> None:
-    """Check that a frame with token counts is counted once if it is sent twice."""
+    """Check that the counts stay the same if a frame with token counts is sent twice."""
     for number in {n for n, path in _last_numbers(answer) if _counts_tokens(answer, path, counts)}:
         frame = answer.answer.frames[number]
         twice = {number: [frame, frame]}
@@ -123,7 +125,7 @@ async def _require_once(answer: RecordedAnswer, counts: _Counts) -> None:
 
 
 async def _require_replaced(answer: RecordedAnswer, usage: Usage) -> None:
-    """Check that a repeated count counts once, and that a different later count replaces it."""
+    """Check that a repeated count is not added again, and that a later count replaces it."""
     of_cache = (usage.cache_read or 0) + (usage.cache_write or 0)
     within = usage.input is None or usage.input >= of_cache
     where, body = answer.where, answer.recording.body
@@ -144,7 +146,10 @@ async def _require_replaced(answer: RecordedAnswer, usage: Usage) -> None:
 def _repeatable(
     answer: RecordedAnswer,
 ) -> Iterator[tuple[tuple[int, Path], tuple[int, Path], str]]:
-    """Yield the last object with a count, a later one without that count, and its name."""
+    """Yield pairs of usage objects of which only the earlier has a certain count.
+
+    The values are the places of the two objects and the name of the count.
+    """
     said: dict[tuple[Any, str], tuple[int, Path]] = {}
     for number, path, value in answer.values():
         kind = path[-1] if path else None
@@ -163,7 +168,7 @@ async def _message(answer: RecordedAnswer, changes: Changes) -> AssistantMessage
 
 
 def _is_counted(found: AssistantMessage, whole: AssistantMessage) -> bool:
-    """Return whether a number is a token count: changing it must change only the usage."""
+    """Return True if a number is a token count: its change affects only the usage."""
     return found.usage != whole.usage and replace(found, usage=whole.usage) == whole
 
 

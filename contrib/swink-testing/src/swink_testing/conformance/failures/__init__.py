@@ -1,1 +1,1 @@
-"""Checks of failures: errors, damage and faults end a call with the right kind."""
+"""Checks that errors, damaged answers and server faults end a call with the right error kind."""

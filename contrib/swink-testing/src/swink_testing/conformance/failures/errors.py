@@ -1,4 +1,4 @@
-"""Errors over HTTP and inside a stream: recorded, listed, and with unexpected bodies."""
+"""Checks of errors, in HTTP responses and in streams."""
 
 from __future__ import annotations
 
@@ -110,10 +110,11 @@ class ListedError(msgspec.Struct):
     """An error and its meaning.
 
     `status`, `headers` and `body` are those of an HTTP response; `frame` is a frame of a stream.
-    A body or a frame is JSON data, or a string with its exact text. The error's message must
-    contain `says`. `code` is the expected error code (`None`: any), `provider` is the provider of
-    the package that the row applies to (`None`: all), and `model` is an id (`None`: the model under
-    test). `retry_after` is in seconds; `None` means that the API states no wait.
+    Each of `body` and `frame` is JSON data, or a string with the exact text. The error's message
+    must contain `says`. `code` is the expected error code (`None`: any), `provider` is the provider
+    of the package that the row applies to (`None`: all), and `model` is an id (`None`: the model
+    under test). `retry_after` is in seconds; `None` means that the API does not state how long to
+    wait.
     """
 
     kind: Kind
@@ -132,7 +133,7 @@ class ListedError(msgspec.Struct):
 class _Refusal:
     """An HTTP error response, and the kinds of error that are accepted for it.
 
-    The error's message must contain `says`; `retry_after` is compared if `waits`.
+    The error's message must contain `says`. If `waits` is true, `retry_after` is compared.
     """
 
     where: str
@@ -146,11 +147,12 @@ class _Refusal:
 
 
 def check_errors(subject: Subject) -> None:
-    """Each error of the API has its kind, its message and its wait, over HTTP and in a stream.
+    """Each error of the API is reported with the right kind, message and retry delay.
 
-    If the body of an HTTP error has an unexpected type or gives no reason, the status decides, even
-    if the body has words that usually mean another error. Recorded errors and the errors in
-    `errors.jsonl` become the expected errors. The Retry-After header is read.
+    This applies to HTTP responses and to errors in a stream, recorded or listed in `errors.jsonl`.
+    If the body of an HTTP error has an unexpected type or contains no reason, the status determines
+    the kind, even if the body contains words that usually mean another error. The Retry-After
+    header is read.
     """
     subject.require_parser()
     rows = subject.rows(LISTED_ERRORS, ListedError)
@@ -175,7 +177,7 @@ def check_errors(subject: Subject) -> None:
 
 
 async def _require_in_stream(subject: Subject, recording: Recording) -> None:
-    """Check that a recorded error has its kind, also after the beginning of another answer."""
+    """Check the kind of a recorded error, also if the error follows the beginning of an answer."""
     where, events = f"recording {recording.name}", await subject.parse(recording)
     if (broken := broken_rule(events)) is not None:
         fail(f"{where}: {broken}")
@@ -191,7 +193,7 @@ async def _require_in_stream(subject: Subject, recording: Recording) -> None:
 async def _require_late(
     subject: Subject, where: str, frame: bytes, kinds: tuple[Kind, ...], wire_format: str
 ) -> None:
-    """A frame with an error has its kind after the beginning of an answer, too."""
+    """Check the kind of an error whose frame follows the beginning of an answer."""
     alike = [a for a in subject.answers() if a.wire_format == wire_format]
     for other in alike[:1]:
         begun = Answer.of_recording(other, type(subject.provider).decoder).frames
@@ -242,7 +244,7 @@ def _recorded(subject: Subject) -> Iterator[_Refusal]:
 
 
 class _Client:
-    """A client whose calls are refused, one after the other."""
+    """A client whose calls all receive HTTP errors."""
 
     def __init__(self, subject: Subject) -> None:
         self._http = subject.http()
@@ -250,7 +252,7 @@ class _Client:
         self._model = subject.model
 
     async def require(self, refusal: _Refusal) -> None:
-        """Compare the error that a response becomes with the expected one."""
+        """Make a call that receives this response, and compare its error with the expected one."""
         headers = {"Content-Type": "application/json", **refusal.headers}
         refused = [MemoryResponse([refusal.body], refusal.status, headers) for _ in range(3)]
         self._http.answer(*refused)  # the others if credentials are renewed, or another API is used

@@ -1,4 +1,4 @@
-"""Faults of requests before and after an answer: for tokens, jobs and counts, or to end a job."""
+"""Checks of faults in a call's additional requests, such as those for tokens or jobs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class _Fault:
 
 
 def check_further_requests(subject: Subject) -> None:
-    """A fault of an additional request fails the call; after the answer, it is a Notice."""
+    """If an additional request fails, so does the call; but not if the answer is already complete.
+
+    After a complete answer, a Notice reports the failed request.
+    """
     subject.require_http()
     recordings = subject.recordings
     recording = exchange_of(recordings) or next(
@@ -95,7 +98,7 @@ def _faults(leg: RecordedLeg) -> Iterator[_Fault]:
 
 
 def _away() -> ProviderFailure:
-    """Make the failure that the core's HTTP client raises if no server listens."""
+    """Return the failure that the core's HTTP client raises if the connection is refused."""
     return ProviderFailure(Failure("connect", kind=StreamErrorKind.NETWORK, message="it is away"))
 
 
@@ -115,7 +118,11 @@ async def _call(
     fault: _Fault | None,
     retry: RetryPolicy | None = None,
 ) -> tuple[list[Event], PlayedClient]:
-    """Make a call of a provider that has no token yet. `None` for `retry`: make it once."""
+    """Make a call with a provider that has no access token yet.
+
+    If `number` is not `None`, the request with this number has the fault. If `retry` is `None`, the
+    call is not retried.
+    """
     host = Host(entry_points=[subject.entry], environ={})
     faults = {} if number is None or fault is None else {number: fault.answer}
     http = subject.http(
@@ -175,7 +182,7 @@ async def _require(
 async def _require_retried(
     subject: Subject, recording: Recording, number: int, whole: list[Event]
 ) -> None:
-    """Check that a call, one request of which fails once, begins again and succeeds."""
+    """Check that a call is retried and succeeds if one request of the call fails once."""
     answers = iter([MemoryResponse(status=503)])
     fault = _Fault("refused once", lambda: next(answers, None))
     events, http = await _call(subject, recording, number, fault, RetryPolicy(base=0.0))
@@ -189,7 +196,7 @@ async def _require_retried(
 
 
 async def _require_repeatable(subject: Subject, recording: Recording) -> None:
-    """Check that a second call makes the same requests, not counting those for tokens."""
+    """Check that a second call makes the same requests, apart from those for tokens."""
     http = subject.http(lambda: MemoryResponse.of_recording(recording), recording=recording)
     http.is_open = True
     host = Host(entry_points=[subject.entry], environ={})

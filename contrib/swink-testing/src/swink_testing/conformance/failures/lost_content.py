@@ -1,4 +1,4 @@
-"""Answers that lose content: cut before their end, or with damaged frames."""
+"""Checks of answers that are truncated or contain damaged frames."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _MOST_TRIES = 8
 
 
 def check_lost_content(subject: Subject) -> None:
-    """Content that is lost is reported: by a network error if an answer is cut before its end.
+    """Lost content is reported; if an answer is truncated, by a network error.
 
-    An answer that is cut after its completing frame is whole. Content of a damaged frame is
-    reported by an error or a Notice.
+    An answer that is cut after the frame that completes it counts as complete. If a damaged frame
+    contained content, an error or a Notice reports its loss.
     """
 
     async def read() -> None:

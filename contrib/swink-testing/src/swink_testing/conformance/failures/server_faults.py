@@ -1,4 +1,4 @@
-"""Faults of a server, and large input."""
+"""Checks of server faults, and of large frames and error bodies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGEST = 16_384
 
 
 def check_standard_faults(subject: Subject) -> None:
-    """Faults of a server have the right error kind, and the partial answer is kept."""
+    """A server's faults are reported with the right error kind, and the partial answer is kept."""
     subject.require_http()
     recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))
     fitting = [recording for recording in recordings if len(recording.body) <= _LONGEST]
@@ -112,7 +112,7 @@ def check_large_input(subject: Subject) -> None:
 
 
 class _Reading:
-    """A cache key: equal for presets of a package that have the same parser and recordings."""
+    """A cache key, equal for providers of a package that have the same parser and recordings."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject

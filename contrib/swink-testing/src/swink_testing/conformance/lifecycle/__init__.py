@@ -1,1 +1,1 @@
-"""Checks of the life of a call: cancellation, credentials, connections, memory, secrets."""
+"""Checks of cancellation, credentials, connections, memory and secrets during and after calls."""

@@ -1,8 +1,9 @@
 """Ends checks that hang, and finds blocking calls in the thread of an event loop.
 
-Blocking calls are found without a clock, so that a busy machine changes nothing. Most have audit
-events (https://docs.python.org/3/library/audit_events.html). `time.sleep` has none before Python
-3.13: a profile function finds it, under whatever name it is called.
+Blocking calls are found without measuring time, so that the load of the machine does not change the
+result. Most of them raise audit events (https://docs.python.org/3/library/audit_events.html).
+`time.sleep` raises none before Python 3.13, so a profile function detects it, even if it is
+imported under another name.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ __all__ = ["TookTooLong", "time_limit", "waits"]
 
 
 class TookTooLong(BaseException):
-    """Raised in a check that does not end. Not an Exception: the hanging code might catch one."""
+    """Raised in a check that does not end.
+
+    This is not a subclass of `Exception`, so that `except Exception` in the hanging code does not
+    catch it.
+    """
 
 
 @contextmanager
@@ -70,7 +75,7 @@ _listening = False
 
 @contextmanager
 def waits() -> Iterator[list[str]]:
-    """Collect the blocking calls in this thread, each with the line that makes it."""
+    """Collect the blocking calls in this thread, each with the line of code that makes the call."""
     global _waits, _thread, _listening
     if not _listening:
         sys.addaudithook(_heard)  # which cannot be removed
@@ -119,7 +124,10 @@ _CALLS = {
 
 
 def _asked_by_asyncio(frame: FrameType | None) -> bool:
-    """Whether asyncio starts a child process, which it waits for without blocking."""
+    """Return True if a frame belongs to asyncio's start of a child process.
+
+    asyncio does not block while it waits for the process.
+    """
     while frame is not None:
         where = frame.f_globals.get("__name__", "")
         if where.startswith("asyncio.") and frame.f_code.co_name == "_start":

@@ -1,11 +1,12 @@
-"""Connections: closed after every answer, and at once if a stream is abandoned."""
+"""Checks that connections are closed after every answer, and when a stream is abandoned."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 from swink_core import (
     Error,
@@ -42,10 +43,10 @@ _JSON = {"Content-Type": "application/json"}
 
 
 def check_connections_are_closed(subject: Subject) -> None:
-    """Abandoning a stream ends it with Error(aborted), and every response is closed at once.
+    """An abandoned stream ends with Error(aborted), and every response is closed at once.
 
-    So are the responses of additional requests, such as a list of models, and of large and
-    interrupted answers.
+    This includes the responses of additional requests, such as those for a list of models, and
+    large and interrupted answers.
     """
     if subject.speaks_http:
         recording = subject.answers()[0]
@@ -57,12 +58,14 @@ def check_connections_are_closed(subject: Subject) -> None:
             asyncio.run(_require_closed(subject))
     elif subject.can_be_called:
         asyncio.run(_abandon_in_process(subject))
+    elif subject.is_played:
+        asyncio.run(_abandon_played(subject, subject.answers()[0]))
     else:
         raise DoesNotApply("it answers from somewhere else: use --offline or --live")
 
 
 class _Stalling(MemoryResponse):
-    """Gives these chunks, sets `stalled`, and then gives nothing more."""
+    """A response that yields its chunks, sets `stalled`, and then yields nothing more."""
 
     def __init__(
         self, pieces: Iterable[bytes] = (), status: int = 200, headers: Mapping[str, str] = _JSON
@@ -86,25 +89,17 @@ async def _until_stalled(reader: asyncio.Task[Any], stalled: asyncio.Event) -> N
 
 
 async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes) -> None:
-    """Leave a stream that has given this part of an answer and stalls.
+    """Close a stream after it has received this part of an answer, and check how it ends.
 
-    If a recording contains a request that ends the abandoned work, that request must be sent. If
-    the answer has not begun, this applies only if an earlier response can have named the work.
+    If the recording contains a request that cancels the work on the server, this request must be
+    sent. If the answer has not begun, this is required only if an earlier response may have
+    contained the id of the work.
     """
     answer = _Stalling([part], recording.status, recording.headers)
     http = subject.http(answer, recording=recording)
     async with subject.client(http) as client:
         stream = client.stream(subject.model_of(recording), "Hello", **subject.call_options())
-        reader = asyncio.create_task(_read(stream))
-        await _until_stalled(reader, answer.stalled)
-        if reader.done():
-            fail(f"the stream ended while its answer was still coming: {reader.result()[-1]!r}")
-        await stream.aclose()
-        terminal = (await reader)[-1]
-        require(
-            isinstance(terminal, Error) and terminal.stop_reason is StopReason.ABORTED,
-            f"a closed stream ends in {terminal!r:.200}, not in Error(aborted)",
-        )
+        await _leave(stream, answer.stalled)
         require(answer.closed, "the connection is still open after the stream was closed")
     _require_all_closed("a closed stream", http)
     given = [each.response is answer for each in http.played].index(True)
@@ -119,6 +114,40 @@ async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes
                 return
 
 
+async def _abandon_played(subject: Subject, recording: Recording) -> None:
+    """Leave a stream whose `exchange` has given half of a recorded answer and stalls."""
+    stalled = asyncio.Event()
+    closed = asyncio.Event()
+
+    async def half(_: Any) -> AsyncIterator[bytes]:
+        try:
+            yield recording.body[: len(recording.body) // 2]
+            stalled.set()
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    with patch.object(subject.provider, "exchange", half):
+        async with subject.client() as client:
+            stream = client.stream(subject.model_of(recording), "Hello", **subject.call_options())
+            await _leave(stream, stalled)
+            require(closed.is_set(), "the source of `exchange` is not closed with the stream")
+
+
+async def _leave(stream: EventStream, stalled: asyncio.Event) -> None:
+    """Close a stream whose answer stalls. It ends with Error(aborted)."""
+    reader = asyncio.create_task(_read(stream))
+    await _until_stalled(reader, stalled)
+    if reader.done():
+        fail(f"the stream ended while its answer was still coming: {reader.result()[-1]!r}")
+    await stream.aclose()
+    terminal = (await reader)[-1]
+    require(
+        isinstance(terminal, Error) and terminal.stop_reason is StopReason.ABORTED,
+        f"a closed stream ends in {terminal!r:.200}, not in Error(aborted)",
+    )
+
+
 def _require_all_closed(where: str, http: PlayedClient) -> None:
     for played in http.played:
         is_closed = getattr(played.response, "closed", True)
@@ -130,7 +159,7 @@ async def _read(stream: EventStream) -> list[Event]:
 
 
 async def _left_at(subject: Subject, types: Collection[type]) -> StopReason | None:
-    """Leave a stream at its first event of these types, and return its stop reason."""
+    """Close a stream at its first event of these types, and return its stop reason."""
     async with subject.client().stream(subject.model, "Hello", **subject.call_options()) as stream:
         async for event in stream:
             if type(event) in types:
@@ -152,7 +181,7 @@ async def _abandon_in_process(subject: Subject) -> None:
 
 
 async def _require_closed(subject: Subject) -> None:
-    """Check that every response is closed, whatever it contains, and after a cancellation."""
+    """Check that every response is closed, whatever it contains, and if the call is cancelled."""
     for what, question in _questions(subject).items():
         for how in _HOW:
             silent = asyncio.Event()
@@ -167,7 +196,7 @@ async def _require_closed(subject: Subject) -> None:
 
 
 def _questions(subject: Subject) -> dict[str, _Question]:
-    """Return calls, one of which uses an unlisted model, and a request for the list of models."""
+    """Return functions that send requests, such as a call; the keys describe the requests."""
     unlisted = subject.catalog.resolve(Model(subject.name, "swink-unlisted"))
     found: dict[str, _Question] = {
         "a call": subject.events_of_call,

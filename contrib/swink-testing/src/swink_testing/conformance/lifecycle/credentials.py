@@ -1,4 +1,4 @@
-"""Keys and the tokens for which they are exchanged: owner, lifetime, renewal."""
+"""Checks of API keys and of the access tokens for which some providers exchange them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _ELSEWHERE = "http://elsewhere.invalid"
 
 
 def check_credentials(subject: Subject) -> None:
-    """Keys and tokens serve their own calls; tokens are renewed when expired or rejected.
+    """Each call uses its own key or token; tokens are renewed when expired or rejected.
 
-    They are not sent to another server, even if a response names it.
+    Keys and tokens are not sent to another server, even if a response contains its URL.
     """
     subject.require_http()
     tokens = token_legs(subject.recordings)
@@ -61,9 +61,9 @@ def check_credentials(subject: Subject) -> None:
 
 
 def _elsewhere(recording: Recording) -> Iterator[tuple[dict[int, Any], bool]]:
-    """Yield responses that name another server for a later request of a recorded call.
+    """Yield responses that contain the URL of another server for a later request of the call.
 
-    Each comes with a flag: `True` if the later request is sent only when the call is abandoned.
+    The second value is `True` if the later request is sent only when the call is abandoned.
     """
     for number, leg in enumerate(recording.legs):
         path = leg.request.path
@@ -79,7 +79,7 @@ def _elsewhere(recording: Recording) -> Iterator[tuple[dict[int, Any], bool]]:
 async def _require_kept_at_home(
     subject: Subject, recording: Recording, answers: dict[int, Any], is_left: bool
 ) -> None:
-    """Check that keys and tokens are not sent to another server that a response names."""
+    """Check that keys and tokens are not sent to another server whose URL is in a response."""
     answer = lambda: MemoryResponse.of_recording(recording)  # noqa: E731
     http = subject.http(answer, recording=recording, faults=answers)
     http.is_open = True
@@ -112,7 +112,7 @@ class _Session:
         return self._subject.client(self._http, host, self._clock)
 
     async def run_keys(self) -> None:
-        """Make calls with several keys, and look for the key of the call in each request."""
+        """Make calls with several keys; check that each request contains the call's key."""
         http = self._http
         async with self._client() as client:
             for key in (CANARY_KEY, *_OTHERS, CANARY_KEY):
@@ -159,7 +159,7 @@ class _Session:
             require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
 
     async def _require_sent(self, name: str) -> None:
-        """A setting that is a name or an address is sent, or requests are sent to it."""
+        """Check that the value of a setting is in a request, or that a request is sent to it."""
         sent: list[bool] = []
         for value in ("swink-setting", "https://swink-setting.invalid/own"):
             before = len(self._http.played)
@@ -171,7 +171,7 @@ class _Session:
         require(any(sent) or not sent, f"no request has the setting {name} or goes to it")
 
     async def _require_setting(self, client: Client, name: str, choices: list[Any]) -> None:
-        """Check that each choice makes different requests, whatever calls came before."""
+        """Check that the requests depend on the setting's value, regardless of earlier calls."""
         sent: list[list[str]] = []
         for choice in choices:
             settings = {name: choice}
@@ -200,7 +200,7 @@ class _Session:
         self._require_own(before, (CANARY_KEY,))
 
     def _require_own(self, before: int, keys: tuple[str, ...]) -> None:
-        """Check that requests have the tokens of `keys`, and do not contain the keys themselves."""
+        """Check that requests contain tokens that were issued for `keys`, but not the keys."""
         used = set[str]()
         for played in self._http.played[before:]:
             if played.token:

@@ -28,10 +28,11 @@ _OTHER = {"api_key": "sk-swink-of-the-call-beside-it-90ab", "base_url": "http://
 
 
 async def require_apart_while_waiting(subject: Subject) -> None:
-    """A call stays the same if a second call is made while the first waits for a response.
+    """Check that a call is not affected by a second call made while it waits for a response.
 
-    The second call has another key, base URL and answer. This is repeated for each response of the
-    first call, and for an abandoned call if a recording shows that abandoning sends a request.
+    The second call has another key, base URL and answer. The check is repeated for each response of
+    the first call. If a recording contains a request that is sent when a call is abandoned, the
+    check is also made with an abandoned call.
     """
     try:
         answers = subject.answers()
@@ -56,7 +57,7 @@ async def require_apart_while_waiting(subject: Subject) -> None:
 
 
 def _require_alike(where: str, alone: list[Played], beside: list[Played]) -> None:
-    """Check that a call makes the same requests as without the other call, with the same key."""
+    """Check that a call sends the same requests and key as it does without the other call."""
     own = [each.request for each in alone if not each.token]
     sent = [each.request for each in beside if not each.token]
     expected, found = [shown(request) for request in own], [shown(request) for request in sent]

@@ -1,4 +1,4 @@
-"""Base URL, key and headers of each call: its own, or those of the environment at that time."""
+"""Checks that a call uses its own base URL, key and headers, or those in the environment."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _ELSEWHERE = "http://another.invalid/v1"
 
 
 def check_calls_are_apart(subject: Subject) -> None:
-    """Each call has its own base URL, key and headers, whatever other calls had.
+    """Each call uses its own base URL, key and headers, regardless of other calls.
 
-    A call that waits for a response is not affected by another call. A call without a key or a base
-    URL takes them from the environment at that time.
+    A call that waits for a response is not affected by another call. If a call has no key or base
+    URL, it takes them from the environment when the call is made.
     """
     subject.require_http()
     info = subject.info
@@ -58,8 +58,8 @@ async def _sent(
 ) -> list[HTTPRequest]:
     """Make calls with one client, refuse them, and return their requests.
 
-    `calls` has the options of each call besides the usual ones; `without` names a usual one to
-    omit.
+    `calls` contains the options of each call in addition to the usual options; `without` is the
+    name of a usual option to omit.
     """
     http = subject.http(*[MemoryResponse(status=400)] * 2 * len(calls))
     client = subject.client(http)  # not closed, so that the provider is reused
@@ -80,7 +80,7 @@ async def _sent(
 
 
 async def _require_own(subject: Subject) -> HTTPRequest:
-    """Compare three calls of one client, and return the first request."""
+    """Check the base URLs, keys and headers of three calls; return the first request."""
     nonce = {"headers": {"X-Nonce": "nonce_first"}}
     elsewhere = {"api_key": _OTHER_KEY, "base_url": _ELSEWHERE}
     requests = await _sent(subject, nonce, elsewhere, {})

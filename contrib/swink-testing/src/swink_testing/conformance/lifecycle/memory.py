@@ -1,4 +1,4 @@
-"""References to finished calls."""
+"""A check that a provider keeps no references to finished calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MARKED = re.compile(r"swink-kept-\d+-")
 
 
 def check_calls_are_forgotten(subject: Subject) -> None:
-    """No prompts, answers or keys of finished calls are kept, except of a few calls."""
+    """The prompts, answers and keys of finished calls are not kept, except those of a few calls."""
     if not (subject.parses and subject.speaks_http):
         raise DoesNotApply("it does not speak HTTP")
 
@@ -73,7 +73,7 @@ def _marked(answer: RecordedAnswer, mark: str) -> Changes:
 
 
 def _held(subject: Subject) -> Iterator[str]:
-    """Yield all text in the provider and in the modules of the package."""
+    """Yield every text that the provider object or a module of the package refers to."""
     package = subject.entry.package.partition(".")[0]
 
     def is_own(name: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The API key: in the request and nowhere else."""
+"""A check that the API key is contained only in requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ _REFUSAL = {"error": {"message": f"Incorrect API key provided: {CANARY_KEY}", "c
 
 
 def check_no_secret_leaks(subject: Subject) -> None:
-    """The key never shows in a repr, log, print, event, exception, traceback or recording."""
+    """No repr, log, printed output, event, exception, traceback or recording contains the key."""
     for recording in subject.recordings:
         for leg in recording.legs:
             request = leg.request
@@ -40,13 +40,16 @@ def check_no_secret_leaks(subject: Subject) -> None:
                 and scrub_url(request.path) == request.path,
                 f"recording {recording.name} holds what looks like a credential",
             )
-    if not (subject.speaks_http or subject.can_be_called):
+    if not (subject.speaks_http or subject.can_be_called or subject.is_played):
         raise DoesNotApply("it answers from somewhere else: use --offline or --live")
-    asyncio.run(_look(subject, subject.call_options()))
     info = subject.info
-    if info is not None and info.api_key_env:
-        options = {k: v for k, v in subject.call_options().items() if k != "api_key"}
-        with patch.dict(os.environ, {info.api_key_env[0]: CANARY_KEY}):
+    with ExitStack() as stack:
+        if subject.is_played and not subject.can_be_called:
+            stack.enter_context(subject.playing(subject.answers()[0]))
+        asyncio.run(_look(subject, subject.call_options()))
+        if info is not None and info.api_key_env:
+            options = {k: v for k, v in subject.call_options().items() if k != "api_key"}
+            stack.enter_context(patch.dict(os.environ, {info.api_key_env[0]: CANARY_KEY}))
             asyncio.run(_look(subject, options))
 
 
@@ -108,7 +111,7 @@ def _trace(error: BaseException) -> str:
 
 
 def _recorded(subject: Subject, http: PlayedClient) -> str:
-    """Save the exchange as a recording and return all that was written."""
+    """Save the requests and responses as a recording, and return the text of the files."""
     request = http.requests[0]
     recording = Recording(
         subject.name,

@@ -1,4 +1,4 @@
-"""The package: hooks, imports, and the facts in `models.toml`."""
+"""Checks of a provider's package: its imports and the data in `models.toml`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def check_imports_are_light(subject: Subject) -> None:
 
 @cache
 def _imported_with(module: str, path: tuple[str, ...]) -> frozenset[str]:
-    """Return the modules that importing a module imports, once for all its providers."""
+    """Return the modules that are imported together with a module.
+
+    The result is cached, because several providers can be in one module.
+    """
     done = subprocess.run(
         [sys.executable, "-c", _IMPORT, module, json.dumps(path)],
         capture_output=True,
@@ -75,7 +78,7 @@ def _imported_with(module: str, path: tuple[str, ...]) -> frozenset[str]:
 
 
 def check_provider_info(subject: Subject) -> None:
-    """`models.toml` has the facts that callers need before the plugin is imported."""
+    """`models.toml` contains the data about the provider that is needed before its import."""
     _ = subject.provider  # a plugin that cannot be loaded may have no data
     info = subject.info
     if info is None:
@@ -102,7 +105,7 @@ def check_provider_info(subject: Subject) -> None:
 
 
 def check_catalogue(subject: Subject) -> None:
-    """The listed models have plausible limits, prices and dates; rules have dates."""
+    """Models in the catalogue have plausible limits, prices and dates; rules have dates."""
     _ = subject.provider
     file = subject.entry.catalog()
     undated = [rule.name or rule.match for rule in file.own_rules if not rule.as_of]

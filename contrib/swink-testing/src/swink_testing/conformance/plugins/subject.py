@@ -1,4 +1,4 @@
-"""A plugin under test that is not a provider, and providers with fixed answers to test it."""
+"""An observer or wrapper under test, and providers with fixed answers for its calls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ScriptedProvider:
 
 
 class AnsweringProvider:
-    """A provider that answers with the text of the request; `asked` counts the calls."""
+    """A provider that echoes the text of the request; `asked` is the number of calls."""
 
     def __init__(self, name: str) -> None:
         self.asked = 0
@@ -81,8 +81,8 @@ class AnsweringProvider:
 class PluginSubject:
     """A plugin under test. `make` creates one for each check; it is closed after the check.
 
-    `installed` is the object that its entry point names. `written` returns, as text, all that a
-    plugin has written besides logs and printed output.
+    `installed` is the object to which the plugin's entry point refers. `written` returns the text
+    that a plugin has written, for example to files, apart from logs and printed output.
     """
 
     make: Callable[[], Any] = field(repr=False)
@@ -103,15 +103,17 @@ class PluginSubject:
             await self._open.pop().aclose()
 
     def binding(self) -> Binding:
-        """Load a new plugin beside a provider with a fixed answer.
+        """Create a plugin and load it together with a provider that has a fixed answer.
 
-        Raises PluginError if the plugin does not fit the hooks.
+        Raises PluginError if the plugin does not match the hook specifications.
         """
         return self.host().bind("scripted")
 
     def bound(self) -> Binding:
-        """Load the plugin. Raises DoesNotApply if it does not fit the hooks: another check reports
-        this.
+        """Load the plugin.
+
+        Raises DoesNotApply if the plugin does not match the hook specifications, which another
+        check reports.
         """
         try:
             return self.binding()
@@ -143,7 +145,10 @@ class PluginSubject:
 
     @contextmanager
     def environment(self) -> Iterator[None]:
-        """Change no environment variables, and close the plugins of a check after it."""
+        """Return a context that closes the plugins of a check at its end.
+
+        The environment variables are not changed.
+        """
         try:
             yield
         finally:

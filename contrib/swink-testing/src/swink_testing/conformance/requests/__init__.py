@@ -1,1 +1,1 @@
-"""Checks of requests: the whole call is sent, in the format that the API expects."""
+"""Checks that requests contain everything in the call, in the format that the API expects."""

@@ -1,4 +1,4 @@
-"""Requests that the real API accepts, as far as its rules are known."""
+"""A check that requests violate none of the known rules of the API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _SHARE = 3
 
 
 def check_requests_are_accepted(subject: Subject) -> None:
-    """Requests keep the known rules of the API and of the package's `request_rules.jsonl`."""
+    """Requests violate no known rule of the API, and no rule of the provider's package.
+
+    The package's rules are in its `request_rules.jsonl`.
+    """
     subject.require_http()
     judge = judge_of(subject)
     if subject.name not in judge.providers:
@@ -47,7 +50,7 @@ def judge_of(subject: Subject) -> Judge:
 
 
 def require_accepted(judge: Judge, case: Case, asked: Asked) -> None:
-    """Raise AssertionError if a request breaks a rule of the API."""
+    """Raise AssertionError if a request violates a rule of the API."""
     for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
         if rule.refuses:
             why = f"{case} is refused: {rule.message} ({rule.id}, {rule.source})"

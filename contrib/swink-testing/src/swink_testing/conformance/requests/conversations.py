@@ -1,4 +1,4 @@
-"""Conversations for converters, with the texts that must reach the provider."""
+"""Test conversations, with the texts that a request must contain."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FOREIGN_METADATA = "metadata-of-elsewhere-83ac"
 
 @define
 class Conversation:
-    """A conversation; `kept` are texts that must reach the provider."""
+    """A test conversation; `kept` are the texts that its request must contain."""
 
     name: str
     context: Context
@@ -53,7 +53,7 @@ class Conversation:
 
 
 def conversations() -> Iterator[Conversation]:
-    """Yield the conversations, made anew each time."""
+    """Yield new copies of the test conversations."""
     yield Conversation("with no messages", Context([]))
     yield Conversation("with empty messages", _empty(), ("after emptiness",))
     yield Conversation("full of Unicode", _unicode(), (f"asked {_UNICODE}", f"ruled {_UNICODE}"))
@@ -94,7 +94,7 @@ def _unicode() -> Context:
 
 
 def _count() -> Tool:
-    """Make a tool whose schema says more than an API may take."""
+    """Return a tool whose schema has keywords that some APIs do not support."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "https://schemas.example/count",

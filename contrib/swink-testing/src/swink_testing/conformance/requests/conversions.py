@@ -1,4 +1,4 @@
-"""Conversations, features and options, none of them dropped silently."""
+"""Checks that the conversion of conversations loses no content silently."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["check_conversations", "require_nothing_foreign"]
 
 
 def check_conversations(subject: Subject) -> None:
-    """Every conversation can be sent without loss, and the context stays unchanged.
+    """Every conversation is sent without loss, and the call's context is not changed.
 
-    Data of another provider, such as a signature, is not sent to this one.
+    Data of another provider, such as a signature, is not sent.
     """
     hook = subject.binding.hook.convert_messages
     provider, model = subject.provider, subject.model
@@ -60,7 +60,7 @@ def check_conversations(subject: Subject) -> None:
 
 
 def _require_rules_first(where: str, context: Context, payload: Any) -> None:
-    """In one list with the turns, the system prompt stands before the question."""
+    """Check that the system prompt precedes the question if both are in the same list."""
     question: Any = context.messages[0].content if context.messages else ""
     if not (context.system_prompt and isinstance(question, str)):
         return
@@ -74,7 +74,7 @@ def _require_rules_first(where: str, context: Context, payload: Any) -> None:
 
 
 def _is_for_tools(subject: Subject, context: Context, error: Exception) -> bool:
-    """Return whether a provider without tools refuses a conversation because it has tool calls."""
+    """Return True if a provider without tools refuses a conversation because it has tool calls."""
     if "tools" in getattr(subject.provider, "features", ()):
         return False
     has_calls = any(
@@ -95,7 +95,10 @@ _TUNED = {
 
 
 def _require_whole(subject: Subject, context: Context) -> None:
-    """`request` sends the body that `convert_messages` returned, so that plugins see all of it."""
+    """Check that `request` sends the body that `convert_messages` returned.
+
+    Only this body is visible to plugins.
+    """
     known = {"extra", *getattr(subject.provider, "knobs", ())}
     for tuned in ({}, {name: value for name, value in _TUNED.items() if name in known}):
         options = StreamOptions(**subject.call_options(**tuned))
@@ -117,7 +120,7 @@ def _require_whole(subject: Subject, context: Context) -> None:
 
 
 def require_nothing_foreign(subject: Subject, options: StreamOptions) -> None:
-    """Data of another provider, such as a signature, is not sent to this one."""
+    """Check that data of another provider, such as a signature, is not sent to this provider."""
     context, marks = begun_elsewhere()
     if "tools" not in getattr(subject.provider, "features", ()):
         context.tools = []
@@ -138,7 +141,7 @@ def require_nothing_foreign(subject: Subject, options: StreamOptions) -> None:
 
 
 def _texts(where: str, payload: Any) -> str:
-    """Return all strings of JSON data, a line each."""
+    """Return all strings in JSON data, one on each line."""
     try:
         data = msgspec.json.decode(msgspec.json.encode(payload))
     except (TypeError, ValueError) as error:

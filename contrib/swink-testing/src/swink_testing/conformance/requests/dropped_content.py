@@ -1,4 +1,4 @@
-"""The whole conversation and its options, for every kind of model.
+"""Checks that requests contain the whole conversation and all options, for every kind of model.
 
 Every name, description, schema, argument, result, text and medium is unique, so that it
 can be found in the request; see `swink_judge.matrix`.
@@ -47,10 +47,11 @@ _OF_A_MODEL = ("thinking", "tool_choice", "response_format")
 
 
 def check_nothing_dropped(subject: Subject) -> None:
-    """The whole conversation and every option is sent, refused, or reported by a Notice.
+    """Every part of a conversation and every option is sent, refused, or reported by a Notice.
 
-    The check tries one model for each combination of capabilities. No model refuses a call that it
-    can answer. In schemas, fields named like keywords stay, and all `required` fields exist.
+    The check uses one model for each combination of capabilities. Calls that a model can answer are
+    not refused. If a tool's schema describes a field with the name of a schema keyword, such as
+    `title`, the field is kept. All fields that a sent schema lists in `required` are described.
     """
     subject.require_http()
     able, thinking = _others(subject)
@@ -74,7 +75,7 @@ def check_nothing_dropped(subject: Subject) -> None:
 
 
 def _others(subject: Subject) -> tuple[list[str], list[str]]:
-    """Return ids of models with other capabilities than the first, and of those with other efforts.
+    """Return ids of models that differ from the first in capabilities or in reasoning efforts.
 
     The first list has at least one model, if the catalogue has more than one. The models in the
     second list differ only in their names of reasoning efforts.
@@ -116,7 +117,7 @@ def _cases(provider: str, id: str) -> Iterator[Case]:
 
 @define
 class _Session:
-    """Outcomes of the calls to one model; `plain` has each conversation without options."""
+    """The outcomes of calls to one model; `plain` contains those of calls without options."""
 
     thinks: bool
     most: int | None
@@ -124,7 +125,7 @@ class _Session:
     required: Asked | None = None
 
     def missing(self, outcome: Outcome) -> Iterator[str]:
-        """Yield the parts that are missing from a request without a Notice."""
+        """Yield the parts of a call that neither its request contains nor a Notice reports."""
         assert outcome.asked is not None
         assert outcome.request is not None
         case, body = outcome.case, outcome.asked.body

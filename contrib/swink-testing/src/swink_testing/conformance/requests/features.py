@@ -1,4 +1,4 @@
-"""Features that a provider has or lacks, and the capabilities of models."""
+"""A check that calls are refused if they need a missing feature, and only then."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def _require_refused(subject: Subject, probe: _Probe) -> None:
 
 
 def _lacks(subject: Subject, probe: _Probe) -> bool:
-    """Return whether the provider or its catalogue lacks a feature for this model."""
+    """Return True if the provider or its catalogue does not support the feature for this model."""
     options = StreamOptions(**subject.call_options(**probe.options))
     provider, model = subject.provider, subject.model
     if subject.speaks_http:

@@ -1,4 +1,4 @@
-"""The requests that a package lists, and their calls."""
+"""A check of the requests that a package's `requests.jsonl` lists."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ LISTED_REQUESTS = "requests.jsonl"
 class Listed(msgspec.Struct):
     """A call and its expected request.
 
-    `context` has the format that `dump` writes. `model` is an id (`None`: the first of the
-    catalogue), and `provider` is the provider of the package that the row applies to (`None`: all).
-    `options` are the options of the call, and `of_client` the client's options for the provider.
-    `body` is the JSON data of the request (`{}`: no body) or, for a provider without HTTP, the
-    converted conversation. It is `None` if the call is refused as unsupported. The request must
-    have `headers`, and may have others. `method` is the HTTP method, and `path` is the part of the
-    URL after the base URL (`None`: any). `notices` lists, in order, a part of the text `code:
-    detail` of each notice.
+    `context` has the format that `dump` writes. `model` is an id (`None`: the first model in the
+    catalogue). `provider` is the only provider of the package to which the row applies (`None`: the
+    row applies to all). `options` are the options of the call, and `of_client` the client's options
+    for the provider. `body` is the JSON data of the request (`{}`: no body) or, for a provider
+    without HTTP, the converted conversation. It is `None` if the call is refused as unsupported.
+    The request must have the headers in `headers`, and may have more. `method` is the HTTP method,
+    and `path` is the part of the URL after the base URL (`None`: any). `notices` contains, for each
+    expected notice in order, a part of the text `code: detail (paths)`.
     """
 
     about: str
@@ -71,7 +71,7 @@ def check_listed_requests(subject: Subject) -> None:
             for place, row in rows:
                 where = f"{place} ({row.about})"
                 if (client := repr(row.of_client)) not in askers:
-                    own = {subject.name: row.of_client}
+                    own = {subject.name: _options(row.of_client)}
                     asker = subject.asker(providers=own)
                     askers[client] = await stack.enter_async_context(asker)
                 _compare(where, row, await _asked(askers[client], subject, where, row))
@@ -84,9 +84,7 @@ async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Out
         context = load(Context, row.context)
     except CodecError as error:
         fail(f"{where}: its context cannot be read: {error}")
-    id, options = subject.listed_model(row.model).id, dict(row.options)
-    if isinstance(cache := options.get("cache"), dict):
-        options["cache"] = CacheStrategy(**cache)
+    id, options = subject.listed_model(row.model).id, _options(row.options)
     if subject.speaks_http:
         return await subject.outcome(asker, where, context, options, id)
     said: list[Any] = []
@@ -100,6 +98,12 @@ async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Out
     if said:
         outcome.fault, outcome.asked = None, Asked(subject.name, "*", id, said[0])
     return outcome
+
+
+def _options(listed: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(cache := listed.get("cache"), dict):
+        return {**listed, "cache": CacheStrategy(**cache)}
+    return dict(listed)
 
 
 def _compare(where: str, row: Listed, outcome: Outcome) -> None:

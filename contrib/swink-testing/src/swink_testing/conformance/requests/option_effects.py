@@ -1,4 +1,4 @@
-"""Differences between calls that must change a request."""
+"""A check that calls with different options or content make different requests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FALSY: dict[str, Any] = {
 
 
 def check_differences_are_sent(subject: Subject) -> None:
-    """Options and parts that would change an answer change the request, or cause a Notice."""
+    """If options or content can change the answer, they change the request or cause a Notice."""
     subject.require_http()
     models = subject.catalog.models(subject.name)
     thinking = {m.id for m in models if "thinking" in (m.capabilities or ())}
@@ -66,7 +66,7 @@ def check_differences_are_sent(subject: Subject) -> None:
 
 @define
 class _Difference:
-    """Two calls that differ in one thing: in the conversation, or in the options.
+    """Two calls with a single difference, in the conversation or in the options.
 
     `shows` is a word that only the second request may contain, if there is such a word.
     """
@@ -141,7 +141,7 @@ def _answered(
 
 
 def _both(one: Any, other: Any) -> Context:
-    """Make a conversation in which the tool was called twice at once."""
+    """Return a conversation in which one answer calls the tool twice."""
     ids = ("call_nonceA", "call_nonceB")
     calls: list[Any] = [
         ToolCallBlock(id, LOOK_UP.name, {"nonce_word": f"nonce_{id}"}) for id in ids

@@ -1,4 +1,4 @@
-"""Makes recorded calls again, and compares their requests with the recorded ones.
+"""A check that repeats recorded calls and compares the requests with the recorded requests.
 
 If a recording contains the arguments of the call, the whole request is compared. Otherwise a plain
 question is sent, and only the address, the headers and the model's name are compared.
@@ -39,7 +39,7 @@ _DIGEST = "sha256:"
 
 
 def check_recorded_requests(subject: Subject) -> None:
-    """Requests have the method, URL, headers and body of the recorded ones, in their order."""
+    """Requests have the methods, URLs, headers and bodies of the recorded requests, in order."""
     subject.require_http()
     own = [r for r in subject.recordings if r.provider == subject.name]
     recordings = [r for r in own if _can_be_asked(r)]
@@ -60,7 +60,7 @@ def _can_be_asked(recording: Recording) -> bool:
 
 
 async def _requests(subject: Subject, recording: Recording) -> list[Played]:
-    """Make a recorded call again, from a provider that has no token yet."""
+    """Repeat a recorded call with a provider that has no access token yet."""
     subject = evolve(subject, host=Host(entry_points=[subject.entry], environ={}))
     context, options = _asked(recording)
     address = (recording.asked or {}).get("address") or (subject.info and subject.info.base_url)
@@ -118,8 +118,8 @@ def _request_differences(
 ) -> Iterator[str]:
     """Describe the differences between a request and the recorded one.
 
-    `again` is the request of the same call, made once more. It shows which values change from call
-    to call: these are not compared.
+    `again` is the request when the call is repeated. Values in which `request` and `again` differ
+    are not compared.
     """
     asked = leg.request
     name = f"{asked.method} {asked.path.partition('?')[0]}"
@@ -234,7 +234,7 @@ def _body(request: HTTPRequest, is_form: bool) -> Any:
 
 
 def _named(data: Any, name: str, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, str]]:
-    """Yield the path and value of the top-level fields whose value is `name`."""
+    """Yield the path and value of the outermost fields that contain the text `name`."""
     if isinstance(data, dict):
         for key, value in data.items():
             if value == name:

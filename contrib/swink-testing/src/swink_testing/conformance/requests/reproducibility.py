@@ -1,4 +1,4 @@
-"""Repeated calls make the same request: after other calls, beside them, in another process."""
+"""Checks that a repeated call makes the same request, also in another process."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Asked(NamedTuple):
 def check_same_requests(subject: Subject) -> None:
     """A call makes the same request after other calls, in a retry, and in another process.
 
-    It does not change its context and its options.
+    The call does not change its context and its options.
     """
     if not (subject.speaks_http or subject.binding.hook.convert_messages.get_hookimpls()):
         raise DoesNotApply("it sends no request that could be looked at")
@@ -84,7 +84,7 @@ def check_same_requests(subject: Subject) -> None:
 
 
 async def _require_kept(subject: Subject) -> None:
-    """A call does not change its context and its options, whatever they are."""
+    """Check that a call does not change its context and its options."""
     a_value_each = {tuple(options): options for options in alone()}.values()
     async with subject.asker() as asker:
         for name in _KEPT:
@@ -170,7 +170,7 @@ def _ordered() -> tuple[Context, list[list[str]]]:
 
 
 def check_order_is_kept(subject: Subject) -> None:
-    """Turns, parts, tools, calls, results and stop sequences are sent in their order."""
+    """Turns, content parts, tools, calls, results and stop sequences are sent in order."""
     subject.require_http()
     context, orders = _ordered()
     stop = _names("stop")
@@ -202,7 +202,7 @@ _PASSING = (StreamErrorKind.OVERLOADED, StreamErrorKind.NETWORK)
 
 
 async def _require_retried(subject: Subject) -> None:
-    """A retried request is the same request."""
+    """Check that a retried request equals the first request."""
     http = subject.http(MemoryResponse(status=503), MemoryResponse(status=400))
     once = RetryPolicy(retries=dict.fromkeys(_PASSING, 1), base=0.0)
     client = Client(host=subject.host, http=http, clock=DatedClock(), retry=once)

@@ -1,4 +1,4 @@
-"""Answers that are sent back with the next turn: recorded ones, and signed thinking."""
+"""Checks that answers are sent back with the next turn, including signed thinking."""
 
 from __future__ import annotations
 
@@ -80,12 +80,15 @@ def check_answers_go_back(subject: Subject) -> None:
 
 
 async def _require_thinking(subject: Subject) -> None:
-    """Own thinking is sent back or a Notice says that it is not, also signed without a text."""
+    """Check that the provider's own thinking is sent back, or that a Notice reports its omission.
+
+    This includes signed thinking without text.
+    """
 
     async def outcome(
         asker: Asker, name: str, thought: ThinkingBlock, mark: str = _SIGNATURE
     ) -> tuple[bool, Outcome]:
-        """Make the call, and tell whether its request has the mark."""
+        """Make a call; return whether its request contains `mark`, and its outcome."""
         answer = AssistantMessage(
             [thought, TextBlock("nonce_said")],
             provider=subject.name,
@@ -117,7 +120,10 @@ _Answered: TypeAlias = tuple[str, Model, AssistantMessage, Sequence[str]]
 
 
 def _known(subject: Subject) -> Iterator[_Answered]:
-    """Yield an answer in the wire format, with all parts that its API requires back."""
+    """Yield an answer that contains all parts that the API requires in the next request.
+
+    Nothing is yielded if no such answer is known for the wire format.
+    """
     wire_format = subject.info.wire_format if subject.info else ""
     name = subject.name if subject.name in BY_API else wire_format
     if name in BY_API and name not in _WITH_DIALECTS:

@@ -1,4 +1,4 @@
-"""Schemas with fields named like keywords of JSON Schema."""
+"""Checks of schemas whose fields have the names of JSON Schema keywords."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = (
 
 
 async def require_names(subject: Subject) -> None:
-    """Fields named `minimum` or `properties` stay, and all `required` fields exist."""
+    """Check that fields named like keywords are kept, and that all `required` fields exist."""
     async with subject.asker() as asker:
         for name, said, context, options in _calls():
             outcome = await subject.outcome(asker, name, context, options)
@@ -38,7 +38,7 @@ async def require_names(subject: Subject) -> None:
 
 
 def _is_told(outcome: Outcome) -> bool:
-    """Return whether a notice names a part of a schema."""
+    """Return True if a notice reports a part of a schema."""
     paths = [path for notice in outcome.notices for path in notice.paths]
     return any(path.startswith(("tools", "options.response_format")) for path in paths)
 

@@ -1,4 +1,4 @@
-"""The process behind `worker_process`, which makes the requests of a subject."""
+"""The main program of the process that `worker_process` starts."""
 
 from __future__ import annotations
 

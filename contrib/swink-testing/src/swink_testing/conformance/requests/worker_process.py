@@ -1,4 +1,4 @@
-"""Makes requests in another process, with other hash seeds and a later time, to compare them.
+"""Makes requests for comparison in another process, with another hash seed and a later time.
 
 One process serves all subjects of a run, because starting one takes longer than most checks.
 """
@@ -45,7 +45,7 @@ def elsewhere(subject: Subject) -> dict[str, str]:
 
 
 def _replaced(package: str) -> dict[str, str]:
-    """Return the source of modules that were not loaded from their files, such as mutants."""
+    """Return the source code of modules that differ from their files, such as mutants."""
     found: dict[str, str] = {}
     for name, module in list(sys.modules.items()):
         loader = getattr(module, "__loader__", None)
