@@ -110,6 +110,15 @@ async def test_a_reservation_counts_until_its_attempt_has_ended(
     assert (gate.requests, gate.charge) == (1, spent + second.charge)
 
 
+@pytest.mark.parametrize("name", ["cost", "tokens"])
+async def test_a_reservation_of_just_the_limit_is_admitted(name: str) -> None:
+    attempt = call_of(Toy("toy"), PRICED).attempt
+    most = getattr(await attempt.reserve(), name)
+    await LimitGate(Limits(**{name: most})).enter(attempt.target, attempt)
+    with pytest.raises(LimitReached):
+        await LimitGate(Limits(**{name: type(most)(most * 0.99)})).enter(attempt.target, attempt)
+
+
 async def test_a_gate_admits_as_many_requests_as_its_limit() -> None:
     first, second = (call_of(Toy("toy"), PRICED).attempt for _ in range(2))
     gate = LimitGate(Limits(requests=1))
