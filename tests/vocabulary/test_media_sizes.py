@@ -94,7 +94,7 @@ def wav(rate: int, length: int) -> bytes:
 # (name, file, seconds)
 SOUNDS: list[tuple[str, bytes, float]] = [
     ("wav", wav(16_000, 48_000), 3.0),
-    ("wav_of_a_header_alone", wav(32, 33), 33 / 32),
+    ("wav_of_a_header_alone", wav(32, 32), 33 / 32),
     ("wav_cut_short", wav(100, 32)[:30], 30 / 8_000),
     ("wav_without_a_rate", wav(0, 24_000), 3.0),
     ("riff_of_another_kind", b"RIFF\0\0\0\0AVI ".ljust(24_000, b"\1"), 3.0),
