@@ -44,7 +44,8 @@ INSTALL ?= $(PY) -m pip install $(QUIET) --disable-pip-version-check --no-input
 OR_FAIL := || { echo "the installation failed; for all that pip has to say, run this again with QUIET=" >&2; exit 1; }
 # the core's own tests: those of its packages, and of the client as a whole
 CORE_TESTS := $(patsubst swink_core/%/,tests/%,$(filter-out %/__pycache__/,$(wildcard swink_core/*/))) \
-	$(patsubst %,tests/test_%.py,arguments cancellation client conversations isolation stifled_cancellation)
+	$(patsubst %,tests/test_%.py,arguments cancellation client conversations failure_table isolation \
+	sound_conversations stifled_cancellation targets)
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 

@@ -26,6 +26,7 @@ from swink_core import (
     SystemMessage,
     TextBlock,
     ThinkingBlock,
+    Timeouts,
     Tool,
     ToolCallBlock,
     ToolResultMessage,
@@ -34,7 +35,7 @@ from swink_core import (
     UserMessage,
     dump,
 )
-from swink_core.arguments import check_choice, check_options, check_settings
+from swink_core.arguments import check_choice, check_options, check_settings, frozen
 from swink_core.conversation import check_context, context_of
 
 HI = UserMessage("Hi")
@@ -465,3 +466,54 @@ def test_messages_as_they_are_stored_are_given_as_objects() -> None:
     picture = ImageBlock(UrlSource("https://x/y.png"))
     talk = [UserMessage([picture]), answer, ToolResultMessage("1", "f", "b")]
     assert context_of([dump(message) for message in talk], None, None).messages == talk
+
+
+# (value, whether it can be part of a key)
+KEYS: list[tuple[Any, bool]] = [
+    ("text", True),
+    (1, True),
+    (None, True),
+    (Timeouts(), True),
+    (RetryPolicy(retries={"network": 1}), True),
+    ({"a": 1}, True),
+    ({"a": {"b": 1}}, True),
+    ({"a": {"b": {}}}, False),
+    ([["a"]], True),
+    ([[[]]], False),
+    ((("a",),), True),
+    ((((),),), False),
+    ({frozenset({1})}, True),
+    ({frozenset({frozenset()})}, False),
+    (range(3), False),
+    ([bytearray()], False),
+]
+
+
+@pytest.mark.parametrize(("value", "is_key"), KEYS, ids=[repr(value)[:40] for value, _ in KEYS])
+def test_a_key_is_made_of_options_up_to_two_levels_deep(value: Any, is_key: bool) -> None:
+    if is_key:
+        assert hash(frozen(value)) == hash(frozen(value))
+    else:
+        with pytest.raises(TypeError):
+            frozen(value)
+
+
+def test_keys_of_equal_values_of_different_types_differ() -> None:
+    values = [
+        "a",
+        "b",
+        None,
+        1,
+        1.0,
+        True,
+        [1],
+        (1,),
+        {1},
+        frozenset({1}),
+        {"a": 1},
+        {"a": True},
+        [],
+        (),
+        {},
+    ]
+    assert len({frozen(value) for value in values}) == len(values)

@@ -25,6 +25,7 @@ MADE: list[tuple[str, str, list[str]]] = [
     ("removed", "raise ValueError", ["pass"]),
     ("returned", "def f():\n    return 5", ["return None"]),
     ("returned", "def f():\n    return", []),
+    ("returned", "def f():\n    return False", []),
     ("swapped", "f(a, b, c)", ["(f(b, a, c))"]),
     ("swapped", "f(a, a)", []),
     ("swapped", "min(a, b)", []),
@@ -54,6 +55,8 @@ def test_no_rule_is_without_an_example() -> None:
         "log.debug('%s: so', 5)",
         "'words for people'.f",
         "f'{a}: 5'",
+        "'utf-8'",
+        "T = TypeVar('T', bound=int)",
         "def f(a: Literal['b']) -> Literal[1]: ...",
     ],
 )

@@ -213,6 +213,24 @@ def test_the_conversation_of_these_tests_is_accepted_by_both() -> None:
     assert _close_verdict(whole()) is None
 
 
+# (name, an ordinary conversation)
+ORDINARY: list[tuple[str, Context]] = [
+    ("text", Context([UserMessage("x")])),
+    ("text_and_a_system_prompt", Context([UserMessage("x")], "x")),
+    ("text_and_blocks_of_a_system_prompt", Context([UserMessage("x")], [TextBlock("x")])),
+    ("text_and_tools", Context([UserMessage("x")], tools=[Tool("f", "F.", {"type": "object"})])),
+    ("blocks", Context([UserMessage([TextBlock("x"), ImageBlock(UrlSource("x"))])])),
+    ("an_answer", Context([UserMessage("x"), AssistantMessage([TextBlock("x")], usage=Usage(1))])),
+    ("a_result", Context([UserMessage("x"), ToolResultMessage("1", "f", "x")])),
+    ("an_extension", Context([UserMessage([ExtensionBlock("a", "b", {})])])),
+]
+
+
+@pytest.mark.parametrize("context", [row[1] for row in ORDINARY], ids=[row[0] for row in ORDINARY])
+def test_an_ordinary_conversation_needs_the_compiled_check_alone(context: Context) -> None:
+    assert conversation._is_sound(context)
+
+
 @given(st.sampled_from(PLACES), values)
 @example((0, "messages"), [Block("x")])
 @settings(max_examples=1500)

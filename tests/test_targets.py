@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ def test_a_target_describes_address_model_rules_and_options_and_shows_no_secret(
     assert target.inherited >= {"temperature"}
     assert SECRET not in repr(target)
     assert SECRET not in target.key
+    assert re.fullmatch(f"{MODEL} http://toy.invalid/v1 [0-9a-f]{{16}}", target.key)
 
 
 def test_a_target_without_an_address_is_reported() -> None:

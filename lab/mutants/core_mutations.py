@@ -102,6 +102,8 @@ def _constant(node: ast.AST) -> Iterator[_Change]:
             yield node, repr(not value)
         case ast.Constant(value=int(value) | float(value)):
             yield node, repr(value + 1)
+        case ast.Constant(value="utf-8"):
+            pass  # Python also accepts `utf-8_` as the name of the encoding
         case ast.Constant(value=str(value)) if value and " " not in value:
             yield node, repr(f"{value}_")
         case ast.Constant(value=bytes(value)) if value:
@@ -126,9 +128,13 @@ def _removed(node: ast.AST) -> Iterator[_Change]:
 
 
 def _returned(node: ast.AST) -> Iterator[_Change]:
-    """Return nothing at all."""
-    if isinstance(node, ast.Return) and node.value and ast.unparse(node.value) != "None":
+    """Return nothing at all, except for `False`: conditions treat both alike."""
+    if isinstance(node, ast.Return) and node.value and not _is_false(node.value):
         yield node, "return None"
+
+
+def _is_false(value: ast.expr) -> bool:
+    return ast.unparse(value) in ("None", "False")
 
 
 def _swapped(node: ast.AST) -> Iterator[_Change]:
@@ -195,6 +201,8 @@ def _is_left(node: ast.AST) -> bool:
         case ast.Import() | ast.ImportFrom() | ast.JoinedStr() | ast.Expr(value=ast.Constant()):
             return True
         case ast.Call(func=ast.Name(id="TypeVar" | "NewType" | "cast")):
+            return True
+        case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar"))):
             return True
         case ast.Call(func=ast.Attribute(value=ast.Name(id="log"))):
             return True

@@ -126,7 +126,7 @@ def _problem(file: Path) -> str:
     """Read a metadata file; return why it cannot be read, or an empty string."""
     try:
         file.read_text("utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return "" if file.name == ENTRY_POINTS else "the file is missing"
     except (OSError, UnicodeDecodeError) as error:
         return _reason(error)

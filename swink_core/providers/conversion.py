@@ -95,7 +95,7 @@ def normalise(
     return placed_turns(context, provider, system, has_place).turns
 
 
-@define(eq=False)
+@define
 class PlacedTurns:
     """Messages prepared for a provider, with their places in the caller's conversation.
 

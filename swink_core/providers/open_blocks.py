@@ -88,7 +88,7 @@ THINKING = "thinking"
 class Run(OpenBlock):
     """The open block of text or thinking, to which deltas are added."""
 
-    kind: str = field(default="", kw_only=True)
+    kind: str = field(kw_only=True)
     signature: str | None = None
     redacted: bool = False
 

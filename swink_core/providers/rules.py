@@ -129,8 +129,10 @@ class Fitted:
             return {"set"} if shape.holds(self.context, self.options) else {"unset"}
         value = getattr(self.options, name, None)
         if name == "thinking" and (level := self.options.thinking_level) is not None:
-            how = "tokens" if isinstance(value, int) else "on"
-            return {level} if level is ThinkingLevel.OFF else {"set", "on", level, how}
+            if level is ThinkingLevel.OFF:
+                return {level}
+            words = {"set", "on", level}
+            return words | {"tokens"} if isinstance(value, int) else words
         if name == "tool_choice" and value not in (None, "auto", "none"):
             return {"set", "forced", value}
         if value not in (None, ()) and not (name == "cache" and value.mode == "none"):
@@ -268,8 +270,8 @@ class Fitted:
         tokens = self.options.thinking_budget
         if level is None or tokens is None:
             return
-        counted = rule.budget and (level is not self.options.thinking or not rule.efforts)
-        if counted and rule.budget and tokens:
+        is_counted = level is not self.options.thinking or not rule.efforts
+        if is_counted and rule.budget and tokens:
             least, most = rule.budget
             limit = self.options.max_tokens or most + ROOM_TO_ANSWER
             fit = min(max(tokens, least), most, max(limit - ROOM_TO_ANSWER, least))

@@ -158,7 +158,7 @@ class TokenHTTP:
         raise ProviderFailure(failure)
 
 
-@define(eq=False)
+@define
 class _Kept:
     token: Token
     due: float

@@ -27,7 +27,7 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 T = TypeVar("T")
 
-_NO_RUN = Run(None)
+_NO_RUN = Run(None, kind="")
 
 
 class EventWriter:

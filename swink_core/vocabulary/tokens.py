@@ -136,8 +136,8 @@ def _other_scripts(text: str) -> Estimate:
     three = len(without) - len(two_bytes)
     two = len(two_bytes) - astral
     return Estimate(
-        cjk * 1.0 + astral * 2.5 + two * 0.5 + three * 1.0,
-        cjk * 2.0 + astral * 4.0 + two * 1.0 + three * 2.5,
+        cjk + astral * 2.5 + two * 0.5 + three,
+        cjk * 2.0 + astral * 4.0 + two + three * 2.5,
     )
 
 

@@ -36,6 +36,33 @@ def test_a_kind_means_what_the_table_says(kind: Kind) -> None:
     assert (row.retries, row.falls_back, row.healthy, {*row.statuses}) == MEANS[kind]
 
 
+# (what a failure affects, the status with which a gateway reports it)
+REPORTED: dict[Kind, tuple[str, int]] = {
+    Kind.THROTTLED: ("account", 429),
+    Kind.OVERLOADED: ("service", 503),
+    Kind.NETWORK: ("service", 502),
+    Kind.EMPTY_RESPONSE: ("answer", 502),
+    Kind.TIMEOUT: ("service", 504),
+    Kind.PROTOCOL: ("answer", 502),
+    Kind.AUTH: ("account", 502),
+    Kind.QUOTA_EXHAUSTED: ("account", 429),
+    Kind.CONTEXT_WINDOW_EXCEEDED: ("request", 400),
+    Kind.CONTENT_FILTERED: ("request", 400),
+    Kind.MODEL_NOT_FOUND: ("account", 404),
+    Kind.INVALID_REQUEST: ("request", 400),
+    Kind.UNSUPPORTED: ("request", 400),
+    Kind.OUTPUT_TOO_LARGE: ("request", 502),
+    Kind.RESOURCE: ("machine", 503),
+    Kind.CANCELLED: ("caller", 503),
+    Kind.INTERNAL: ("plugin", 500),
+    Kind.UNKNOWN: ("unknown", 502),
+}
+
+
+def test_a_kind_is_reported_with_its_scope_and_status() -> None:
+    assert {kind: (row.scope, row.reply) for kind, row in KINDS.items()} == REPORTED
+
+
 # by the code of a failure that the core names itself; others have no bound of their own
 AT_MOST: dict[str, int] = {
     "limit": 0,
@@ -56,6 +83,21 @@ def test_attempts_after_the_cores_own_failures_are_bounded_as_the_table_says() -
     assert set(AT_MOST) <= set(CODES)
     assert most_retries("rate_limit_exceeded") is None  # a provider's own word
     assert most_retries(None) is None
+
+
+UNSENT = {
+    "stale", "connection_refused", "dns", "tls", "connect", "circuit_open", "no_credentials",
+    "retired", "url", "no_base_url", "proxy", "header", "download", "no_descriptors", "token",
+    "body", "limit", "gate",
+}  # fmt: skip
+"""Codes of failures after which the provider cannot have received a request."""
+
+
+def test_a_code_names_its_meaning_its_kind_and_whether_the_request_was_sent() -> None:
+    assert {code for code, row in CODES.items() if row.unsent} == UNSENT
+    for row in CODES.values():
+        assert isinstance(row.kind, Kind)
+        assert " " in row.meaning
 
 
 TOLD = [

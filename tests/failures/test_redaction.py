@@ -68,6 +68,9 @@ CODINGS: dict[str, Callable[[str], str]] = {
     "JSON": lambda key: json.dumps(key)[1:-1],
     "JSON in Unicode": lambda key: json.dumps(key, ensure_ascii=False)[1:-1],
     "HTML": html.escape,
+    "HTML with numbers": lambda key: (
+        html.escape(key).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
+    ),
     "Base64": lambda key: b64encode(key.encode()).decode(),
     "Base64 for URLs": lambda key: urlsafe_b64encode(key.encode()).decode(),
     "hexadecimal": lambda key: key.encode().hex(),
@@ -162,3 +165,12 @@ def test_neither_redaction_nor_an_excerpt_holds_the_thread() -> None:
     for text in ("secret-" * (HOSTILE_SIZE // 7), "s" * HOSTILE_SIZE, "\ud800" * HOSTILE_SIZE):
         assert cpu_seconds(lambda text=text: redact(text, secrets)) < FREEZE  # type: ignore[misc]
     assert cpu_seconds(lambda: excerpt(b"\xff" * HOSTILE_SIZE, secrets, 200)) < FREEZE
+
+
+def test_an_excerpt_is_taken_from_a_bounded_part_of_a_body() -> None:
+    body = b"x" * 65_536 + b"y" * 10
+    assert excerpt(body, (), 100_000) == repr("x" * 65_536)
+    assert excerpt(body, (), 5) == "'xxxxx'"
+    assert excerpt(b" a\xff ", (), 5) == "'a\ufffd'"
+    assert excerpt(b"a\0b", (), 5) == "3 bytes that are not text"
+    assert excerpt(b"the canary-1 sings", {"canary-1"}, 8) == "'the [hid'"

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swink_core.framing import FrameTooLong, SSEDecoder
+from swink_core.framing.sse import MAX_NAME, MAX_REPORTS
 from swink_test_helpers.corpus import corpus_folder
 
 CORPUS_CASES = sorted((corpus_folder() / "sse").glob("*.sse"))
@@ -324,3 +325,51 @@ def test_frames_before_one_that_is_too_long_are_not_lost(pieces: int) -> None:
     with pytest.raises(FrameTooLong) as caught:
         feed_all()
     assert frames + caught.value.frames == [b"a", b"b"]
+
+
+def unknown(name: str) -> str:
+    return f"a line has the unknown field name '{name}'"
+
+
+# (name, input, what is reported before which frame)
+REPORTS: list[tuple[str, bytes, list[tuple[int, str]]]] = [
+    ("fields_of_the_specification", b"event: a\nid: 1\nretry: 5\n: c\ndata: x\n\n", []),
+    ("an_unknown_field", b"data: x\n\ndota: y\n\ndata: z\n\n", [(1, unknown("dota"))]),
+    ("a_field_without_a_colon", b"foo\ndata: x\n\n", [(0, unknown("foo"))]),
+    ("a_long_name", b"x" * 50 + b"\ndata: x\n\n", [(0, unknown("x" * MAX_NAME))]),
+    ("a_name_that_is_not_ascii", b"d\xe4ta: x\n\n", [(0, unknown("d\\xe4ta"))]),
+    (
+        "data_in_the_line_of_another_field",
+        b"event: adata: x\n\n",
+        [(0, "a line of data is part of the field 'event'")],
+    ),
+    ("data_in_data", b"data: data: x\n\n", []),
+    ("the_word_data_without_a_colon", b"event: data\ndata: x\n\n", []),
+]
+
+
+@pytest.mark.parametrize(
+    ("stream", "told"), [row[1:] for row in REPORTS], ids=[row[0] for row in REPORTS]
+)
+def test_a_line_that_is_ignored_is_reported_before_its_frame(
+    stream: bytes, told: list[tuple[int, str]]
+) -> None:
+    decoder = SSEDecoder()
+    decoder.feed(stream)
+    assert decoder.reports == [(frame, "unknown_field", detail) for frame, detail in told]
+
+
+def test_a_bounded_number_of_lines_is_reported() -> None:
+    decoder = SSEDecoder()
+    for _ in range(MAX_REPORTS):
+        decoder.feed(b"foo: x\nbar: y\n\n")
+    assert len(decoder.reports) == MAX_REPORTS
+
+
+def test_a_subclass_names_the_further_fields_of_its_provider() -> None:
+    class Further(SSEDecoder):
+        extra_fields = ("meta",)
+
+    decoder = Further()
+    assert decoder.feed(b"meta: x\nmeto: y\ndata: z\n\n") == [b"z"]
+    assert decoder.reports == [(0, "unknown_field", unknown("meto"))]

@@ -17,6 +17,7 @@ from swink_core import (
     Model,
     ModelInfo,
     Notice,
+    ProviderFailure,
     ProviderInfo,
     RetryPolicy,
     StreamOptions,
@@ -28,6 +29,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.failures.kinds import CODES
 from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.call import MOST_CODE
+from swink_core.plugins.changes import report_change
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of
@@ -209,6 +211,53 @@ def test_an_invalid_classification_is_logged_and_the_core_classifies(
 def test_a_call_converts_its_conversation_through_the_hook() -> None:
     call = call_of(Odd(), "large", options=StreamOptions(temperature=0.5))
     assert call.convert() == {"of": ["large", 1, 0.5]}
+
+
+class Losing(Odd):
+    """A provider whose conversion leaves two parts out."""
+
+    @hookimpl
+    def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
+        report_change("messages[0]", "sound has no place")
+        report_change("messages[1]", "sound has no place")
+        report_change("tools[0]", "a name was shortened", "changed")
+        return {}
+
+
+def test_changes_of_a_conversion_are_told_once_however_often_it_runs() -> None:
+    call = call_of(Losing(), "large")
+    for _ in range(2):
+        call.convert()
+    assert call.attempt.take_notices() == [
+        Notice(
+            "content_left_out",
+            "acme/large: sound has no place (messages[0] and 1 more)",
+            ("messages[0]", "messages[1]"),
+        ),
+        Notice("changed", "acme/large: a name was shortened (tools[0])", ("tools[0]",)),
+    ]
+    report_change("messages[0]", "beside a conversion")
+    assert call.attempt.take_notices() == []
+
+
+def test_a_body_that_is_no_object_is_refused_and_its_changes_are_told() -> None:
+    class Bodiless(Losing):
+        @hookimpl
+        def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
+            report_change("tools[0]", "a name was shortened", "changed")
+            return ["a list"]
+
+    call = call_of(Bodiless(), "large")
+    with pytest.raises(ProviderFailure) as caught:
+        call.convert()
+    assert (caught.value.failure.kind, caught.value.failure.code) == (Kind.INTERNAL, "body")
+    assert [notice.code for notice in call.attempt.take_notices()] == ["changed"]
+
+
+def test_guards_see_the_body_one_after_another() -> None:
+    guards = (lambda body: {**body, "a": 1}, lambda body: {**body, "b": body["a"]})
+    call = call_of(Odd(), "large", guards=guards)
+    assert call.convert() == {"of": ["large", 1, None], "a": 1, "b": 1}
 
 
 def test_a_notice_of_the_call_is_told_once_by_its_attempt() -> None:

@@ -164,6 +164,17 @@ def test_the_users_file_overrides_providers_and_models(package: Path, tmp_path: 
     assert [model.id for model in catalog.models("acme")] == ["large", "mine"]
 
 
+def test_the_users_file_is_read_again_when_it_has_changed(package: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[[models]]\nid = "one"')
+    catalog = catalog_of("acme", SWINK_MODELS=str(file))
+    users = catalog.users
+    assert catalog.users is users
+    file.write_text('[[models]]\nid = "two"\ncontext_window = 5')
+    os.utime(file, (1, 1))
+    assert catalog.users is not users
+
+
 def test_a_users_file_that_cannot_be_read_is_named(package: Path, tmp_path: Path) -> None:
     catalog = catalog_of("acme", SWINK_MODELS=str(tmp_path / "missing.toml"))
     with pytest.raises(SwinkError, match=r"missing\.toml: No such file") as caught:
@@ -182,6 +193,19 @@ BROKEN = [
     ("no_toml", "providers = [", "models.toml"),
     ("an_unknown_key", '[provider]\nname = "acme"\nkolour = "red"', "kolour"),
     ("an_unknown_table", '[provider]\nname = "acme"\n[[modles]]\nid = "large"', "modles"),
+    ("an_unknown_fact_of_a_model", '[[models]]\nid = "large"\nkolour = 1', "kolour"),
+    ("an_unknown_price", '[[models]]\nid = "large"\nprices = { inptu = 1 }', "inptu"),
+    (
+        "an_unknown_price_of_a_case",
+        '[[models]]\nid = "large"\nprices = { cases = [{ inptu = 1 }] }',
+        "inptu",
+    ),
+    ("an_unknown_fact_of_a_rule", "[[rules]]\nkolour = 1", "kolour"),
+    (
+        "an_unknown_count_of_media",
+        '[provider]\nname = "acme"\nmedia = { imgae = 1 }',
+        "imgae",
+    ),
     ("a_wrong_type", "[provider]\nname = 5", "name"),
     ("no_name", "[provider]\n", "name"),
     (

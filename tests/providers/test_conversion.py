@@ -462,6 +462,25 @@ FEATURES: list[tuple[str, Context, dict[str, Any], set[str]]] = [
         {"extensions_of_others"},
     ),
     ("an_answers_extension_of_others", Context([said(ExtensionBlock("other", "k", 1))]), {}, set()),
+    (
+        "an_answers_image_and_sound",
+        Context([said(ImageBlock(PNG), AudioBlock(PNG))]),
+        {},
+        {"images", "assistant_images", "audio", "assistant_audio"},
+    ),
+    ("a_system_prompt_of_blocks", Context([HI], [TextBlock("Be brief.")]), {}, set()),
+    (
+        "an_extension_in_the_system_prompt",
+        Context([HI], [ExtensionBlock("toy", "k", {})]),
+        {},
+        {"extensions", "system_extensions"},
+    ),
+    (
+        "an_extension_of_others_in_a_system_message",
+        Context([HI, SystemMessage([ExtensionBlock("other", "k", {})])]),
+        {},
+        {"extensions_of_others", "system_extensions"},
+    ),
 ]
 
 

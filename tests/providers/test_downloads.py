@@ -60,6 +60,8 @@ class Files(LoopbackServer):
                 status, headers = 307, {"Location": base64.urlsafe_b64decode(rest[0]).decode()}
             case ["status", number]:
                 status = int(number)
+            case ["moved", number]:
+                status, headers = int(number), {"Location": "/a"}
             case ["kind", *rest]:
                 headers = {"Content-Type": "/".join(rest)}
             case ["unknown"]:
@@ -134,6 +136,9 @@ async def test_the_kind_is_what_the_server_says(path: str, kind: str | None) -> 
         ("/again/6", "more than 5 redirects"),
         ("/status/404", "HTTP 404"),
         ("/status/206", "HTTP 206"),
+        ("/status/302", "HTTP 302"),  # without a location
+        ("/moved/404", "HTTP 404"),
+        ("/moved/300", "HTTP 300"),
         ("/empty", "empty"),
         ("/packed", "compressed"),
         ("/to/ZmlsZTovLy9ldGMvcGFzc3dk", "only http"),  # file:///etc/passwd
@@ -188,8 +193,33 @@ async def test_a_redirect_into_this_machine_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://a:b@example.com/a.png", "http://example.com:x/a.png", "ftp://example.com/a"]
+    ("url", "what"),
+    [
+        ("http://a:b@example.com/a.png", "a user name or password"),
+        ("http://a@example.com/a.png", "a user name or password"),
+        ("http://:b@example.com/a.png", "a user name or password"),
+        ("http://example.com:x/a.png", "not a valid address"),
+        ("ftp://example.com/a", "only http:// and https://"),
+        ("http:///a", "only http:// and https://"),
+        ("https://10.0.0.1/a", "10.0.0.1 is not on the public internet"),
+        ("http://[fe80::1%25eth0]/a", "is not on the public internet"),
+    ],
 )
-async def test_an_address_of_another_form_is_refused(url: str) -> None:
+async def test_an_address_of_another_form_is_refused(url: str, what: str) -> None:
     said = await _refusal(url, allowed=lambda address: False)
+    assert what in said
     assert "a:b" not in said
+
+
+async def test_a_host_name_is_resolved_and_each_of_its_addresses_is_checked() -> None:
+    checked: list[str] = []
+
+    def allowed(address: str) -> bool:
+        checked.append(address)
+        return True
+
+    async with Files() as server:
+        url = f"http://localhost:{server.url.rpartition(':')[2]}/a"
+        found = await _downloaded(url, allowed=allowed)
+    assert [source.data for source in found] == [DATA]
+    assert "127.0.0.1" in checked

@@ -135,6 +135,37 @@ async def test_key_and_callers_headers_go_to_the_origin_of_the_first_request_alo
     assert (create["Accept"], counts["Accept"]) == ("application/json", "application/json")
 
 
+STREAMED = "text/event-stream"
+
+# (whether the answer is read whole, the request's own type, the type that is asked for)
+ACCEPTED = [
+    (True, None, "application/json"),
+    (True, STREAMED, "application/json"),  # the usual request's, for an answer that is no stream
+    (True, "application/x-jsonlines", "application/x-jsonlines"),
+    (False, None, STREAMED),
+    (False, STREAMED, STREAMED),
+    (False, "text/event-stream; v=2", "text/event-stream; v=2"),
+]
+
+
+@pytest.mark.parametrize(("is_whole", "own", "accepted"), ACCEPTED)
+async def test_a_request_asks_for_its_own_type_or_the_usual_one(
+    is_whole: bool, own: str | None, accepted: str
+) -> None:
+    class Asking(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            headers = {} if own is None else {"Accept": own}
+            if is_whole:
+                await x.read(HTTPRequest(COUNTS, method="GET", headers=headers))
+            async for data in x.stream(HTTPRequest(STREAM, method="GET", headers=headers)):
+                yield data
+
+    service = Service()
+    async with client(service, provider=Asking) as toy:
+        await toy.complete(MODEL, "Hi")
+    assert service.requests[0].headers["Accept"] == accepted
+
+
 async def test_observers_and_taps_see_every_request_in_order() -> None:
     shown: list[tuple[str, bytes]] = []
     service, clock = Service(), ManualClock()

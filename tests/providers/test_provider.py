@@ -291,6 +291,14 @@ async def test_system_messages_stay_where_they_are_for_an_api_that_takes_them() 
 # -- credentials and addresses -------------------------------------------------------------------
 
 
+def test_a_provider_without_a_catalogue_is_known_by_its_name() -> None:
+    class Plain(HTTPProvider):
+        """A provider that says nothing of itself."""
+
+    plain = Plain("acme")
+    assert (plain.name, plain.info) == ("acme", ProviderInfo("acme", "acme"))
+
+
 def provider_with(**info: Any) -> HTTPProvider:
     provider = HTTPProvider("acme")
     provider.info = ProviderInfo("acme", **info)

@@ -88,6 +88,8 @@ def told(call: Fitted) -> list[str]:
     return [f"{notice.code}{notice.detail.removeprefix('acme/large')}" for notice in call.notices]
 
 
+BOTH = 'budget = [1024, 8000]\nefforts = { low = "l", high = "h" }'
+
 # (rule, options, what becomes of them, what is told)
 OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ("takes = { temperature = false }", {"temperature": 0.0}, {"temperature": None},
@@ -130,6 +132,13 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ("budget = [1024, 8000]", {"thinking": 1024, "max_tokens": 1100}, {"thinking": 1024}, []),
     ("budget = [1024, 8000]", {"thinking": 1024, "max_tokens": 1024}, {"thinking": None},
      ["option_ignored does not support thinking; it was not sent"]),
+    (BOTH, {"thinking": "low"}, {"thinking": "low"}, []),
+    (BOTH, {"thinking": "medium"}, {"thinking": "high"},
+     ["option_changed: thinking was changed from medium to high"]),
+    (BOTH, {"thinking": 10}, {"thinking": 1024},
+     ["option_changed: thinking was changed from 10 to 1024"]),
+    (BOTH, {"thinking": 0}, {"thinking": "low"},
+     ["option_changed: thinking was changed from 0 to low"]),
     ('when = { thinking = ["on"] }\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
     ('when = { thinking = ["off"] }\ntakes = { top_p = false }',
      {"top_p": 0.5, "thinking": "off"}, {"top_p": None},
@@ -233,6 +242,19 @@ def test_text_between_tool_calls_goes_out_before_them() -> None:
     ]
     assert [notice.paths for notice in call.notices] == [("messages[1]",)]
     assert context.messages[1].content == said
+
+
+def test_white_space_at_the_end_of_an_answer_that_goes_on_is_left_out() -> None:
+    said: list[Block] = [TextBlock(" a "), TextBlock("b \n", {"mark": 1}), TextBlock(" c \n\n")]
+    context = Context([UserMessage("Hi "), AssistantMessage(said)])
+
+    call = fit(ruled("takes = { trailing_space = false }"), context)
+
+    assert call.context.messages[0] == context.messages[0]
+    assert call.context.messages[1].content == [*said[:2], TextBlock(" c")]
+    path = "messages[1].content[2].text"
+    assert told(call) == [f"content_changed: {path}: trailing white space was not sent"]
+    assert [notice.paths for notice in call.notices] == [(path,)]
 
 
 # (what a model may lack, a conversation, options)

@@ -14,6 +14,7 @@ import swink_core as swink
 from swink_core import Done, Error, Failure, Notice, ProviderFailure, StopReason
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, SSEDecoder
+from swink_core.vocabulary.depth import MAX_DEPTH
 from swink_testing.calls import call_of
 from swink_testing.chunking import byte_by_byte, every_cut
 from swink_testing.driver import fold
@@ -146,6 +147,11 @@ async def test_one_read_makes_one_batch_and_a_read_without_events_an_empty_one()
     ]
 
 
+def test_a_source_that_has_read_nothing_keeps_nothing() -> None:
+    source = source_of()
+    assert (source.kept, source.completed, source.ended, source.voided) == (0, False, False, None)
+
+
 async def test_notices_come_with_the_start() -> None:
     notice = Notice("option_ignored", "toy has no seed")
     events = await events_of(*HELLO, notices=(notice,))
@@ -190,6 +196,12 @@ async def test_what_fails_halfway_says_so_whenever_its_failure_thinks_it_was() -
 
 NOISE = b"data: ping\n\n"
 
+
+def nested(levels: int) -> bytes:
+    """Return a frame whose unknown key has nested arrays."""
+    return b'data: {"new": ' + b"[" * levels + b'"%s"' % (b"x" * 1024) + b"]" * levels + b"}\n\n"
+
+
 # (name, frames that do not parse at each place, how many notices, whether it fails)
 SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("none", [], 0, False),
@@ -199,10 +211,16 @@ SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("ten_in_all", [BAD, frame(text="x")] * 10, 10, False),
     ("eleven_in_all", [BAD, frame(text="x")] * 11, 10, True),
     ("not_utf_8", [b'data: {"text": "\xff\xfe"}\n\n'], 1, False),
+    ("an_unknown_field_alone", [b"dota: x\n\n"], 1, False),
+    ("an_unknown_field_after_a_frame", [frame(text="x") + b"dota: x\n\n"], 1, False),
+    ("an_unknown_field_before_a_frame", [b"dota: x\n" + frame(text="x")], 1, False),
+    ("not_utf_8_in_another_read", [b'data: {"new": "\xff', b"a", b'"}\n\n'], 1, False),
     ("not_an_object", [b"data: [1]\n\n"], 1, False),
     ("a_lone_surrogate", [b'data: {"text": "\\ud83e"}\n\n'], 1, False),
     ("unknown_keys", [b'data: {"new": 1}\n\n'], 0, False),
     ("nested_too_deep", [b"data: " + b"[" * 100_000 + b"\n\n"], 1, False),
+    ("nested_as_deep_as_allowed", [nested(MAX_DEPTH - 1)], 0, False),
+    ("nested_too_deep_in_an_unknown_key", [nested(MAX_DEPTH)], 1, False),
     ("noise", [NOISE] * 4, 4, False),
     ("noise_between", [BAD, BAD, NOISE, BAD], 4, False),
     ("noise_does_not_break_a_run", [BAD, BAD, BAD, NOISE, BAD], 4, True),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes import HELLO, Pipe, PipeClient, client_of, cut_after
+from fakes import HELLO, Pipe, PipeClient, Toy, client_of, cut_after
 
 import swink_core as swink
-from swink_core import LimitReached, Limits, ModelInfo
+from swink_core import Cost, Done, LimitReached, Limits, ModelInfo, StopReason, Usage
 from swink_core.providers import LimitGate
+from swink_core.vocabulary.outcome import NOTHING, Charge
 from swink_core.vocabulary.prices import Prices
+from swink_testing.calls import call_of
 
 PRICED = swink.Model(
     "toy", "large", ModelInfo("large", "toy", prices=Prices(input=1.0, output=2.0))
@@ -55,6 +58,82 @@ async def test_a_client_stops_at_its_limits(limits: Limits, answered: int) -> No
         assert each.resolution
         assert each.partial is not None
         assert not each.retryable
+
+
+def test_a_gate_counts_turns_and_tool_calls_from_zero_up_to_the_limit() -> None:
+    gate = LimitGate(Limits(turns=2, tool_calls=3))
+    assert (gate.requests, gate.turns, gate.tool_calls) == (0, 0, 0)
+    gate.take_turn()
+    gate.take_turn()
+    with pytest.raises(LimitReached, match=r"2 turns were made \(limit: turns=2\)"):
+        gate.take_turn()
+    gate.take_tool_calls(1)
+    gate.take_tool_calls(2)
+    with pytest.raises(
+        LimitReached, match=r"3 tool calls were made, and .* 1 more \(limit: tool_calls=3\)"
+    ):
+        gate.take_tool_calls(1)
+    assert (gate.turns, gate.tool_calls) == (2, 3)
+
+
+# (limits that admit a part of a reservation less than two and what is spent, the refusal)
+RESERVED: list[tuple[Callable[[Charge], Limits], str]] = [
+    (
+        lambda each: Limits(cost=2.2 * (each.cost or 0.0)),
+        r"\$\S+ is spent, \$\S+ reserved, and this call may cost \$\S+ \(limit: cost=\S+\)",
+    ),
+    (
+        lambda each: Limits(tokens=int(2.2 * each.tokens)),
+        r"[\d,]+ tokens are spent, [\d,]+ reserved, and this call may take [\d,]+ \(limit: tokens=",
+    ),
+]
+
+
+@pytest.mark.parametrize(("limits_for", "refused"), RESERVED, ids=["cost", "tokens"])
+async def test_a_reservation_counts_until_its_attempt_has_ended(
+    limits_for: Callable[[Charge], Limits], refused: str
+) -> None:
+    first, second = (call_of(Toy("toy"), PRICED).attempt for _ in range(2))
+    each = await first.reserve()
+    spent = Charge(int(0.3 * each.tokens), 0.3 * (each.cost or 0.0))
+    gate = LimitGate(limits_for(each), spent)
+    await gate.enter(first.target, first)
+    with pytest.raises(LimitReached, match=refused):
+        await gate.enter(second.target, second)
+    assert gate.requests == 1
+    gate.leave(first.target, Done(StopReason.STOP), None, first)  # it has not begun
+    assert (gate.requests, gate.charge) == (0, spent)
+    await gate.enter(second.target, second)
+    second.begin(0.0)
+    second.take_charge(Usage(1, 2), Cost(total=0.25))
+    gate.leave(second.target, Done(StopReason.STOP), None, second)
+    assert (gate.requests, gate.charge) == (1, spent + second.charge)
+
+
+@pytest.mark.parametrize("name", ["cost", "tokens"])
+async def test_a_reservation_of_just_the_limit_is_admitted(name: str) -> None:
+    attempt = call_of(Toy("toy"), PRICED).attempt
+    most = getattr(await attempt.reserve(), name)
+    await LimitGate(Limits(**{name: most})).enter(attempt.target, attempt)
+    with pytest.raises(LimitReached):
+        await LimitGate(Limits(**{name: type(most)(most * 0.99)})).enter(attempt.target, attempt)
+
+
+async def test_a_gate_admits_as_many_requests_as_its_limit() -> None:
+    first, second = (call_of(Toy("toy"), PRICED).attempt for _ in range(2))
+    gate = LimitGate(Limits(requests=1))
+    await gate.enter(first.target, first)
+    with pytest.raises(LimitReached, match=r"1 requests were made \(limit: requests=1\)"):
+        await gate.enter(second.target, second)
+    assert gate.refusal(PRICED, NOTHING, requests=0) is None
+
+
+def test_a_gate_without_limits_counts_all_the_same() -> None:
+    gate = LimitGate(Limits())
+    for _ in range(3):
+        gate.take_turn()
+        gate.take_tool_calls(5)
+    assert (gate.turns, gate.tool_calls) == (3, 15)
 
 
 @pytest.mark.parametrize("where", ["client", "call", "both"])

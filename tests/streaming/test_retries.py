@@ -856,3 +856,11 @@ async def test_whether_an_error_is_retryable_depends_on_its_kind_not_on_the_poli
         await client.complete(MODEL, "Hi")
     assert caught.value.retryable is (KINDS[kind].retries > 0)
     assert is_retryable(error(kind)) is (KINDS[kind].retries > 0)
+
+
+@pytest.mark.parametrize(("wait", "again"), [(None, True), (0.5, True), (0.6, False)])
+def test_only_a_wait_that_was_asked_for_is_held_to_its_cap(wait: float | None, again: bool) -> None:
+    policy = RetryPolicy(retry_after_cap=0.5)
+    call = call_of(Toy("toy"), "large", options=swink.StreamOptions(retry=policy))
+    ended = Retries(call, [call.attempt.target]).ended(error(Kind.NETWORK, retry_after=wait), False)
+    assert isinstance(ended, Retry) is again

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import struct
+from math import ceil
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,7 +26,7 @@ from swink_core import (
 )
 from swink_core.providers import prompt_of
 from swink_core.vocabulary.media_sizes import audio_seconds, image_size, pdf_pages
-from swink_core.vocabulary.tokens import MESSAGE, MediaTokens, prompt_tokens, text_tokens
+from swink_core.vocabulary.tokens import MESSAGE, PREFIX, MediaTokens, prompt_tokens, text_tokens
 
 # (text, least and most expected tokens): tiktoken's o200k_base and cl100k_base lie between
 TEXTS = [
@@ -44,6 +46,33 @@ def test_a_text_is_estimated_by_its_script(text: str, least: int, most: int) -> 
     estimate = text_tokens(text)
     assert least * 0.8 <= estimate.tokens <= most
     assert estimate.tokens <= estimate.most
+
+
+# (text, expected tokens, upper bound)
+EXACT: list[tuple[str, float, float]] = [
+    ("", 0, 0),
+    ("a b c d", 4, 4 + 4 / 4),
+    ("letters", 7 / 3.8, 1 + 7 / 4),
+    ("abcdefghijkl", 12 / 3.8, 1 + 12 / 4),
+    ("abcdefghijklmn", 12 / 3.8 + 2 * 0.45, 1 + 12 / 4 + 2 * 0.75),
+    ("12345", 5 / 2, 5),
+    ("1234567890abcdefghijklmno", 15 / 3.8 + 10 / 2, 1 + 15 / 4 + 10),
+    ("+-*", 3 * 0.8, 3),
+    ("\n\n", 2 * 0.7, 2),
+    ("     ", 5 / 12, 5 / 4),
+    ("x\n    y", 2 + 0.7 + 2 / 12, 2 + 2 / 4 + 1 + 2 / 4),
+    ("\u65e5\u672c", 2, 4),
+    ("\U0001f44d", 2.5, 4),
+    ("\u00e4\u0416", 2 * 0.5, 2),
+    ("\u0e01\ud800", 2, 2 * 2.5),
+    ("\u65e5\U0001f44d\u00e4\u0e01", 1 + 2.5 + 0.5 + 1, 2 + 4 + 1 + 2.5),
+    ("a \u65e5", 1 + 1, 1 + 1 / 4 + 2),
+]
+
+
+@pytest.mark.parametrize(("text", "tokens", "most"), EXACT)
+def test_each_class_of_characters_has_its_rate(text: str, tokens: float, most: float) -> None:
+    assert text_tokens(text) == (pytest.approx(tokens), pytest.approx(most))
 
 
 def test_the_upper_bound_of_cjk_admits_the_most_tokens_that_were_measured() -> None:
@@ -109,6 +138,40 @@ MEDIA = [
     (AudioBlock(Base64Source("audio/wav", WAV)), 104),
     (DocumentBlock(Base64Source("application/pdf", PDF)), 3000),
 ]
+
+
+DEFAULTS = MediaTokens()
+SIDES = MediaTokens(image_side=512, image_tile=512, image_tile_tokens=100)
+ADDRESS = UrlSource("https://example.org/a")
+
+# (block, rules, expected tokens, upper bound)
+BOUNDS: list[tuple[Any, MediaTokens, float, float]] = [
+    (ImageBlock(ADDRESS), DEFAULTS, 2_200, 2_420),
+    (ImageBlock(Base64Source("image/png", PNG)), DEFAULTS, 2_200, 2_420),
+    (ImageBlock(Base64Source("image/png", PNG)), SIDES, 100, 110),
+    (ImageBlock(Base64Source("image/gif", GIF)), SIDES, 100, 110),
+    (ImageBlock(Base64Source("image/png", PNG)), RULES, 85 + 4 * 170, 1.1 * (85 + 4 * 170)),
+    (AudioBlock(ADDRESS), DEFAULTS, 60 * 32, 600 * 32),
+    (AudioBlock(Base64Source("audio/mp3", encoded(bytes(24_000)))), DEFAULTS, 3 * 32, 3 * 48),
+    (DocumentBlock(ADDRESS), DEFAULTS, 10 * 4_600, 100 * 4_600),
+    (DocumentBlock(Base64Source("application/pdf", PDF)), DEFAULTS, 3 * 4_600, 3 * 6_900),
+    (DocumentBlock(Base64Source("text/plain", encoded(b"x" * 600))), DEFAULTS, 150, 600),
+]
+
+
+@pytest.mark.parametrize(("block", "rules", "tokens", "most"), BOUNDS)
+def test_media_have_an_expected_number_of_tokens_and_a_bound(
+    block: Any, rules: MediaTokens, tokens: float, most: float
+) -> None:
+    estimate = prompt_tokens(Context([UserMessage([block])]), rules)
+    assert estimate.tokens == ceil(tokens + MESSAGE.tokens)
+    assert estimate.most == ceil(round(most + MESSAGE.most + PREFIX.most, 6))
+
+
+def test_rules_for_media_are_fixed() -> None:
+    rules: Any = MediaTokens()
+    with pytest.raises(AttributeError):
+        rules.image = 5
 
 
 @pytest.mark.parametrize(("block", "tokens"), MEDIA)

@@ -1,0 +1,118 @@
+"""Metadata of installed distributions: whole, damaged, or twice on the path."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import importlib_metadata  # noqa: F401  # the path below does not lead to it
+import pytest
+
+from swink_core.plugins.installed import (
+    Damage,
+    damaged_metadata,
+    installed_points,
+    name_of,
+    version_of,
+)
+
+POINTS = "[swink.providers]\ntoy = fakes:Toy\n[console_scripts]\ntoy = fakes:main\n"
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder in which the only distributions are installed."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    return tmp_path
+
+
+def install(
+    folder: Path,
+    name: str = "the_toy",
+    metadata: bytes | None = b"Name: the.toy\nVersion: 2.0\n",
+    points: bytes | None = POINTS.encode(),
+) -> Path:
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    for file, data in (("METADATA", metadata), ("entry_points.txt", points)):
+        if data is not None:
+            (info / file).write_bytes(data)
+    return info
+
+
+def test_only_entry_points_of_swink_are_listed(alone: Path) -> None:
+    install(alone)
+    points, damaged = installed_points()
+    assert [(point.group, point.name, point.value) for point in points] == [
+        ("swink.providers", "toy", "fakes:Toy")
+    ]
+    assert damaged == damaged_metadata() == []
+    assert (name_of(points[0].dist), version_of(points[0].dist)) == ("the.toy", "2.0")
+
+
+def test_without_metadata_name_and_version_are_those_of_the_folder(alone: Path) -> None:
+    info = install(alone, metadata=None)
+    points, damaged = installed_points()
+    assert damaged == []
+    assert (name_of(points[0].dist), version_of(points[0].dist)) == ("the-toy", "1.0")
+    assert damaged_metadata() == [Damage("the-toy", str(info / "METADATA"), "the file is missing")]
+
+
+# (name, what the file of entry points has, why it cannot be read)
+UNREADABLE = [
+    ("no_line_of_an_entry_point", b"[swink.providers]\ntoy\n", "a line is not of the form"),
+    (
+        "not_utf_8",
+        b"[swink.providers]\ntoy = \xff\n",
+        "it is not UTF-8: invalid start byte at byte",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"), [r[1:] for r in UNREADABLE], ids=[r[0] for r in UNREADABLE]
+)
+def test_damaged_entry_points_are_reported_once_and_the_others_are_listed(
+    alone: Path, data: bytes, problem: str
+) -> None:
+    info = install(alone, points=data)
+    install(alone, "other", metadata=b"Name: other\nVersion: 1.0\n")
+    points, damaged = installed_points()
+    assert [point.dist.name for point in points] == ["other"]
+    (damage,) = damaged
+    assert (damage.distribution, damage.file) == ("the.toy", str(info / "entry_points.txt"))
+    assert damage.problem.startswith(problem)
+    assert str(damage) == f"{damage.file} of the.toy cannot be read: {damage.problem}"
+    assert damaged_metadata() == damaged
+
+
+def test_metadata_that_are_not_text_are_reported(alone: Path) -> None:
+    info = install(alone, metadata=b"Name: the_toy\nSummary: \xff\n", points=None)
+    (damage,) = damaged_metadata()
+    assert damage.file == str(info / "METADATA")
+    assert damage.problem == "it is not UTF-8: invalid start byte at byte 23"
+
+
+def test_a_distribution_is_the_first_on_the_path_that_has_metadata(
+    alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [alone / name for name in ("left_over", "whole", "later")]
+    install(folders[0], metadata=None, points=b"[swink.providers]\na = a:A\n")
+    install(folders[1], "The.Toy", points=b"[swink.providers]\nb = b:B\n")
+    install(folders[2], points=b"[swink.providers]\nc = c:C\n")
+    monkeypatch.setattr(sys, "path", [str(folder) for folder in folders])
+    assert [point.name for point in installed_points()[0]] == ["b"]
+
+
+def test_metadata_in_a_single_file_are_whole(alone: Path) -> None:
+    (alone / "the_toy-1.0.egg-info").write_text("Name: the_toy\nVersion: 3.0\n", "utf-8")
+    assert damaged_metadata() == []
+
+
+def test_metadata_of_an_older_form_are_in_another_file(alone: Path) -> None:
+    info = alone / "the_toy.egg-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text(POINTS, "utf-8")
+    assert [damage.file for damage in damaged_metadata()] == [str(info / "PKG-INFO")]
+    (info / "PKG-INFO").write_text("Name: the_toy\nVersion: 3.0\n", "utf-8")
+    assert damaged_metadata() == []

@@ -1,0 +1,134 @@
+"""The sizes of media, read from headers that are whole, cut short or wrong."""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64encode
+
+import pytest
+
+from swink_core.vocabulary.media_sizes import audio_seconds, image_size, pdf_pages
+
+
+def encoded(raw: bytes) -> str:
+    return b64encode(raw).decode()
+
+
+def webp(kind: bytes, data: bytes) -> bytes:
+    return b"RIFF\xaa\xaa\xaa\xaaWEBP" + kind + b"\xaa\xaa\xaa\xaa" + data
+
+
+def segment(marker: int, data: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, len(data) + 2) + data
+
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 66_000, 70_001)
+GIF = b"GIF87a" + struct.pack("<HH", 258, 515)
+VP8X = webp(b"VP8X", b"\xaa\xaa\xaa\xaa\x01\x02\x03\x04\x05\x06")
+VP8L = webp(b"VP8L", b"\x2f" + struct.pack("<I", 1000 | 2000 << 14 | 0xF << 28) + bytes(5))
+VP8 = webp(b"VP8 ", b"\xaa\xaa\xaa\x9d\x01\x2a" + struct.pack("<HH", 0x4000 | 640, 0x8000 | 480))
+FRAME = b"\x08" + struct.pack(">HH", 300, 400)
+APP = segment(0xE0, b"JFIF" + bytes(300))
+
+
+def jpeg(*segments: bytes) -> bytes:
+    return b"\xff\xd8" + b"".join(segments)
+
+
+# (name, file, width and height)
+IMAGES: list[tuple[str, bytes, tuple[int, int] | None]] = [
+    ("png", PNG, (66_000, 70_001)),
+    ("png_with_data", PNG + b"\xaa" * 40, (66_000, 70_001)),
+    ("png_cut_short", PNG[:-1], None),
+    ("gif", GIF, (258, 515)),
+    ("gif_with_data", GIF + b"\xaa" * 40, (258, 515)),
+    ("gif_cut_short", GIF[:-1], None),
+    ("gif_without_height", GIF[:8] + bytes(2), None),
+    ("gif_without_width", GIF[:6] + bytes(2) + GIF[8:], None),
+    ("webp_extended", VP8X, (0x030201 + 1, 0x060504 + 1)),
+    ("webp_lossless", VP8L, (1001, 2001)),
+    ("webp_lossy", VP8, (640, 480)),
+    ("webp_lossy_with_data", VP8 + b"\xaa" * 40, (640, 480)),
+    ("webp_lossless_with_data", VP8L + b"\xaa" * 40, (1001, 2001)),
+    ("webp_extended_with_data", VP8X + b"\xaa" * 40, (0x030201 + 1, 0x060504 + 1)),
+    ("webp_cut_short", VP8[:-1], None),
+    ("jpeg", jpeg(APP, segment(0xC0, FRAME)), (400, 300)),
+    ("jpeg_with_data", jpeg(segment(0xC0, FRAME + bytes(40))), (400, 300)),
+    ("jpeg_progressive", jpeg(APP, APP, segment(0xC2, FRAME)), (400, 300)),
+    ("jpeg_of_the_last_kind", jpeg(segment(0xCF, FRAME)), (400, 300)),
+    ("jpeg_after_tables", jpeg(segment(0xC4, FRAME), segment(0xC1, FRAME[:3] + b"\0\1")), (1, 300)),
+    ("jpeg_after_an_extension", jpeg(segment(0xC8, bytes(5)), segment(0xC0, FRAME)), (400, 300)),
+    ("jpeg_after_conditioning", jpeg(segment(0xCC, bytes(5)), segment(0xC0, FRAME)), (400, 300)),
+    ("jpeg_after_a_scan", jpeg(segment(0xD0, bytes(5)), segment(0xC0, FRAME)), (400, 300)),
+    ("jpeg_cut_short", jpeg(segment(0xC0, FRAME))[:-1], None),
+    ("jpeg_without_a_frame", jpeg(APP), None),
+    ("jpeg_with_a_gap", jpeg(b"\0", segment(0xC0, FRAME), bytes(9)), None),
+    ("another_file", b"BM" + bytes(60), None),
+]
+
+
+@pytest.mark.parametrize(("raw", "size"), [r[1:] for r in IMAGES], ids=[r[0] for r in IMAGES])
+def test_an_image_has_the_size_that_its_header_states(
+    raw: bytes, size: tuple[int, int] | None
+) -> None:
+    assert image_size(encoded(raw)) == size
+
+
+def test_the_size_is_looked_for_in_the_header_alone() -> None:
+    def padded(length: int) -> str:
+        padding = segment(0xE1, bytes(length))
+        return encoded(jpeg(padding, segment(0xC0, FRAME)))
+
+    room = 65_536 // 4 * 3 - 2 - 4 - 9
+    assert image_size(padded(room)) == (400, 300)
+    assert image_size(padded(room + 1)) is None
+    assert image_size(encoded(PNG + bytes(65_536))) == (66_000, 70_001)
+
+
+def wav(rate: int, length: int) -> bytes:
+    return (b"RIFF\xaa\xaa\xaa\xaaWAVEfmt " + bytes(12) + struct.pack("<I", rate)).ljust(
+        length, b"\1"
+    )
+
+
+# (name, file, seconds)
+SOUNDS: list[tuple[str, bytes, float]] = [
+    ("wav", wav(16_000, 48_000), 3.0),
+    ("wav_of_a_header_alone", wav(32, 32), 33 / 32),
+    ("wav_cut_short", wav(100, 32)[:30], 30 / 8_000),
+    ("wav_without_a_rate", wav(0, 24_000), 3.0),
+    ("riff_of_another_kind", b"RIFF\0\0\0\0AVI ".ljust(24_000, b"\1"), 3.0),
+    ("without_a_header", bytes(24_000), 3.0),
+    ("nothing", b"", 0.0),
+]
+
+
+@pytest.mark.parametrize(("raw", "seconds"), [r[1:] for r in SOUNDS], ids=[r[0] for r in SOUNDS])
+def test_sound_lasts_as_long_as_its_rate_says(raw: bytes, seconds: float) -> None:
+    assert audio_seconds(encoded(raw)) == pytest.approx(seconds, rel=1e-9)
+
+
+# (name, file, pages)
+DOCUMENTS: list[tuple[str, bytes, int]] = [
+    ("pages", b"/Type /Page /Type/Page\n/Type\n/Page ", 3),
+    ("a_count_outranks_fewer_pages", b"/Type /Page /Count 12", 12),
+    ("pages_outrank_a_lower_count", b"/Type /Page /Type /Page /Count 1", 2),
+    ("the_highest_count", b"/Count 2 /Count 7 /Count 3", 7),
+    ("the_tree_is_no_page", b"/Type /Pages", 1),
+    ("compressed", bytes(150_000), 4),
+    ("nothing", b"", 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("raw", "pages"), [r[1:] for r in DOCUMENTS], ids=[r[0] for r in DOCUMENTS]
+)
+def test_pages_of_a_document_are_counted_or_estimated(raw: bytes, pages: int) -> None:
+    assert pdf_pages(encoded(raw)) == pages
+
+
+def test_text_that_is_not_base64_has_no_size() -> None:
+    assert image_size("abc!") is None
+    assert image_size("\u00fc") is None
+    assert audio_seconds("abc") == pytest.approx(3 * 3 / 4 / 8_000)
+    assert pdf_pages("a") == 1
