@@ -172,6 +172,23 @@ class Careful(MessageConverter):
         return block.text if isinstance(block, TextBlock) else NO_SOUND
 
 
+def test_text_that_a_converter_omits_is_reported_as_the_content_of_its_message() -> None:
+    class Wordless(Careful):
+        def said(self, block: Block) -> str | LeftOut:
+            return NO_SOUND
+
+    results: list[Message] = [
+        ToolResultMessage("call_1", "look", "seen"),
+        ToolResultMessage("call_2", "look", ""),
+    ]
+    calls = answer(CALL, ToolCallBlock("call_2", "look"))
+    with gathered_changes(MODEL) as notices:
+        Wordless("toy").messages(Context([UserMessage([WORDS]), calls, *results]))
+    assert [(notice.code, notice.paths) for notice in notices] == [
+        ("content_left_out", ("messages[0].content[0]", "messages[2].content"))
+    ]
+
+
 def test_content_that_a_converter_omits_is_reported_with_its_path() -> None:
     sound = ExtensionBlock("toy", "sound", {})
     context = Context(
