@@ -22,7 +22,7 @@ def test_the_list_of_names_is_up_to_date() -> None:
 
 def test_another_page_counts_them_alike() -> None:
     page = generate_providers.PAGE.parents[1] / "explanation" / "command-lines-compared.md"
-    assert f", {len(Host().provider_names())} in all" in page.read_text("utf-8")
+    assert f", {len(Host().provider_names())} in total" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", Host().provider_names())

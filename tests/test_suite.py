@@ -88,7 +88,8 @@ def test_a_distributions_tests_need_nothing_of_the_repositorys(folder: Path) -> 
 
 def test_the_cores_sdist_has_the_tests_that_are_its_own_for_make() -> None:
     packages = {f"/tests/{init.parent.name}" for init in ROOT.glob("swink_core/*/__init__.py")}
-    [words] = re.findall(r",tests/test_%\.py,([\w ]+)\)", (ROOT / "Makefile").read_text("utf-8"))
+    makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", "")
+    [words] = re.findall(r",tests/test_%\.py,([\w\s]+)\)", makefile)
     modules = {f"/tests/test_{word}.py" for word in words.split()}
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     shipped = pyproject["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]

@@ -15,6 +15,9 @@ from typing import Any
 PATIENCE_SECONDS = 10.0
 """For which a program that is stopped may put away what it made."""
 
+WAKE_SECONDS = 0.5
+"""The time after which the main thread looks for signals again."""
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _lock = RLock()  # a signal finds the main thread anywhere
@@ -53,18 +56,31 @@ def run(command: Sequence[str | Path], **options: Any) -> tuple[int, str]:
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """Raise Stopped in the main thread at the first signal, and heed no other."""
+    """Raise Stopped in the main thread at the first signal, and ignore later ones.
+
+    A signal that arrives just before the main thread waits for a lock would be handled only when
+    the lock is free. A timer therefore interrupts such waits twice a second, where there is one.
+    """
     before = {number: signal.signal(number, _stop) for number in _SIGNALS}
+    if hasattr(signal, "setitimer"):
+        before[signal.SIGALRM] = signal.signal(signal.SIGALRM, _ignore)
+        signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
     try:
         yield
     finally:
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing."""
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
     for each in _SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
+        signal.signal(each, _ignore)  # a program would inherit SIG_IGN
     with _lock:
         _stopped_by.append(number)
     _tell_all(_interrupt)
