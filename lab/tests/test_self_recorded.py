@@ -16,7 +16,7 @@ from swink_testing.conformance import PROVIDER_CHECKS, Result, Subject, run_chec
 from swink_testing.driver import fold
 from swink_testing.mutants import edited
 
-EXAMPLE = Path(__file__).parents[3] / "examples/job_provider/src"
+EXAMPLE = Path(__file__).parents[2] / "examples/job_provider/src"
 PACKAGE = "swink_provider_kiln"
 
 LEFT = EXAMPLE / PACKAGE / "recordings/left"
