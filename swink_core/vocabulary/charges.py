@@ -133,9 +133,9 @@ def _hosted(extra: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 
 def _whole(value: Any) -> int:
-    """Convert a number in a request, such as 2, `2.0` or `"2"`, to an integer; else return 0."""
+    """Convert a number in a request, such as 2, `2.0` or `"2"`, to an integer of at least 0."""
     try:
-        return ceil(float(value))
+        return max(0, ceil(float(value)))
     except (TypeError, ValueError, OverflowError):
         return 0
 

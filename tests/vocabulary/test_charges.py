@@ -62,6 +62,8 @@ SEARCHES_OF: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"tools": [{"type": "web_search_preview"}], "max_tool_calls": 2}, {"searches": 2}),
     ({"tools": [{"type": "web_search"}]}, {"searches": SEARCHES}),
     ({"tools": [{"type": "web_search", "max_uses": 0}]}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "web_search", "max_uses": -9}]}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "web_search"}], "max_tool_calls": "-9"}, {"searches": SEARCHES}),
     ({"tools": [{"googleSearch": {}, "urlContext": {}}]}, {"searches": SEARCHES}),
     ({"tools": [{"type": "x_search", "max_uses": 3}, {"type": "web_search", "max_uses": 4}]},
      {"searches": 7}),
