@@ -153,6 +153,26 @@ async def test_a_tool_whose_price_is_not_reported_is_refused_for_a_key_with_a_bu
     assert upstream.calls == []
 
 
+# (the type in a tool's fields for a provider, status)
+TYPES = [("code_interpreter", 400), ("web_search", 400), ({}, 400), ("custom", 200), (None, 200)]
+
+
+@pytest.mark.parametrize(("kind", "status"), TYPES, ids=str)
+async def test_the_fields_of_a_tool_cannot_make_it_a_tool_of_the_vendor(
+    kind: Any, status: int
+) -> None:
+    own = {"openai": {"type": kind, "name": None, "parameters": None}}
+    tool = {"name": "f", "description": "", "parameters": {}, "metadata": own}
+    upstream = Scripted(ANSWER)
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        body = {**NATIVE[1], "model": "openai/gpt-5-mini", "tools": [tool]}
+        answer = await ask(gateway, NATIVE[0], body, headers=CAROL)
+    assert answer.status == status
+    assert len(upstream.calls) == (status == 200)
+    if status == 400:
+        assert "does not report the price of the tool" in answer.json["error"]["message"]
+
+
 # (path and body, tool, headers)
 CHARGED: list[tuple[tuple[str, Any], Any, dict[str, str]]] = [
     (MESSAGES, SEARCH, CAROL),

@@ -59,6 +59,9 @@ https://platform.claude.com/docs/en/about-claude/pricing, https://ai.google.dev/
 UNDATED_TOOLS = frozenset({"codeExecution", "code_execution"})
 """Gemini's code execution costs only tokens; Claude's has a date, and a price for each hour."""
 
+_CLIENTS_TOOLS = ("function", "custom")
+"""The types of tools that the client runs."""
+
 _SUFFIX = re.compile(r"(_preview)?(_\d[\d_]*)?$")
 
 _UNCHARGED = (
@@ -134,11 +137,24 @@ class _Permission:
         for tool in tools:
             for name in _names_of(tool):
                 is_charged = name in UNDATED_TOOLS or _SUFFIX.sub("", name, 1) in CHARGED_TOOLS
-                if not is_charged and f"{TOOLS}.{name}" not in self.allowed_fields:
-                    raise Refused(of_bad_request(_UNCHARGED.format(name)), 400)
+                if not is_charged:
+                    self._refuse(name)
+
+    def _refuse(self, name: str) -> None:
+        """Raise Refused for a tool that the configuration does not allow."""
+        if f"{TOOLS}.{name}" not in self.allowed_fields:
+            raise Refused(of_bad_request(_UNCHARGED.format(name)), 400)
 
     def of_tool(self, tool: Tool) -> Tool:
-        """Return a tool, with its provider's own fields if they are permitted."""
+        """Return a tool, with its provider's own fields if they are permitted.
+
+        These fields may replace the type of the tool. Raises Refused if the key has a budget and
+        the type is no longer that of a client's tool, because nothing is then reserved for it.
+        """
+        for own in (tool.metadata or {}).values() if self.has_budget else ():
+            kind = own.get("type") if isinstance(own, Mapping) else None
+            if kind is not None and kind not in _CLIENTS_TOOLS:
+                self._refuse(str(kind))
         if self._is_open(tool.metadata):
             return tool
         self.dropped.append(f"{TOOLS}.{tool.name}")
