@@ -152,7 +152,7 @@ class _Permission:
         the type is no longer that of a client's tool, because nothing is then reserved for it.
         """
         for own in (tool.metadata or {}).values() if self.has_budget else ():
-            kind = own.get("type") if isinstance(own, Mapping) else None
+            kind = own.get("type")
             if kind is not None and kind not in _CLIENTS_TOOLS:
                 self._refuse(str(kind))
         if self._is_open(tool.metadata):
