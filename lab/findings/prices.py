@@ -13,6 +13,7 @@ from typing import Any
 from swink_core import Client, Context, ModelInfo, Usage, UserMessage
 from swink_core.providers import cost_of
 from swink_gateway.policy.charging import most_of
+from swink_gateway.protocols import Asked
 
 OUTPUT = 2000
 WORDS = (2_000, 60_000)
@@ -22,7 +23,7 @@ WORDS = (2_000, 60_000)
 def reserved(client: Client, info: ModelInfo, context: Context) -> tuple[int, float]:
     """Return the tokens and US dollars that the gateway reserves for a call."""
     chain: Any = [(SimpleNamespace(info=info, provider=info.provider), {})]
-    asked: Any = SimpleNamespace(context=context, options={"max_tokens": OUTPUT})
+    asked = Asked("", context, {"max_tokens": OUTPUT})
     most = most_of(client, chain, asked)
     return most.tokens, most.cost or 0.0
 

@@ -20,7 +20,6 @@ from swink_core.plugins.binding import Target
 from swink_core.vocabulary.charges import (
     completed_usage,
     dollars_of,
-    is_marked_long,
     keeps_long,
     prompt_of,
     reports_terms,
@@ -258,8 +257,7 @@ class Attempt:
         if self._reserved is None:
             most = int(self._estimate().most)
             context = self._context if self._context is not None else Context([])
-            is_long = is_marked_long(context, self.options)
-            self._reserved = reserved(most, self.model.info, self.options, is_long=is_long)
+            self._reserved = reserved(most, self.model.info, context, self.options)
         return self._reserved
 
     def _estimate(self) -> Estimate:

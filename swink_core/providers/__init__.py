@@ -49,7 +49,7 @@ from swink_core.providers.shapes import SHAPES
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, TokenHTTP
 from swink_core.providers.writer import EventWriter
-from swink_core.vocabulary.charges import prompt_of, reservation
+from swink_core.vocabulary.charges import hosted_tools, prompt_of, reservation
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.habits import CONTEXT_WORDS
@@ -115,6 +115,7 @@ __all__ = [
     "first_set",
     "folded_system",
     "health_of",
+    "hosted_tools",
     "inlined_schema",
     "is_synthetic_id",
     "marked_system",

@@ -13,12 +13,13 @@ All prices are computed by `cost_of`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from math import ceil
 from typing import Any
 
-from swink_core.vocabulary.messages import Context
+from swink_core.vocabulary.messages import Context, ExtensionBlock
 from swink_core.vocabulary.models import ModelInfo, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import Charge, Cost, Usage
@@ -57,6 +58,17 @@ _LENGTHS = (
 
 _TERMS = ("service_tier", "speed", "serviceTier", "inference_geo")
 """The fields that select a service with other prices."""
+
+_DEFINES_NOTHING = frozenset({
+    "arguments", "input_schema", "inputSchema", "json_schema", "parameters", "responseJsonSchema",
+    "responseSchema", "schema", "toolChoice", "tool_choice",
+})  # fmt: skip
+"""The fields whose contents start no tool of the provider: schemas, arguments and references."""
+
+_DATED = re.compile(r"_\d{8}$", re.ASCII)
+
+_MOST = 2**62
+"""The highest number that is read from a field of a request."""
 
 _SHORT = ("5m", "30m")
 """The times to live of cache writes that do not have the price of long-lived ones."""
@@ -99,45 +111,102 @@ def _answers_of(options: StreamOptions) -> int:
     return max([1, *map(_whole, _values(extra, _ANSWERS))]) if extra else 1
 
 
-def searches_of(extra: Mapping[str, Any]) -> dict[str, int]:
+def searches_of(context: Context, options: StreamOptions) -> dict[str, int]:
     """Return the number of searches to reserve, by the name of the quantity in `Usage.extra`.
 
-    A search tool of a provider is an entry of `tools` without a place in `Context.tools`, or a
-    field such as `web_search_options`. Searches in files are counted separately. The number is the
-    request's own limit: `max_uses` of the tool (Messages), or `max_tool_calls` (Responses).
+    A search tool of a provider is a tool that a request defines outside `Context.tools`, or a field
+    such as `web_search_options`. Searches in files are counted separately. The number is the
+    request's own limit if it is known to hold (see `_most_uses`), or else at least `SEARCHES`.
     """
     found: dict[str, int] = {}
-    for name, tool in _hosted(extra):
-        word = name.lower()
-        if "search" not in word or "tool_search" in word:
-            continue
-        limits = (tool.get("max_uses"), extra.get("max_tool_calls"), SEARCHES)
-        most = next(filter(None, map(_whole, limits)))
-        quantity = "file_searches" if "file" in word else "searches"
-        if tool:
-            most += found.get(quantity, 0)
-        found[quantity] = most
+    extra = options.extra or {}
+    for name in extra:
+        if extra[name] is not None and (quantity := _quantity(name)):
+            found[quantity] = SEARCHES
+    for tool in hosted_tools(context, extra):
+        kind = tool.get("type")
+        names = {name for name, value in tool.items() if isinstance(value, Mapping)}
+        names |= set() if kind is None else {str(kind)}
+        for name in names:
+            if quantity := _quantity(name):
+                most = _most_uses(str(kind), tool, extra)
+                found[quantity] = found.get(quantity, 0) + most
     return found
 
 
-def _hosted(extra: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the name of each field, and the type and data of each tool (Gemini: its fields)."""
-    for name, value in extra.items():
-        if name != "tools":
-            yield name, {}
-        elif isinstance(value, list):
-            for tool in value:
-                if isinstance(tool, Mapping):
-                    names = [tool["type"]] if "type" in tool else tool
-                    yield from ((str(each), tool) for each in names)
+def _quantity(name: str) -> str | None:
+    """Return the quantity for searches by a tool or field; `None` if it does not search."""
+    word = name.lower()
+    if "search" not in word or "tool_search" in word:
+        return None
+    return "file_searches" if "file" in word else "searches"
+
+
+def _most_uses(kind: str, tool: Mapping[str, Any], extra: Mapping[str, Any]) -> int:
+    """Return the number of uses of a tool to reserve.
+
+    `max_uses` is a limit of the Messages API, whose tools have a date, as in `web_search_20250305`.
+    `max_tool_calls` is a limit of the Responses API. Vendors with similar APIs may ignore it, so it
+    only raises the number.
+    Sources: https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool,
+    https://developers.openai.com/api/reference/resources/responses/methods/create.
+    """
+    if _DATED.search(kind):
+        return _whole(tool.get("max_uses")) or SEARCHES
+    return max(SEARCHES, _whole(extra.get("max_tool_calls")))
+
+
+def hosted_tools(context: Context, *fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the tools that a request defines in a provider's format; some may run at the provider.
+
+    `fields` are fields of the body. Such tools are the items of lists named `tools`, and values of
+    fields named `tool`, at any depth of the fields and of the blocks that are sent unchanged. A
+    tool of the client whose metadata has fields for a provider is yielded with these fields and the
+    type `function`, which they may replace. A tool that is given as a string is yielded as
+    `{"type": string}`. Schemas, tool choices and lists of an MCP server's tools are left out,
+    because they start no tool of the provider.
+    """
+    for tool in context.tools:
+        for own in (tool.metadata or {}).values():
+            yield {"type": "function", **own}
+    for part in (*fields, *_native_parts(context)):
+        yield from _tools_inside(part)
+
+
+def _tools_inside(data: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(data, Mapping):
+        if data.get("type") == "mcp_list_tools":
+            return
+        for name, value in data.items():
+            if name == "tools" and isinstance(value, list | tuple):
+                yield from _definitions(value)
+            elif name == "tool" and isinstance(value, Mapping):
+                yield from _definitions([value])
+            elif name not in _DEFINES_NOTHING:
+                yield from _tools_inside(value)
+    elif isinstance(data, list | tuple):
+        for value in data:
+            yield from _tools_inside(value)
+
+
+def _definitions(tools: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    for tool in tools:
+        if isinstance(tool, Mapping):
+            yield tool
+            yield from _tools_inside(tool)  # a namespace contains tools
+        elif isinstance(tool, str):
+            yield {"type": tool}
 
 
 def _whole(value: Any) -> int:
-    """Convert a number in a request, such as 2, `2.0` or `"2"`, to an integer of at least 0."""
+    """Convert a number in a request, such as 2, `2.0` or `"2"`, to an integer from 0 to `_MOST`."""
     try:
-        return max(0, ceil(float(value)))
-    except (TypeError, ValueError, OverflowError):
+        number = float(value)
+    except OverflowError:
+        return _MOST
+    except (TypeError, ValueError):
         return 0
+    return ceil(min(max(0.0, number), _MOST))
 
 
 def _values(extra: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:
@@ -153,7 +222,7 @@ def reservation(
 ) -> Charge:
     """Return the amount to reserve for a call, using the upper bound of the estimated prompt."""
     prompt = int(prompt_of(provider, context, options, info).most)
-    return reserved(prompt, info, options, is_long=is_marked_long(context, options))
+    return reserved(prompt, info, context, options)
 
 
 def prompt_of(
@@ -171,15 +240,18 @@ def prompt_of(
     return prompt_tokens(context, media, options.response_format, options.extra)
 
 
-def is_marked_long(context: Context, options: StreamOptions) -> bool:
-    """Return True if marks in a request may keep its prompt in the cache for an hour or more."""
-    parts: list[Any] = [options.extra, [tool.metadata for tool in context.tools]]
+def _native_parts(context: Context) -> Iterator[Any]:
+    """Yield the parts of a conversation that are already in a provider's format."""
+    for tool in context.tools:
+        yield from (tool.metadata or {}).values()
     contents = [context.system_prompt, *(message.content for message in context.messages)]
     for content in contents:
         for block in () if content is None or isinstance(content, str) else content:
             if not isinstance(block, str):
-                parts += (block.metadata, getattr(block, "data", None))
-    return any(_is_long(part) for part in parts if part)
+                if block.metadata:
+                    yield block.metadata
+                if isinstance(block, ExtensionBlock):
+                    yield block.data
 
 
 def _is_long(data: Any) -> bool:
@@ -192,30 +264,29 @@ def _is_long(data: Any) -> bool:
 def reserved(
     prompt: int,
     info: ModelInfo | None,
+    context: Context,
     options: StreamOptions,
     at: datetime | None = None,
-    *,
-    is_long: bool = False,
 ) -> Charge:
     """Return the amount to reserve for a prompt of `prompt` tokens.
 
     `at` is the time whose prices apply (`None`: now). The prompt is assumed to be written to the
-    cache, which may cost more, because many models cache without a request for it. `is_long` says
-    that the request may keep it there for an hour or more. If the request names a service tier, the
-    higher of the prices of this tier and of the standard tier applies. The fees of searches by
-    tools of the provider are included, and the tokens of their results.
+    cache, which may cost more, because many models cache without a request for it, and to be kept
+    there for an hour if a mark in the request may ask for this. If the request names a service
+    tier, the higher of the prices of this tier and of the standard tier applies. The fees of
+    searches by tools of the provider are included, and the tokens of their results.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
-    extra = options.extra
-    searches = searches_of(extra) if extra else {}
-    if extra and searches:
+    searches = searches_of(context, options)
+    if searches:
         searches = {name: count * _answers_of(options) for name, count in searches.items()}
         prompt += SEARCH_TOKENS * sum(searches.values())
     usage = Usage(prompt, output, extra={**terms, **searches})
     costs = [_priced(usage, info, options, at)]
     if terms:  # the provider may use the standard tier and its price
         costs.append(_priced(replace(usage, extra={**searches}), info, options, at))
+    is_long = _is_long(options.extra) or any(map(_is_long, _native_parts(context)))
     costs.append(_priced(replace(usage, cache_write=prompt), info, options, at, is_long))
     known = [cost for cost in costs if cost is not None]
     return Charge(prompt + output, max(known, default=None), True)

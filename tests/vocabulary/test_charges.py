@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from swink_core import (
+    AssistantMessage,
     CacheStrategy,
     Charge,
     Context,
@@ -16,6 +17,7 @@ from swink_core import (
     Model,
     ModelInfo,
     StreamOptions,
+    SystemMessage,
     TextBlock,
     Tool,
     Usage,
@@ -59,18 +61,33 @@ SEARCHING = replace(MODEL, prices=replace(PRICES, fees={"searches": 0.01, "file_
 SEARCHES_OF: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"tools": [{"type": "web_search_20250305", "max_uses": 100}]}, {"searches": 100}),
     ({"tools": [{"type": "web_search_20250305", "max_uses": "7"}]}, {"searches": 7}),
-    ({"tools": [{"type": "web_search_preview"}], "max_tool_calls": 2}, {"searches": 2}),
+    ({"tools": [{"type": "web_search_20250305", "max_uses": 10**400}]}, {"searches": 2**62}),
+    ({"tools": [{"type": "web_search_20250305", "max_uses": "-Infinity"}]},
+     {"searches": SEARCHES}),
+    ({"tools": [{"type": "web_search_20250305"}], "max_tool_calls": 9}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "web_search_preview"}], "max_tool_calls": 9}, {"searches": 9}),
+    ({"tools": [{"type": "web_search_preview"}], "max_tool_calls": 2}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "web_search", "max_uses": 1}]}, {"searches": SEARCHES}),
     ({"tools": [{"type": "web_search"}]}, {"searches": SEARCHES}),
-    ({"tools": [{"type": "web_search", "max_uses": 0}]}, {"searches": SEARCHES}),
-    ({"tools": [{"type": "web_search", "max_uses": -9}]}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "web_search_20250305", "max_uses": 0}]}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "web_search_20250305", "max_uses": -9}]}, {"searches": SEARCHES}),
     ({"tools": [{"type": "web_search"}], "max_tool_calls": "-9"}, {"searches": SEARCHES}),
     ({"tools": [{"googleSearch": {}, "urlContext": {}}]}, {"searches": SEARCHES}),
-    ({"tools": [{"type": "x_search", "max_uses": 3}, {"type": "web_search", "max_uses": 4}]},
-     {"searches": 7}),
+    ({"tools": [{"type": "x_search"}, {"type": "web_search"}]}, {"searches": 2 * SEARCHES}),
+    ({"tools": [{"type": "mcp", "googleSearch": {}}]}, {"searches": SEARCHES}),
+    ({"tools": ["web_search"]}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "namespace", "tools": [{"type": "web_search"}]}]},
+     {"searches": SEARCHES}),
+    ({"toolConfig": {"tools": [{"googleSearch": {}}]}}, {"searches": SEARCHES}),
+    ({"tools": [{"type": "web_search"}], "web_search_options": {}}, {"searches": 2 * SEARCHES}),
+    ({"tools": [{"type": "web_search"}], "enable_search": None}, {"searches": SEARCHES}),
+    ({"web_search_options": {}, "tools": [{"type": "web_search"}]}, {"searches": 2 * SEARCHES}),
     ({"tools": [{"type": "file_search"}, {"type": "web_search"}]},
      {"file_searches": SEARCHES, "searches": SEARCHES}),
     ({"web_search_options": {}, "search_mode": "web"}, {"searches": SEARCHES}),
-    ({"tools": [{"type": "tool_search_tool_regex_20251119"}, {"type": "mcp"}, "web_search"]}, {}),
+    ({"tools": [{"type": "tool_search_tool_regex_20251119"}, {"type": "mcp"}]}, {}),
+    ({"tool_choice": {"type": "allowed_tools", "tools": [{"type": "web_search"}]}}, {}),
+    ({"tools": [{"type": "function", "parameters": {"tools": ["web_search"]}}]}, {}),
     ({"tools": {"type": "web_search"}}, {}),
     ({"seed": 1}, {}),
 ]  # fmt: skip
@@ -80,15 +97,38 @@ SEARCHES_OF: list[tuple[dict[str, Any], dict[str, int]]] = [
 def test_searches_by_tools_of_the_provider_are_counted_by_the_limit_of_the_request(
     extra: dict[str, Any], searches: dict[str, int]
 ) -> None:
-    assert searches_of(extra) == searches
+    assert searches_of(Context([]), StreamOptions(extra=extra)) == searches
+
+
+FOUND = {"type": "web_search"}
+LISTED = {"type": "mcp_list_tools", "tools": [{"name": "search", "input_schema": {}}]}
+
+# (where a tool of the provider is, searches)
+ELSEWHERE: list[tuple[Context, int]] = [
+    (Context([SystemMessage([ExtensionBlock("a", "b", {"tools": [FOUND]})])]), SEARCHES),
+    (Context([UserMessage([ExtensionBlock("a", "b", {"tool": FOUND})])]), SEARCHES),
+    (Context([AssistantMessage([ExtensionBlock("a", "b", [{"tools": [FOUND]}])])]), SEARCHES),
+    (Context([UserMessage([TextBlock("Hi", {"tools": [FOUND]})])]), SEARCHES),
+    (Context([], None, [Tool("f", "", {}, metadata={"a": FOUND})]), SEARCHES),
+    (Context([], None, [Tool("f", "", {}, metadata={"a": {"tools": [FOUND]}})]), SEARCHES),
+    (Context([AssistantMessage([ExtensionBlock("a", "b", LISTED)])]), 0),
+    (Context([], None, [Tool("search", "web_search", {}, metadata={"a": {"strict": True}})]), 0),
+]
+
+
+@pytest.mark.parametrize(("context", "searches"), ELSEWHERE, ids=repr)
+def test_tools_of_the_provider_in_a_conversation_are_counted_too(
+    context: Context, searches: int
+) -> None:
+    assert searches_of(context, StreamOptions()).get("searches", 0) == searches
 
 
 # (extra, US dollars)
 SEARCH_COSTS: list[tuple[dict[str, Any], float]] = [
-    ({"tools": [{"type": "web_search", "max_uses": 100}]}, 2.403 + 0.004 + 1.0),
+    ({"tools": [{"type": "web_search_20250305", "max_uses": 100}]}, 2.403 + 0.004 + 1.0),
     ({"tools": [{"type": "web_search"}], "n": 2}, 0.081 * 1.25 + 0.008 + 10 * 0.01),
     ({"tools": [{"type": "file_search"}]}, 0.041 * 1.25 + 0.004 + 5 * 0.0025),
-    ({"tools": [{"type": "web_search", "max_uses": 1}], "service_tier": "priority"},
+    ({"tools": [{"type": "web_search_20250305", "max_uses": 1}], "service_tier": "priority"},
      2 * (0.009 * 1.25 + 0.004) + 0.01),
 ]  # fmt: skip
 
@@ -97,7 +137,8 @@ SEARCH_COSTS: list[tuple[dict[str, Any], float]] = [
 def test_a_reservation_has_the_fees_and_the_results_of_searches(
     extra: dict[str, Any], dollars: float
 ) -> None:
-    charge = reserved(1_000, SEARCHING, StreamOptions(max_tokens=1_000, extra=extra), AT)
+    options = StreamOptions(max_tokens=1_000, extra=extra)
+    charge = reserved(1_000, SEARCHING, Context([]), options, AT)
     assert charge.cost == pytest.approx(dollars)
 
 
@@ -118,7 +159,7 @@ RESERVED: list[tuple[int, dict[str, Any], float]] = [
 def test_a_reservation_has_cases_tiers_fees_cache_and_the_number_of_answers(
     prompt: int, options: dict[str, Any], dollars: float
 ) -> None:
-    charge = reserved(prompt, MODEL, StreamOptions(**options), AT)
+    charge = reserved(prompt, MODEL, Context([]), StreamOptions(**options), AT)
     assert charge.cost == pytest.approx(dollars)
     assert charge.estimated
 
@@ -178,7 +219,8 @@ def test_without_max_tokens_a_typical_output_is_reserved(
 
 
 def test_a_model_without_prices_has_tokens_and_no_cost() -> None:
-    assert reserved(10, None, StreamOptions(max_tokens=5), AT) == Charge(15, None, True)
+    options = StreamOptions(max_tokens=5)
+    assert reserved(10, None, Context([]), options, AT) == Charge(15, None, True)
 
 
 # (reported, estimated prompt, tokens seen, seconds, is complete, input, output)

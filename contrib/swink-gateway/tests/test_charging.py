@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -296,6 +296,30 @@ async def test_fields_that_pass_unchanged_raise_the_reservation(field: dict[str,
             assert cost is not None
             assert plain is not None
             assert cost > 1.5 * plain
+
+
+SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 100}
+FETCH = {"type": "web_fetch_20250910", "name": "web_fetch"}
+
+# requests with SEARCH in one layer of fields, and another value of the same field in the next
+LAYERS: list[Callable[[dict[str, Any]], Asked]] = [
+    lambda other: Asked(MODEL, swink.Context.of("Hi"), {"extra": {"tools": [SEARCH]}}, extra=other),
+    lambda other: Asked(
+        MODEL, swink.Context.of("Hi"), own={"tools": [SEARCH]}, extra={"seed": 1, **other}
+    ),
+]
+
+
+@pytest.mark.parametrize("layered", LAYERS)
+@pytest.mark.parametrize("other", [{"tools": [FETCH]}, {"tools": []}, {"enable_search": None}])
+async def test_fields_of_a_request_are_merged_for_the_reservation_as_they_are_sent(
+    layered: Callable[[dict[str, Any]], Asked], other: dict[str, Any]
+) -> None:
+    async with swink.Client() as client:
+        chain = [(client.target("anthropic/claude-haiku-4-5").model, dict[str, Any]())]
+        cost = most_of(client, chain, layered(other)).cost
+    assert cost is not None
+    assert cost > 1.0  # the fees of 100 searches
 
 
 @pytest.mark.parametrize("most", [0, -1, 10**21, 10**400])

@@ -137,7 +137,11 @@ UNCHARGED: list[tuple[tuple[str, Any], Any, str]] = [
     (RESPONSES, INTERPRETER, "code_interpreter"),
     (RESPONSES, {"type": "image_generation"}, "image_generation"),
     (RESPONSES, {"type": "tool_of_tomorrow"}, "tool_of_tomorrow"),
+    (RESPONSES, {"type": "code_execution"}, "code_execution"),
+    (RESPONSES, {"type": "web_search_\u0662\u0660"}, "web_search_\u0662\u0660"),
     (GEMINI, {"googleSearch": {}, "googleMaps": {}}, "googleMaps"),
+    (GEMINI, {"type": "function", "googleMaps": {}}, "googleMaps"),
+    (GEMINI, {"type": None, "googleMaps": {}}, "googleMaps"),
 ]
 
 
@@ -153,24 +157,68 @@ async def test_a_tool_whose_price_is_not_reported_is_refused_for_a_key_with_a_bu
     assert upstream.calls == []
 
 
-# (the type in a tool's fields for a provider, status)
-TYPES = [("code_interpreter", 400), ("web_search", 400), ({}, 400), ("custom", 200), (None, 200)]
+ADDED = {"type": "additional_tools", "role": "developer", "tools": [INTERPRETER]}
+OUTPUT = {"type": "tool_search_output", "call_id": "c", "execution": "client"}
+ADDITION = {"type": "tool_addition", "tool": CODE}
+GROUNDING = {"systemTool": {"name": "nova_grounding"}}
+NOVA = {"model": "bedrock/amazon.nova-lite-v1:0"}
+OPENAI = {"model": "openai/gpt-5-mini"}
 
 
-@pytest.mark.parametrize(("kind", "status"), TYPES, ids=str)
-async def test_the_fields_of_a_tool_cannot_make_it_a_tool_of_the_vendor(
-    kind: Any, status: int
+def _changed(provider: str, fields: dict[str, Any]) -> list[dict[str, Any]]:
+    metadata = {provider: fields}
+    return [{"name": "f", "description": "", "parameters": {}, "metadata": metadata}]
+
+
+# (path and body, additional fields, the name of the tool in the message)
+HIDDEN: list[tuple[tuple[str, Any], dict[str, Any], str]] = [
+    (RESPONSES, {"input": [ADDED, *SAID]}, "code_interpreter"),
+    (RESPONSES, {"input": [*SAID, {**OUTPUT, "tools": [INTERPRETER]}]}, "code_interpreter"),
+    (RESPONSES, {"tools": [{"type": "namespace", "name": "n", "tools": [INTERPRETER]}]},
+     "code_interpreter"),
+    (MESSAGES, {"messages": [{"role": "user", "content": [ADDITION]}]}, CODE["type"]),
+    (GEMINI, {"toolConfig": {"tools": [{"googleMaps": {}}]}}, "googleMaps"),
+    (NATIVE, {"options": {"extra": {"toolConfig": {"tools": [GROUNDING]}}}, **NOVA}, "systemTool"),
+    (NATIVE, {"call": {"extra": {"tools": [INTERPRETER]}}, **OPENAI}, "code_interpreter"),
+    (NATIVE, {"messages": [{"role": "user", "content": [
+        {"type": "extension", "provider": "openai", "kind": "additional_tools", "data": ADDED}]}],
+        **OPENAI}, "code_interpreter"),
+    (NATIVE, {"tools": _changed("bedrock", {"toolSpec": None, **GROUNDING}), **NOVA},
+     "systemTool"),
+    (NATIVE, {"tools": _changed("openai", INTERPRETER), **OPENAI}, "code_interpreter"),
+    (NATIVE, {"tools": _changed("openai", {"type": {}}), **OPENAI}, "{}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("how", "more", "name"), HIDDEN, ids=str)
+async def test_such_a_tool_is_found_in_messages_in_other_fields_and_in_the_fields_of_a_tool(
+    how: tuple[str, Any], more: dict[str, Any], name: str
 ) -> None:
-    own = {"openai": {"type": kind, "name": None, "parameters": None}}
-    tool = {"name": "f", "description": "", "parameters": {}, "metadata": own}
+    upstream, (path, body) = Scripted(ANSWER), how
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        answer = await ask(gateway, path, {**body, **more}, headers=CAROL)
+    assert answer.status == 400
+    assert f"does not report the price of the tool {name!r}" in answer.json["error"]["message"]
+    assert upstream.calls == []
+
+
+# fields of a client's tool for a provider
+HARMLESS: list[dict[str, Any]] = [
+    {"type": "custom", "name": None, "parameters": None},
+    {"type": None, "name": None},
+    {"strict": True},
+    {"cache_control": {"type": "ephemeral"}},
+]
+
+
+@pytest.mark.parametrize("fields", HARMLESS, ids=str)
+async def test_fields_that_leave_a_tool_to_the_client_are_sent(fields: dict[str, Any]) -> None:
     upstream = Scripted(ANSWER)
     async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
-        body = {**NATIVE[1], "model": "openai/gpt-5-mini", "tools": [tool]}
+        body = {**NATIVE[1], **OPENAI, "tools": _changed("openai", fields)}
         answer = await ask(gateway, NATIVE[0], body, headers=CAROL)
-    assert answer.status == status
-    assert len(upstream.calls) == (status == 200)
-    if status == 400:
-        assert "does not report the price of the tool" in answer.json["error"]["message"]
+    assert answer.status == 200
+    assert [tool.metadata for tool in upstream.context.tools] == [{"openai": fields}]
 
 
 # (path and body, tool, headers)

@@ -30,7 +30,7 @@ from swink_core import (
     StreamOptions,
     Target,
 )
-from swink_core.providers import Attempt, reservation
+from swink_core.providers import Attempt, reservation, with_extra
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.config.values import TAG
 from swink_gateway.policy.guards import CallGuards
@@ -279,14 +279,14 @@ def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
     price.
     Raises Refused for a call of more tokens than a store can hold.
     """
-    passed = {**(asked.options.get("extra") or {}), **asked.own, **asked.extra}
+    passed = (asked.options.get("extra") or {}, asked.own, asked.extra)
     try:
         charges = [
             reservation(
                 model.info,
                 client.catalog.provider(model.provider),
                 asked.context,
-                _options({**asked.options, **own, "extra": {**passed, **(own.get("extra") or {})}}),
+                _options({**asked.options, **own}, *passed, own.get("extra") or {}),
             )
             for model, own in chain
         ]
@@ -298,8 +298,15 @@ def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
     return Charge(max(each.tokens for each in charges), max(costs, default=None), True)
 
 
-def _options(given: Mapping[str, Any]) -> StreamOptions:
-    """Return the options that affect the reserved amount. Raises Refused for an invalid value."""
+def _options(given: Mapping[str, Any], *extra: Mapping[str, Any]) -> StreamOptions:
+    """Return the options that affect the reserved amount, with `extra` merged as for sending.
+
+    Raises Refused for an invalid value.
+    """
+    merged: dict[str, Any] = {}
+    for layer in extra:
+        merged = with_extra(layer, {}, merged)
+    given = {**given, "extra": merged}
     found = {name: given[name] for name in _PRICED if given.get(name) is not None}
     try:
         return StreamOptions(**found)

@@ -18,6 +18,7 @@ from typing import Any
 from attrs import define, evolve
 
 from swink_core import Tool, replace
+from swink_core.providers import hosted_tools
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused, of_bad_request
 from swink_gateway.protocols.table import ID_FIELDS, PRICED_FIELDS, PROTOCOLS
@@ -43,26 +44,35 @@ KNOWN_FIELDS = _OF_OTHERS.union(
 TOOLS = "tools"
 
 CHARGED_TOOLS = frozenset({
-    "apply_patch", "bash", "computer", "computerUse", "computer_use", "custom", "file_search",
-    "function", "functionDeclarations", "function_declarations", "googleSearch",
-    "googleSearchRetrieval", "google_search", "google_search_retrieval", "local_shell", "mcp",
-    "mcp_toolset", "memory", "namespace", "text_editor", "tool_search", "tool_search_tool_bm25",
-    "tool_search_tool_regex", "urlContext", "url_context", "web_fetch", "web_search", "x_search",
+    "apply_patch", "bash", "computer", "computer_use", "custom", "file_search", "function",
+    "local_shell", "mcp", "mcp_toolset", "memory", "namespace", "text_editor", "tool_reference",
+    "tool_search", "tool_search_tool_bm25", "tool_search_tool_regex", "web_fetch", "web_search",
+    "x_search",
 })  # fmt: skip
-"""Tools that cost only tokens, or a fee for each use that the vendor reports in the usage.
+"""Types of tools that cost only tokens, or a fee for each use that the vendor reports in the usage.
 
-The names are types of tools without `_preview` and without the date, and fields of Gemini's tools.
+The types are without `_preview` and without the date.
 Sources: https://developers.openai.com/api/docs/pricing,
-https://platform.claude.com/docs/en/about-claude/pricing, https://ai.google.dev/gemini-api/docs/pricing.
+https://platform.claude.com/docs/en/about-claude/pricing.
 """
 
-UNDATED_TOOLS = frozenset({"codeExecution", "code_execution"})
-"""Gemini's code execution costs only tokens; Claude's has a date, and a price for each hour."""
+CHARGED_FIELDS = frozenset({
+    "cachePoint", "codeExecution", "code_execution", "computerUse", "computer_use",
+    "functionDeclarations", "function_declarations", "googleSearch", "googleSearchRetrieval",
+    "google_search", "google_search_retrieval", "toolSpec", "urlContext", "url_context",
+})  # fmt: skip
+"""The same for tools without a type, which Gemini's and Bedrock's APIs identify by a field.
 
-_CLIENTS_TOOLS = ("function", "custom")
-"""The types of tools that the client runs."""
+Sources: https://ai.google.dev/gemini-api/docs/pricing,
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Tool.html.
+"""
 
-_SUFFIX = re.compile(r"(_preview)?(_\d[\d_]*)?$")
+UNCHARGED_FIELDS = frozenset({
+    "enterpriseWebSearch", "enterprise_web_search", "googleMaps", "google_maps", "systemTool",
+})  # fmt: skip
+"""Fields that identify a tool with fees that are not reported, even if the tool has a type."""
+
+_SUFFIX = re.compile(r"(_preview)?(_\d[\d_]*)?\Z", re.ASCII)
 
 _UNCHARGED = (
     "tools: the vendor does not report the price of the tool {0!r}, and this key has a budget; the "
@@ -88,12 +98,12 @@ def permitted(
     Raises Refused for a field that is in neither a table nor `allowed_fields`, and if the key has a
     budget, for a tool whose price the vendor does not report.
     """
-    permission = _Permission(may_ask, {*allowed_fields}, has_budget, [*asked.dropped])
+    permission = _Permission(may_ask, {*allowed_fields}, [*asked.dropped])
     options = dict(asked.options)
     if isinstance(extra := options.get("extra"), dict):
         options["extra"] = permission.of_fields(extra, "options.extra.")
     tools = [permission.of_tool(tool) for tool in asked.context.tools]
-    return evolve(
+    found = evolve(
         asked,
         context=replace(asked.context, tools=tools),
         options=options,
@@ -101,13 +111,15 @@ def permitted(
         extra=permission.of_fields(asked.extra, "call.extra."),
         dropped=permission.dropped,
     )
+    if has_budget:
+        permission.check_prices(found)
+    return found
 
 
 @define
 class _Permission:
     may_ask: Callable[[str], bool]
     allowed_fields: set[str]
-    has_budget: bool
     dropped: list[str]
 
     def of_fields(self, fields: Mapping[str, Any], path: str = "") -> dict[str, Any]:
@@ -118,7 +130,6 @@ class _Permission:
                 lost = [tool for tool in value if not self._is_open(tool)]
                 self.dropped += [f"{path}{TOOLS} ({_type_of(tool)})" for tool in lost]
                 if left := [tool for tool in value if tool not in lost]:
-                    self._check_prices(left)
                     found[name] = left
             elif name in self.allowed_fields:
                 found[name] = value
@@ -130,31 +141,16 @@ class _Permission:
                 self.dropped.append(path + name)
         return found
 
-    def _check_prices(self, tools: list[Any]) -> None:
-        """Raise Refused if the key has a budget and a tool has a price that is not reported."""
-        if not self.has_budget:
-            return
-        for tool in tools:
-            for name in _names_of(tool):
-                is_charged = name in UNDATED_TOOLS or _SUFFIX.sub("", name, 1) in CHARGED_TOOLS
-                if not is_charged:
-                    self._refuse(name)
-
-    def _refuse(self, name: str) -> None:
-        """Raise Refused for a tool that the configuration does not allow."""
-        if f"{TOOLS}.{name}" not in self.allowed_fields:
-            raise Refused(of_bad_request(_UNCHARGED.format(name)), 400)
+    def check_prices(self, asked: Asked) -> None:
+        """Raise Refused if a tool of the request may have fees that the vendor does not report."""
+        fields = (asked.options.get("extra") or {}, asked.own, asked.extra)
+        for tool in hosted_tools(asked.context, *fields):
+            for name in _uncharged(tool):
+                if f"{TOOLS}.{name}" not in self.allowed_fields:
+                    raise Refused(of_bad_request(_UNCHARGED.format(name)), 400)
 
     def of_tool(self, tool: Tool) -> Tool:
-        """Return a tool, with its provider's own fields if they are permitted.
-
-        These fields may replace the type of the tool. Raises Refused if the key has a budget and
-        the type is no longer that of a client's tool, because nothing is then reserved for it.
-        """
-        for own in (tool.metadata or {}).values() if self.has_budget else ():
-            kind = own.get("type")
-            if kind is not None and kind not in _CLIENTS_TOOLS:
-                self._refuse(str(kind))
+        """Return a tool, with its provider's own fields if they are permitted."""
         if self._is_open(tool.metadata):
             return tool
         self.dropped.append(f"{TOOLS}.{tool.name}")
@@ -176,12 +172,20 @@ def _models(data: Any, is_model: bool = False) -> Iterator[str]:
             yield from _models(value, is_model)
 
 
-def _names_of(tool: Any) -> list[str]:
-    """Return the type of a tool, or its fields if it has no type, as in Gemini's API."""
-    if not isinstance(tool, dict):
-        return [str(tool)]
-    return [str(tool["type"])] if "type" in tool else [*tool]
+def _uncharged(tool: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names by which a tool is known that may have fees which are not reported."""
+    fields = [name for name, value in tool.items() if value is not None]
+    kind = tool.get("type")
+    if kind is None:
+        yield from (name for name in fields if name not in CHARGED_FIELDS)
+    else:
+        if _SUFFIX.sub("", str(kind), 1) not in CHARGED_TOOLS:
+            yield str(kind)
+        yield from (name for name in fields if name in UNCHARGED_FIELDS)
 
 
 def _type_of(tool: Any) -> str:
-    return next(iter(_names_of(tool)), "")
+    """Return the type of a tool; without a type, its first field."""
+    if not isinstance(tool, dict):
+        return str(tool)
+    return str(tool["type"]) if "type" in tool else next(iter(tool), "")
