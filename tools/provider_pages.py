@@ -152,8 +152,8 @@ def _models(name: str) -> Iterator[str]:
     )
     yield (
         "The context window and the maximum output are in tokens, and prices in US dollars per\n"
-        f"million tokens. `swink models {name}` lists the catalogue's models of this provider ({len(models)}).\n"
-        "You can also use models that are not listed."
+        f"million tokens. `swink models {name}` lists the catalogue's models of this provider\n"
+        f"({len(models)}). You can also use models that are not listed."
     )
 
 
