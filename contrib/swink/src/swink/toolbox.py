@@ -55,8 +55,7 @@ class Toolbox:
         return [*self._results.values()]
 
     def take(self, results: Iterable[ToolResultMessage], decisions: Mapping[str, Decision]) -> None:
-        """Add the results and decisions of a paused turn; call this before `carry_out`.
-        """
+        """Add the results and decisions of a paused turn; call this before `carry_out`."""
         self.settle(results)
         self._decisions = decisions
 
