@@ -1,4 +1,4 @@
-"""The base class of streams, typed answers and runs, which provides the current call and message."""
+"""The base class of streams, typed answers and runs; it provides the current call and message."""
 
 from __future__ import annotations
 

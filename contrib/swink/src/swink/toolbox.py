@@ -28,7 +28,7 @@ REFUSED = "The user does not allow this call."
 WAITING = "The tool was not called yet: the user has not decided on this call."
 
 PATIENCE = 5.0
-"""How many seconds a tool may take to end after it was cancelled."""
+"""The maximum time in seconds that a cancelled tool may take to end."""
 
 
 class Toolbox:
