@@ -134,7 +134,7 @@ def _key(main: Row) -> Iterator[str]:
     yield table(("setting", "value"), lines)
     if info.api_key_env:
         yield (
-            "The option `api_key` takes precedence over these environment variables.\n"
+            "The option `api_key` takes precedence over the environment variables in the table.\n"
             "[API keys and proxies](../how-to/keys-and-proxies.md) explains all ways to set a key."
         )
 
@@ -152,8 +152,8 @@ def _models(name: str) -> Iterator[str]:
     )
     yield (
         "The context window and the maximum output are in tokens, and prices in US dollars per\n"
-        f"million tokens. `swink models {name}` lists all {len(models)} models of the catalogue.\n"
-        "You can also use models that are not listed."
+        f"million tokens. `swink models {name}` lists the catalogue's models of this provider\n"
+        f"({len(models)}). You can also use models that are not listed."
     )
 
 

@@ -190,7 +190,8 @@ def _peers(found: Found) -> str:
     for turn, (most, why) in TARGETS.items():
         is_met = libraries.ratio(rows, "swink", turn) <= most
         verdict = "met" if is_met else f"missed, because {why}"
-        lines.append(f"{'' if turn != 'burst' else chr(10)}* {turn}, at most {most:g} ×: {verdict}")
+        start = "" if turn != "burst" else "\n"
+        lines.append(f"{start}* {turn}, target at most {most:g} ×: {verdict}")
     return "\n".join(lines)
 
 

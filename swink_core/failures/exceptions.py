@@ -71,7 +71,7 @@ class InvalidOption(UsageError, title="Invalid option"):
 
 
 class InvalidContext(UsageError, title="Invalid conversation"):
-    """The conversation is one that no provider accepts."""
+    """No provider accepts the conversation."""
 
 
 class MediaError(UsageError, title="Cannot read the file"):

@@ -57,7 +57,8 @@ class SSEDecoder:
     """Decodes an event stream into the `data` payload of each dispatched event.
 
     `limit` is the longest frame in bytes. Event names and ids are dropped, because providers repeat
-    them in the payload. Frames without a `data` line are not dispatched (section 9.2.6).
+    them in the payload. Frames without a `data` line are not dispatched (section 9.2.6 of the HTML
+    standard).
 
     A line with an unknown field name is ignored, as section 9.2.6 requires, and reported, because a
     damaged `data` line looks the same. Text with `data:` in the line of another field is reported

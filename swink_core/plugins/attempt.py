@@ -244,7 +244,7 @@ class Attempt:
         return NOTHING if self.started_at is None else self._reservation()
 
     async def reserve(self) -> Charge:
-        """Return the most that the attempt is expected to cost, from a high token estimate.
+        """Return the maximum expected charge of the attempt, from an upper bound of the tokens.
 
         The client's token counter is called first, if there is one.
         """

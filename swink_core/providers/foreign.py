@@ -98,7 +98,9 @@ class ForeignSource:
         return self.cut(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=message))
 
     def cut(self, failure: Failure) -> Batch:
-        """Return the last events after a failure outside the plugin: ends of blocks, the error."""
+        """Return the events after a failure outside the plugin: end events of open blocks, the
+        error.
+        """
         if self._made:  # a wait for more events was cancelled
             batch = self.take(self._made)
             return batch if type(batch[-1]) in TERMINAL else batch + self.cut(failure)

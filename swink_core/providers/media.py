@@ -111,7 +111,7 @@ def unsupported(code: str, message: str) -> ProviderFailure:
 
 
 def media_base64(source: Source) -> Base64Source | None:
-    """Return media as base64, reading a file; `None` for a URL or an uploaded file.
+    """Read media and return them as base64; return `None` for a URL or an uploaded file.
 
     Raises MediaError for a file that cannot be read or whose type is unknown.
     """

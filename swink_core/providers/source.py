@@ -114,7 +114,7 @@ class Source(Protocol):
         """Return the last events after an exception of `pull` or `take`; re-raise plugins' bugs."""
 
     def cut(self, failure: Failure) -> list[ev.Event]:
-        """Return the last events for a failure outside the source: ends of blocks, the error."""
+        """Return the events after a failure outside the source: block ends, and the error."""
 
     def settle(self) -> list[ev.Event]:
         """Return the last events of a completed answer whose connection stays open."""
@@ -274,7 +274,8 @@ class EventSource:
         """Return the last events after the input has ended or failed, or was invalid.
 
         `error` is StopAsyncIteration at the end of the input, or the exception that was raised.
-        Raises any other exception, because it is a bug of the plugin.
+        Raises `error` again if it does not describe a failure of the call, because such an
+        exception is a bug of the plugin.
         """
         failure = None
         if not isinstance(error, StopAsyncIteration):
@@ -290,12 +291,14 @@ class EventSource:
         return self._end(self._out.failure or failure)
 
     def cut(self, failure: Failure) -> list[ev.Event]:
-        """Return the last events for a failure outside the source: ends of blocks, the error."""
+        """Return the events after a failure outside the source: block ends, and the error."""
         # get the parser's last events, and signatures that arrived before their blocks ended
         return [*self._rest(), self._error(failure)]
 
     async def aclose(self) -> None:
-        """Close the input. A short rest is read first, so that the connection can be reused."""
+        """Close the input. If little input remains, read it first, so that the connection can be
+        reused.
+        """
         try:
             drains = self._drains
             self._drains = False

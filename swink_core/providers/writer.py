@@ -139,8 +139,8 @@ class EventWriter:
     ) -> None:
         """Add a fragment to a tool call, or begin a new one.
 
-        `key` is the provider's index or id for distinguishing calls (`None`: it sends no key).
-        `arguments` is a piece of JSON text. A new id or name begins a new call.
+        `key` is the index or id with which the provider distinguishes calls (`None`: the provider
+        sends none). `arguments` is a piece of JSON text. A new id or name begins a new call.
         """
         name = self.names.get(name, name) if name else name
         calls = self._calls

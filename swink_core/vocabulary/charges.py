@@ -220,7 +220,7 @@ def _values(extra: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:
 def reservation(
     info: ModelInfo | None, provider: ProviderInfo | None, context: Context, options: StreamOptions
 ) -> Charge:
-    """Return the amount to reserve for a call, using the upper bound of the estimated prompt."""
+    """Return the amount to reserve for a call, using the upper bound of the prompt's tokens."""
     prompt = int(prompt_of(provider, context, options, info).most)
     return reserved(prompt, info, context, options)
 

@@ -30,7 +30,7 @@ from swink_core import (
 __all__ = ["as_html", "as_text", "register"]
 
 FRAME = 0.05
-"""How many seconds pass between two updates of the display."""
+"""The seconds between two updates of the display."""
 
 _PICTURES = ("image/gif", "image/jpeg", "image/png", "image/webp")
 
@@ -98,7 +98,7 @@ def _facts(message: AssistantMessage, usage: Usage | None, cost: Cost | None) ->
 
 
 def as_text(message: AssistantMessage) -> str:
-    """Return a message as plain text, with a line of model, stop reason, usage and cost."""
+    """Return a message's text, followed by a line with its model, stop reason, usage and cost."""
     lines = [_block_text(block) for block in message.content]
     return "\n".join([*filter(None, lines), f"[{_facts(message, message.usage, message.cost)}]"])
 
@@ -149,7 +149,9 @@ class _Growing(Protocol):
 
 
 class _Screen:
-    """The display of a stream: redrawn in a notebook as text arrives, appended to in a terminal."""
+    """Display a stream: in a notebook, redraw the message as text arrives; in a terminal, append
+    text.
+    """
 
     def __init__(self, stream: _Growing) -> None:
         shown: Any = import_module("IPython.display")
@@ -197,7 +199,9 @@ _under_way: dict[asyncio.Task[None], _Screen] = {}
 
 
 def _draw_all(*_: object) -> None:
-    """Draw all streams when a cell ends; later updates may not belong to the cell's output."""
+    """Draw all streams when a cell ends, because later updates might appear outside the cell's
+    output.
+    """
     for screen in _under_way.values():
         screen.draw(at_once=True)
 

@@ -1,4 +1,4 @@
-"""The base class of streams, typed answers and runs, with the current call and message."""
+"""The base class of streams, typed answers and runs; it provides the current call and message."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ class _Known(Protocol):
 
 
 class OfStream:
-    """The base class of objects that wrap a stream; the properties are those of the stream."""
+    """The base class of objects that wrap a stream; its properties return the wrapped stream's
+    values.
+    """
 
     _stream: _Known
 
     @property
     def call(self) -> Call:
-        """The current call, or, after the end, the last call."""
+        """The call that the stream is reading; after the stream has ended, its last call."""
         return self._stream.call
 
     @property

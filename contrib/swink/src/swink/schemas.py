@@ -233,7 +233,7 @@ def _is_record(kind: Any) -> bool:
 
 
 def _holds_values(kind: type) -> bool:
-    """Return True if instances of a class are data values, which cannot be used as annotations."""
+    """Return True if the class has fields, so that its instances are data and not types."""
     return _is_record(kind) or hasattr(kind, "__pydantic_core_schema__")
 
 

@@ -118,7 +118,7 @@ class SyncClient:
 
     @property
     def charge(self) -> Charge:
-        """The sum of the tokens and US dollars that all ended attempts are charged with."""
+        """The total tokens and US dollars that are charged for all attempts that have ended."""
         return self._client.charge
 
     @takes_options(Options)

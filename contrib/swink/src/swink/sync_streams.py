@@ -39,7 +39,7 @@ class _Stream(Protocol[E, R]):
 def _iterated(
     loop: Callable[[], BackgroundLoop], make: Callable[[], AsyncIterator[T]]
 ) -> Iterator[T]:
-    """Iterate over the items of an async iterator."""
+    """Iterate over an async iterator that `make` returns and that runs on the background loop."""
     source = make()
 
     async def following() -> list[T]:

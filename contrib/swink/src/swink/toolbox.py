@@ -28,7 +28,7 @@ REFUSED = "The user does not allow this call."
 WAITING = "The tool was not called yet: the user has not decided on this call."
 
 PATIENCE = 5.0
-"""How many seconds a tool may take to end after it was cancelled."""
+"""The maximum time in seconds that a cancelled tool may take to end."""
 
 
 class Toolbox:
@@ -55,9 +55,7 @@ class Toolbox:
         return [*self._results.values()]
 
     def take(self, results: Iterable[ToolResultMessage], decisions: Mapping[str, Decision]) -> None:
-        """Add the results and decisions of a paused turn before the remaining calls are carried
-        out.
-        """
+        """Add the results and decisions of a paused turn; call this before `carry_out`."""
         self.settle(results)
         self._decisions = decisions
 

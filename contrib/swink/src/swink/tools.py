@@ -278,7 +278,7 @@ def _place_of(given: FunctionTool[..., Any]) -> str:
 
 
 def refuse_functions(tools: Any) -> None:
-    """Raise UsageError if `tools` contains functions, for methods that never call tools."""
+    """Raise UsageError if `tools` contains functions; used by methods that never call tools."""
     given = tools if tools is None or isinstance(tools, Sequence) else [tools]
     if given and any(map(callable, given)):
         raise UsageError(
@@ -364,7 +364,7 @@ def _parameters_of(function: Callable[..., Any], called: str) -> list[_Parameter
 
 
 def _object_of(parameters: list[_Parameter], said: dict[str, str]) -> dict[str, Any]:
-    """Return the schema of the arguments object; `said` maps parameters to their descriptions."""
+    """Return the JSON schema of a call's arguments; `said` maps parameter names to descriptions."""
     properties: dict[str, Any] = {}
     definitions: dict[str, Any] = {}
     for one in parameters:

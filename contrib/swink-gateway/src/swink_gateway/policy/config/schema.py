@@ -102,8 +102,8 @@ class When:
     `models` are patterns of the requested names. For `thinking`, `tools` and `web_search`, `true`
     matches requests that use the feature, and `false` requests that do not; tools that run on a
     vendor's servers do not count as `tools`. `longer_than` is an estimated number of tokens.
-    `background` matches the side requests of agents, for example for the title or a summary of a
-    conversation, without tools.
+    `background` matches the auxiliary requests of agents, for example for the title or a summary of
+    a conversation; such requests have no tools.
     """
 
     models: tuple[str, ...] = ()
