@@ -149,8 +149,8 @@ class CodeRow(NamedTuple):
 
     `title` and `resolution` are `None` if those of the failure kind apply. `most_retries` limits
     the retries after failures that rarely pass by themselves, even if the retry policy allows more;
-    `None` means no limit besides the policy. `unsent` means that the provider cannot have received
-    the request.
+    `None` means no limit besides the policy. `unsent` means that the failure occurred before the
+    provider could receive the request.
     """
 
     meaning: str

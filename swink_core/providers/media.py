@@ -149,7 +149,7 @@ def check_base64(source: Base64Source, where: str) -> None:
 
 
 def check_file(source: FileSource, most: int = MOST_FILE_BYTES) -> int:
-    """Return the size in bytes of a file that may be sent, without reading it.
+    """Return the size of a file in bytes, without reading the file.
 
     Raises MediaError for any other file.
     """

@@ -29,7 +29,7 @@ from swink_core.vocabulary.options import StreamOptions
 
 @define(frozen=True)
 class Shape:
-    """How to recognise a form of a call, and the error message if a model refuses it."""
+    """A form of a call: how to recognise the form, and the error message if a model refuses it."""
 
     holds: Callable[[Context, StreamOptions], bool]
     refusal: str

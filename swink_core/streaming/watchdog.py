@@ -107,7 +107,10 @@ class Watchdog:
             self.waiting.cancel()
 
     def recover(self) -> Failure | None:
-        """Return the reason if this object caused the current cancellation, and revoke it."""
+        """Revoke the current cancellation, if this object caused it, and return its reason.
+
+        Return `None` if other code cancelled the task.
+        """
         reason = self.reason
         task = asyncio.current_task()
         if reason is None or task is None:

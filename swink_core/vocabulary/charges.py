@@ -102,9 +102,9 @@ def _answers_of(options: StreamOptions) -> int:
 def searches_of(extra: Mapping[str, Any]) -> dict[str, int]:
     """Return the number of searches to reserve, by the name of the quantity in `Usage.extra`.
 
-    A search tool of a provider is an entry of `tools` without a place in `Context.tools`, or a
-    field such as `web_search_options`. Searches in files are counted separately. The number is the
-    request's own limit: `max_uses` of the tool (Messages), or `max_tool_calls` (Responses).
+    Such searches are requested by an entry of `tools` in `extra`, or by a field such as
+    `web_search_options`. Searches in files are counted separately. The number is the request's own
+    limit: `max_uses` of the tool (Messages), or `max_tool_calls` (Responses).
     """
     found: dict[str, int] = {}
     for name, tool in _hosted(extra):
@@ -121,7 +121,11 @@ def searches_of(extra: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _hosted(extra: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the name of each field, and the type and data of each tool (Gemini: its fields)."""
+    """Yield the name of each field of `extra`, and the type and data of each tool in it.
+
+    For a tool of Gemini, which has no type, the names of the fields are yielded. For fields other
+    than tools, the data is empty.
+    """
     for name, value in extra.items():
         if name != "tools":
             yield name, {}
@@ -200,10 +204,10 @@ def reserved(
     """Return the amount to reserve for a prompt of `prompt` tokens.
 
     `at` is the time whose prices apply (`None`: now). The prompt is assumed to be written to the
-    cache, which may cost more, because many models cache without a request for it. `is_long` says
-    that the request may keep it there for an hour or more. If the request names a service tier, the
-    higher of the prices of this tier and of the standard tier applies. The fees of searches by
-    tools of the provider are included, and the tokens of their results.
+    cache, which may cost more, because many models cache without a request for it. `is_long` means
+    that the request may keep the prompt in the cache for an hour or more. If the request names a
+    service tier, the higher of the prices of this tier and of the standard tier applies. The fees
+    of searches by tools of the provider are included, and the tokens of their results.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
@@ -222,12 +226,12 @@ def reserved(
 
 
 def requested_terms(options: StreamOptions) -> dict[str, str]:
-    """Return the service tier and speed that a request names, under the names that usage has."""
+    """Return the requested service tier and speed, with the keys used in `Usage.extra`."""
     return {f"_{n}": str(word) for n, word in enumerate(_values(options.extra or {}, _TERMS))}
 
 
 def reports_terms(usage: Usage) -> bool:
-    """Return True if usage reports the service tier or speed that the provider bills."""
+    """Return True if `usage` contains the service tier or speed that the provider billed."""
     return not usage.extra.keys().isdisjoint(_TERMS)
 
 

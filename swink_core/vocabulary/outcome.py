@@ -147,7 +147,7 @@ MOST_TOKENS = 10**12
 
 
 class Usage(Record):
-    """The tokens of an answer. A number that the provider did not report is `None`, not 0.
+    """The token counts of an answer. A count that the provider did not report is `None`, not 0.
 
     `cache_read` and `cache_write` are included in `input`, and `reasoning` is included in `output`,
     however the provider counts them; `total` is the total that the provider reports, or `input +
@@ -196,7 +196,7 @@ class Usage(Record):
 
 
 class Cost(Record):
-    """A cost in US dollars, by part; a part is `None` if its price or count is unknown.
+    """A cost in US dollars, split by kind of token; a part is `None` if it is unknown.
 
     `input` is the cost of input tokens that were neither read from nor written to a cache. `fees`
     are costs other than tokens, such as searches. `estimated` means that the provider reported no

@@ -68,7 +68,10 @@ class Message(NamedTuple):
 
 
 def message(frame: bytes) -> Message:
-    """Return the headers and payload of a frame from `EventStreamDecoder`. Raises FrameError."""
+    """Return the headers and payload of a frame from `EventStreamDecoder`.
+
+    Raises FrameError if a checksum is wrong or the headers are invalid.
+    """
     return Message(*headers_and_payload(frame))
 
 

@@ -1,4 +1,4 @@
-"""`ForwardingWriter`: passes on the events of a remote swink.
+"""`ForwardingWriter`: passes on the events that a swink gateway sends.
 
 A parser that receives complete events uses this class as its `writer`. The writer checks that the
 order of events is allowed, and closes open blocks if the stream is cut.
