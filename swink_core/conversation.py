@@ -248,7 +248,7 @@ def _check_system_prompt(prompt: Any) -> None:
 # -- the fast check, by compiled code ------------------------------------------------------------
 
 _OTHERS = (bytes, bytearray, memoryview, date, time, timedelta, datetime, Decimal, UUID)
-"""Types that msgspec would accept as text."""
+"""Types that msgspec would convert to text, so that they would pass as strings."""
 
 _MEDIA = frozenset({ImageBlock, DocumentBlock, AudioBlock})
 _PARTS_OF: dict[type, frozenset[type]] = {

@@ -299,9 +299,9 @@ STALE = "stale"
 
 
 _OF_THE_CALLER = frozenset({STALE, "limit"})
-"""Codes that say nothing about the health of the target.
+"""Codes of failures that do not show whether the target works.
 
-They are a stale connection, and a limit that the caller set.
+These failures are a stale connection, and an exceeded limit that the caller set.
 """
 
 

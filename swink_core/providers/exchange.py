@@ -62,7 +62,7 @@ ABANDON_SECONDS = 5.0
 """The maximum time for requests that stop abandoned work on a server, in seconds."""
 
 WAIT_SECONDS = 0.05
-"""How long the end of a call waits for such requests, in seconds."""
+"""The maximum time that a call waits for such requests when it ends, in seconds."""
 
 _NOT_CONVERTED = object()
 

@@ -324,7 +324,7 @@ class HTTPProvider:
         return HTTPRequest(url, body, {**own, **(headers or {})})
 
     def plan_again(self, call: Call, options: StreamOptions) -> Plan:
-        """Create a new plan with `options`, and with new information about the server.
+        """Create a new plan of the attempt, with `options` and new information about the server.
 
         `call.convert()` then returns the body for the new `Plan`. Observers receive the notices
         that the earlier plan did not have. Raises ProviderFailure for a call that is refused.

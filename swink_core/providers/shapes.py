@@ -142,7 +142,7 @@ SHAPE_ROWS: Mapping[str, Shape] = {
         _calls_apart, "does not accept text between two tool calls of an assistant message"
     ),
 }
-"""The forms by their name in a rule's `takes`."""
+"""The forms of a call, by their names in `Rule.takes`."""
 
 SHAPES: tuple[str, ...] = tuple(SHAPE_ROWS)
 """The names of the forms of a call that a rule may refuse: see `Rule.takes`."""

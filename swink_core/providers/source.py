@@ -42,7 +42,7 @@ They include those for invalid content of binary frames, and for deep nesting.
 """
 
 STRUCTURE = frozenset(b'{}[]"')
-"""A frame that is not JSON and has none of these bytes cannot have contained content."""
+"""Bytes of JSON syntax: a damaged frame without any of them cannot have contained content."""
 
 SMALL_FRAME = 1024
 """The maximum size in bytes of a frame whose nesting is not checked.
@@ -276,8 +276,8 @@ class EventSource:
     def fail(self, error: Exception) -> list[ev.Event]:
         """Return the last events after the input has ended or failed, or was invalid.
 
-        `error` is StopAsyncIteration at the end of the input, or the exception that was raised. Any
-        other exception is raised again, because it indicates a bug in the plugin.
+        `error` is StopAsyncIteration at the end of the input, otherwise the exception of the input
+        or the parser. An exception that indicates a bug in the plugin is raised again.
         """
         failure = None
         if not isinstance(error, StopAsyncIteration):

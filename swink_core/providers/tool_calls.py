@@ -24,7 +24,7 @@ arguments, in order to find the call that it completes.
 """
 
 LOOK = 64
-"""A comparison of a fragment with a call counts as this many characters of that limit."""
+"""A comparison of a fragment with a call counts as this many characters of `MAX_STRAY_WORK`."""
 
 # A bracket, or a string with its closing quote if present. Possessive, hence linear.
 _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer

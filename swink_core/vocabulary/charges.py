@@ -56,10 +56,10 @@ _LENGTHS = (
 """The fields with the length of an answer, in several APIs; they may override `max_tokens`."""
 
 _TERMS = ("service_tier", "speed", "serviceTier", "inference_geo")
-"""The fields that select a service with other prices."""
+"""The request fields that select a service tier or a speed with other prices."""
 
 _SHORT = ("5m", "30m")
-"""The times to live of cache writes that do not have the price of long-lived ones."""
+"""The values of `ttl` with which cache writes have the normal price."""
 
 
 def dollars_of(cost: Cost | None) -> float | None:

@@ -214,7 +214,7 @@ def _address(value: object) -> str:
 
 
 OptionKind: TypeAlias = Literal["tuning", "answer", "call", "provider", "conversation"]
-"""The subject of an option: see `Option`."""
+"""The category of an option: see `Option`."""
 
 
 def _option(

@@ -48,7 +48,7 @@ STOP_REASONS = {
 """Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
-"""Newer models omit the text of their thinking unless the request enables it."""
+"""Adaptive thinking, with its text, which newer models otherwise omit from the answer."""
 
 
 def thinking(

@@ -72,7 +72,7 @@ MOST_URLS = 1000
 """The number of remembered base URLs with the Responses API. Bounded because calls choose them."""
 
 _STORED = frozenset({"conversation", "previous_response_id", "prompt", "tools"})
-"""Fields that may refer to data which a server with the Responses API reports as missing."""
+"""Fields that refer to stored data: with them, a 404 may also mean that the data is missing."""
 
 _NO_OPTIONS = StreamOptions()
 

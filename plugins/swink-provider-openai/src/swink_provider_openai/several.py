@@ -129,7 +129,7 @@ class _Parser:
 
 
 class _Writer(EventWriter):
-    """Writes the other choices after all other blocks, however the answer ends."""
+    """A writer that adds the other choices after all blocks, however the answer ends."""
 
     def __init__(self, others: _Others, *about: str) -> None:
         super().__init__(*about)

@@ -32,7 +32,7 @@ class ForwardingWriter(EventWriter):
     """A writer for complete events. Do not call the methods that write deltas."""
 
     has_answer = True
-    """Always true: the remote swink has decided whether an answer has content."""
+    """Always true, because the gateway has already checked whether the answer has content."""
 
     kept = 0
 
