@@ -1,9 +1,9 @@
 """A table of the kinds of failure, and a table of the error codes that the core itself sets.
 
-To add a kind, add a member to `StreamErrorKind` with its docstring and its constructor, a row here,
-and a subclass of `StreamError`. Other modules and distributions decide by the fields of this row
-how they handle the kind. Titles and resolutions are read by people; `advice` fills in the names in
-braces.
+To add a kind, add a member with a docstring to `StreamErrorKind`, a constructor to
+`ErrorConstructors`, a row to the table `KINDS`, and a subclass of `StreamError`. Other modules and
+distributions decide by the fields of this row how they handle the kind. Titles and resolutions are
+read by people; `advice` fills in the names in braces.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ of the call. Each request is sent with credentials, headers, limits and proxies 
 single request, and an error response becomes a failure that the provider's own tables classify.
 
 If the caller closes a stream, work may continue on a server. A generator cannot find out why it is
-closed, so it states the request that ends the work (`on_abandon`), and the core sends it. The first
-step of a generator runs in a task, because a request that creates something on the server cannot be
-undone while it is being sent: if the caller leaves at that moment, the step continues in the
-background until it has stated how to end what it has created.
+closed. Therefore it passes the request that ends the work to `on_abandon`, and the core sends this
+request. The first step of a generator runs in a task, because a request that creates something on
+the server cannot be undone while it is being sent: if the caller leaves at that moment, the step
+continues in the background until it has called `on_abandon`.
 """
 
 from __future__ import annotations

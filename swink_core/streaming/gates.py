@@ -1,8 +1,8 @@
 """The gates of a client: they admit or refuse each attempt, and are notified when it ends.
 
-Gates fail closed. If a gate that counts money or requests raises, its counts can no longer be
-trusted: the call ends before a request is sent, or, after an exception from `leave`, the next
-attempt fails.
+Gates fail closed. After a gate has raised an exception, its counts of money or requests can no
+longer be trusted. Therefore, after an exception from `enter`, the call ends before a request is
+sent; after an exception from `leave`, the next attempt fails.
 """
 
 from __future__ import annotations

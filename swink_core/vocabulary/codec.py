@@ -1,8 +1,8 @@
 """Convert events and messages to JSON data and back, with msgspec.
 
 The classes define their JSON form themselves (see `structs`): a tag, then the fields that differ
-from their defaults. Compiled code reads and writes this form. If it rejects data, `_Reading` reads
-the data again, and names every fault and its location.
+from their defaults. Compiled code reads and writes this form. If this code rejects data, `_Reading`
+reads the data again and lists every fault with its location.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The parts of a conversation: messages, blocks, media and tools.
 
-The JSON forms are normative, because recordings, the native proxy protocol and the gateway exchange
-them: names in snake case, messages tagged `role`, blocks tagged `type`; an absent field has its
-default.
+Recordings, the native proxy protocol and the gateway exchange these objects as JSON, so their JSON
+form must not change. Names are in snake case. The field `role` identifies the class of a message,
+and `type` the class of a block. An absent field has its default value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Estimate the number of tokens of a prompt by the scripts of the text, without a tokenizer.
 
-    Latin     a word is a token, and a long one several; long runs without a space cost more
+    Latin     one token for a word, several for a long word, more for long texts without spaces
     code      digits, punctuation, line breaks and indentation
     CJK       ideographs, kana, Hangul
     emoji     characters outside of the Basic Multilingual Plane

@@ -1,4 +1,4 @@
-"""The running engines: one per model in use, within limits of memory and idle time.
+"""The running engines (processes that serve a model), within limits of memory and idle time.
 
 Engines belong to the process, not to a client or an event loop: a model takes gigabytes of memory,
 and a script that opens a client for each call should not load the model each time. Therefore
