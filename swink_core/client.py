@@ -64,10 +64,10 @@ class Client:
 
     `plugins` are added to the installed plugins. `host`, `http` and `clock` replace the plugin
     host, the HTTP client and the clock. `default` is the model of calls without a model (`None`:
-    the environment variable `SWINK_MODEL`). `gates` can delay or refuse an attempt, see `Gate`;
-    they are called in order before each attempt, after the circuit breaker, which `breaker=False`
-    removes. `providers` maps the name of a provider to options for it alone, such as credentials
-    and address, or to the class of a provider that is not installed: `{"acme": Acme}`.
+    the environment variable `SWINK_MODEL`). `gates` can delay or refuse an attempt, see `Gate`.
+    They are called in order before each attempt, after the circuit breaker; `breaker=False` removes
+    the circuit breaker. `providers` maps the name of a provider to options for it alone, such as
+    credentials and address, or to the class of a provider that is not installed: `{"acme": Acme}`.
     `count_tokens` is a function of a `Model` and a `Context` that returns the number of tokens of a
     prompt, in place of swink's estimate. The function may be async; if it raises an exception, the
     estimate is used. `limits` apply to all calls together. Other keyword arguments are the default
@@ -217,7 +217,9 @@ class Client:
 
     @takes_options(TargetOptions)
     def target(self, model: ModelChoice | None, **options: Unpack[TargetOptions]) -> Target:
-        """Return the target that a call with these arguments tries first. Sends nothing.
+        """Return the target (model and options) that a call with these arguments tries first.
+
+        No request is sent.
 
         The target contains the merged options, the address and the catalogue entry of the model. If
         it is passed to `stream` instead of a model, its options become defaults of the call:
@@ -376,7 +378,7 @@ _STEERING = _PERSONAL | {"transport", "rules", "retired"}
 
 
 def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that a client sets for all providers.
+    """Check the options that a client sets for all providers, and return them.
 
     Raises UsageError for options that belong to a single provider, such as an API key.
     """

@@ -4,8 +4,8 @@ The fast path uses the compiled code of msgspec: it converts the conversation to
 back, by the annotations of the classes. (The detour is needed because msgspec returns an existing
 object of the expected class without checking its fields.) `_has_classes` checks the classes of the
 objects first, since the conversion would hide objects of wrong classes. Files, media and the order
-of messages are checked afterwards. If a conversation fails, it is checked again field by field, to
-report which value is invalid and why.
+of messages are checked afterwards. If a conversation does not pass this check, it is checked again
+field by field, to report which value is invalid and why.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def _check_system_prompt(prompt: Any) -> None:
 # -- the fast check, by compiled code ------------------------------------------------------------
 
 _OTHERS = (bytes, bytearray, memoryview, date, time, timedelta, datetime, Decimal, UUID)
-"""Types that msgspec would accept as text."""
+"""Types that msgspec would convert to text, so that they would pass as strings."""
 
 _MEDIA = frozenset({ImageBlock, DocumentBlock, AudioBlock})
 _PARTS_OF: dict[type, frozenset[type]] = {
@@ -274,8 +274,8 @@ _FACTS = frozenset(product(*[(Usage, NoneType), (Cost, NoneType)] * 2, (dict, No
 def _is_sound(context: Context) -> bool:
     """Return True if the classes and values of a conversation are all valid.
 
-    `False` is not proof of a fault: a subclass also gives `False`, for example. The caller then
-    checks field by field.
+    The result can also be `False` for a valid conversation, for example with subclasses. The caller
+    then checks the conversation field by field.
     """
     try:
         is_text = True

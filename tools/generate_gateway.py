@@ -30,10 +30,11 @@ refusal of another provider is text, with the finish reason for a refusal: `cont
 `refusal` in Messages, `SAFETY` in Gemini. Log probabilities and citations are in the fields that
 Chat and Responses have for them.
 
-A request for several answers in Chat (`n`, at most 128) gets them from a provider of the same
-protocol. In a stream, the first answer arrives in pieces, and the others are complete choices at
-the end. A fallback of a route that has another protocol is left out; if no model is left, and for
-`candidateCount` in Gemini, the status is 400: send a request for each answer.
+Only providers with OpenAI's Chat protocol can return several answers to one Chat request (`n`, at
+most 128). In a stream, the first answer arrives in pieces, and the others arrive as complete
+choices at the end. For such a request, the gateway skips those models of a route whose provider has
+another protocol. If no model remains, the gateway responds with the status 400, as it does for
+`candidateCount` in Gemini's protocol. The client must then send one request for each answer.
 
 The tables come from `swink_gateway.protocols.table`. A property test translates answers from each
 protocol to every other protocol and back, and checks that nothing else is lost."""
@@ -46,13 +47,13 @@ content filter, a token limit or a stop sequence. `python -m lab.clients.objects
 the fields of the objects, and fails if a value is lost for which the program lists no reason. A row
 lists the models behind the gateway with which the value is lost or different, and the reason.
 Values that are the same with all models are omitted, as are ids, times and opaque data that differ
-in every answer. Directly, each SDK calls a model of its own vendor: OpenAI's SDK calls gpt-4.1 over
-Chat Completions and gpt-5.4-mini over Responses."""
+in every answer. Without the gateway, each SDK calls a model of its own vendor: OpenAI's SDK calls
+gpt-4.1 over Chat Completions and gpt-5.4-mini over Responses."""
 
 BETWEEN = """\
-If the client's protocol (column) differs from the provider's (row), content can be lost. Each cell
-is the number of rows in the table of the client's protocol that the provider's protocol can
-represent."""
+If the client's protocol (column) differs from the provider's (row), content can be lost. The client
+protocol's table above lists the kinds of content that it cannot represent. Each cell is the number
+of these kinds that the provider's protocol can represent."""
 
 
 def page() -> str:

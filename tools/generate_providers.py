@@ -128,7 +128,8 @@ not listed have no settings.
 ## Wire formats
 
 *Providers* is the number of providers with a wire format. *Tool calls* shows whether the arguments
-of tool calls arrive in pieces or whole in the bundled recordings (`-`: there are none).
+of tool calls arrive in pieces or whole in the bundled recordings (`-`: no recording contains a
+tool call).
 
 {table(
     ("wire format", "providers", "tool calls"),

@@ -28,8 +28,8 @@ gateway called the vendor over an API that the agent does not support (Messages 
 OpenAI's API, Chat Completions for the others). In the failure scenarios, the gateway called the
 vendor over the agent's API. `make clients` installs the agents and repeats every scenario. The
 command fails if an answer is missing or a tool did not run. It also fails if, compared with the
-direct connection, an agent has a different exit code, causes more requests at the vendor, or takes
-longer by more than 1 s and 10 %."""
+direct connection, an agent has a different exit code, sends more requests to the vendor, or takes
+longer by more than one second and more than 10 %."""
 
 READING = f"""\
 If a cell contains two values, the first is without the gateway and the second through the gateway.

@@ -32,7 +32,7 @@ COUNTED = 100
 CLIENT = """
 import http.client, json, sys
 port, key, model, words, times = sys.argv[1:]
-said = "Say hello." if words == "2" else "Summarise this: " + "the quick brown fox " * (int(words) // 4)
+said = "Say hello." if words == "2" else "the quick brown fox " * (int(words) // 4)
 body = json.dumps({"model": model, "messages": [{"role": "user", "content": said}]})
 headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
 connection = http.client.HTTPConnection("127.0.0.1", int(port))

@@ -1,4 +1,4 @@
-"""Fill names into the title and resolution of a kind of failure.
+"""Fill the names of provider and model into the title and resolution of a kind of failure.
 
 Advice names the provider, the model, the environment variable of the API key and the web page on
 which the key is created, if they are known.
@@ -25,7 +25,7 @@ def advise(
     endpoint: str | None = None,
     retry_after: float | None = None,
 ) -> tuple[str, str]:
-    """Return title and resolution for a classified failure; `retry_after` in seconds.
+    """Return the title and resolution of a classified failure; `retry_after` is in seconds.
 
     A title or resolution in the failure takes precedence.
     """

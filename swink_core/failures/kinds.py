@@ -1,9 +1,9 @@
 """A table of the kinds of failure, and a table of the error codes that the core itself sets.
 
-To add a kind, add a member to `StreamErrorKind` with its docstring and its constructor, a row here,
-and a subclass of `StreamError`. Other modules and distributions decide by the fields of this row
-how they handle the kind. Titles and resolutions are read by people; `advice` fills in the names in
-braces.
+To add a kind, add a member with a docstring to `StreamErrorKind`, a constructor to
+`ErrorConstructors`, a row to the table `KINDS`, and a subclass of `StreamError`. Other modules and
+distributions decide by the fields of this row how they handle the kind. Titles and resolutions are
+read by people; `advice` fills in the names in braces.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class CodeRow(NamedTuple):
 
     `title` and `resolution` are `None` if those of the failure kind apply. `most_retries` limits
     the retries after failures that rarely pass by themselves, even if the retry policy allows more;
-    `None` means no limit besides the policy. `unsent` means that the provider cannot have received
-    the request.
+    `None` means no limit besides the policy. `unsent` means that the failure occurred before the
+    provider could receive the request.
     """
 
     meaning: str
@@ -299,9 +299,9 @@ STALE = "stale"
 
 
 _OF_THE_CALLER = frozenset({STALE, "limit"})
-"""Codes that say nothing about the health of the target.
+"""Codes of failures that do not show whether the target works.
 
-They are a stale connection, and a limit that the caller set.
+These failures are a stale connection, and an exceeded limit that the caller set.
 """
 
 

@@ -64,7 +64,7 @@ def _user_information(url: str) -> str:
 
 
 def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
-    """Return the start of a body or frame for display, at most `size` characters.
+    """Return the first `size` characters of a body or frame, for display, without secrets.
 
     Binary data is replaced by its size.
     """

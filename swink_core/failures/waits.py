@@ -1,7 +1,7 @@
 """Parse the waiting time that a server requests, in every known form.
 
 The input is untrusted and is parsed on the event loop. Therefore texts beyond a maximum length are
-ignored, no pattern reads a part of the text repeatedly, and the result is at most a year.
+ignored, no pattern matches a part of the text repeatedly, and the result is at most a year.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The interface of all decoders.
 
-A decoder is pure and sans-IO: bytes go in as the network delivered them, frames come out. The
-frames are the same however the bytes are split into reads. A frame is the `bytes` of a payload, so
-that a parser can pass it to its JSON decoder without creating another object.
+A decoder does no I/O: its caller passes in bytes as the network delivered them, and receives
+frames. The frames are the same however the bytes are split into reads. A frame is the `bytes` of a
+payload, so that a parser can pass it to its JSON decoder without creating another object.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Decoder(Protocol):
     """Splits a byte stream into frames; the sizes of the reads do not affect the frames.
 
     A decoder may have two further attributes. `binary` is true if its frames are not UTF-8 text;
-    the parser then checks the text inside them. `reports` is a list of notices; each has a code, a
-    detail, and the index of the next frame in the result of this `feed`. `EventSource` empties the
-    list.
+    the parser then checks the text inside them. `reports` is a list of notices about the input.
+    Each is a tuple of an index in the result of this `feed` (the number of frames before the
+    reported input), a code and a detail. `EventSource` empties the list.
     """
 
     def feed(self, data: bytes) -> list[bytes]:

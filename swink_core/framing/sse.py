@@ -8,13 +8,13 @@ unterminated line is kept in a bytearray that is never searched again; the paylo
 frame is collected in a second one. Each byte is therefore processed a constant number of times,
 however small the reads are.
 
-The fast path runs first. Nearly all streams of providers consist of frames that it handles: one
-`data:` line, perhaps after one `event:` line. One `findall` with a pattern that can only match
-adjacent frames does the work in C. As soon as something is not such a frame, the last alternative
-of the pattern matches all that is left and yields an empty payload. A last payload that is not
-empty therefore proves that the whole range consists of such frames, without a second pass.
-Quantifiers are possessive or confined to one line, so matching takes linear time on any input.
-Everything else goes through the algorithm.
+The fast path runs first. It decodes the frames of which nearly all streams of providers consist:
+one `data:` line, perhaps after one `event:` line. One `findall` with a pattern that can only match
+adjacent frames does the work in C. At the first input that is not such a frame, the last
+alternative of the pattern matches the rest of the range and yields an empty payload. A last payload
+that is not empty therefore proves that the whole range consists of such frames, without a second
+pass. Quantifiers are possessive or confined to one line, so matching takes linear time on any
+input. All other input is decoded by the algorithm above.
 
 A blank line always ends a frame. If a read begins or ends inside a frame, the range between the
 first and the last blank line of the read therefore still consists of whole frames, and only the

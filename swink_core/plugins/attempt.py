@@ -122,7 +122,7 @@ class Attempt:
     `number` counts from 1 over all models. `legs` are the requests in the order of sending,
     including those that fetch credentials. `leg` is the last request for an answer, with its
     attributes `request` and `response` (`None` without an HTTP request). `reads` is the number of
-    network reads of the body so far, which shows which events arrived together. `usage` is the
+    network reads of the body so far; events with the same number arrived together. `usage` is the
     reported usage; `reported_cost` is the cost in US dollars that the provider reported (`None`:
     not reported). `plan` contains the `context`, `options`, tool `names`, `notices` and `request`
     to send; it is `None` before the attempt begins and for a `stream` hook that does not return an
@@ -196,7 +196,7 @@ class Attempt:
         self.plan = plan
 
     def build(self, request: HTTPRequest) -> None:
-        """Store a copy of a built request in the plan, without credentials."""
+        """Store a copy of the request in `plan`, before credentials are added to the request."""
         if self.plan is not None:
             self.plan.request = request
 
@@ -244,7 +244,7 @@ class Attempt:
         return NOTHING if self.started_at is None else self._reservation()
 
     async def reserve(self) -> Charge:
-        """Return the maximum expected charge of the attempt, from an upper bound of the tokens.
+        """Return the charge to reserve for the attempt, computed from a high token estimate.
 
         The client's token counter is called first, if there is one.
         """
@@ -366,7 +366,7 @@ class Attempt:
         self.reads += 1
 
     def hand_out(self, batch: Sequence[Event]) -> Iterator[Event]:
-        """Yield the events of a network read one by one, and record whether any are left."""
+        """Yield the events of a network read one by one; see `has_rest`."""
         self._rest = iter(batch)
         return self._rest
 
@@ -383,7 +383,7 @@ class Attempt:
         self.notices.append(Notice(code, detail, paths))
 
     def tell_changes(self, notices: Sequence[Notice]) -> None:
-        """Add notices about what the conversion changed; each change is reported once."""
+        """Add notices about changes by the conversion, without those that were already added."""
         new = [notice for notice in notices if notice not in self._changes]
         self._changes += new
         self.notices += new

@@ -30,14 +30,14 @@ class Binding:
 
     @property
     def hook(self) -> Any:
-        """The pluggy relay that calls the hooks."""
+        """The `hook` object of pluggy, whose methods call the hooks."""
         return self.manager.hook
 
     def first_result(self, name: str, **arguments: Any) -> Any:
         """Call a hook, and return the first result that is not `None`.
 
-        Without wrappers, implementations are called directly, in the same order: pluggy takes three
-        times as long.
+        If no plugin wraps the hook, the implementations are called directly, in the order in which
+        pluggy would call them, because a call through pluggy takes three times as long.
         """
         caller = getattr(self.manager.hook, name)
         implementations = caller.get_hookimpls()
@@ -90,8 +90,9 @@ def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, s
     """Find the plugin in whose code an exception was raised.
 
     `owner` returns the plugin to which a module belongs. The result is the plugin of the innermost
-    module in the traceback that belongs to one, and the line as ` (package/file.py:line)`; `None`
-    and an empty string if there is no such module.
+    module in the traceback that belongs to a plugin, and the position in this module as `
+    (package/file.py:line)`. The result is `None` and an empty string if no module belongs to a
+    plugin.
     """
     found: tuple[Any, str] = (None, "")
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -105,7 +106,7 @@ class Target:
     """One model of a fallback chain with the options that apply to it.
 
     Each call creates new targets. All attempts that a call makes on one model share a `Target`
-    object, so a gate can distinguish calls by identity.
+    object, so a gate can recognize a call by the identity of this object.
 
     `Client.target` returns a target that can be passed to `stream` in place of a model; options of
     the call then override the target's options.
@@ -191,7 +192,7 @@ class Target:
 
     @property
     def key(self) -> str:
-        """The key of limits and circuit breakers.
+        """The key under which rate limits and circuit breakers store the state of this target.
 
         The key consists of the model, its base URL, and a digest of the credentials. The key is the
         same in every process and reveals no credential.

@@ -48,23 +48,24 @@ MOST_CODE = 100
 
 @define(eq=False)
 class Call:
-    """A call, with its current attempt, and the usage and cost so far.
+    """A call, with its current attempt, and its usage and cost so far.
 
     `attempt` is the current or last attempt, and `attempts` is the number of attempts so far;
     `model`, `options` and the attributes about the provider are those of the current attempt.
     `started_at` and `ended_at` (`None` while the call runs) are seconds of `clock`. `totals` sums
     the usage and charges of all attempts of this call, and `shared_totals` those of all calls of
     the client. `counter` counts the tokens of prompts, see `count_tokens` of `Client` (`None`:
-    estimates). `gates` are called before its attempts, after those of the client. Each of `guards`
-    is called with the request body that `convert` made and returns the body to send, or refuses the
-    call by raising an exception, like a wrapper of the hook `convert_messages`. `size` is the
-    approximate number of characters of text and media in `context`, including files; 0 before the
-    first attempt. `tenant` identifies the owner of the call if one client serves several; caches
-    store their answers separately. `headers` are sent with every request of the call and can be
-    changed (trace context). Each of `taps` is called as `tap(attempt, leg, data)` with every piece
-    of a response body, and with the body of an HTTP error; `leg` is the `Leg` of the HTTP request,
-    `None` for bytes that do not come over HTTP. `http` is the HTTP client, `clock` the clock.
-    `convert()` and `classify()` call the hooks.
+    estimates). `gates` are called before each attempt of the call, after the gates of the client.
+    Each of `guards` is called with the request body that `convert` made and returns the body to
+    send, or refuses the call by raising an exception, like a wrapper of the hook
+    `convert_messages`. `size` is the approximate number of characters of text and media in
+    `context`, including files; 0 before the first attempt. `tenant` identifies the owner of the
+    call if one client serves several; caches store their answers separately. `headers` are sent
+    with every request of the call; observers may add headers, for example a trace context. Each of
+    `taps` is called as `tap(attempt, leg, data)` with every piece of a response body, and with the
+    body of an HTTP error; `leg` is the `Leg` of the HTTP request, `None` for bytes that do not come
+    over HTTP. `http` is the HTTP client, `clock` the clock. `convert()` and `classify()` call the
+    hooks.
     """
 
     attempt: Attempt
@@ -215,7 +216,7 @@ class Call:
         return None if code in CODES else redact(code, self.secrets)[:MOST_CODE]
 
     def error(self, failure: Failure, usage: Usage | None = None) -> Error:
-        """Return the terminal event for a failure: classified, with advice, without secrets."""
+        """Classify a failure, and return its `Error` event with advice and without secrets."""
         meaning = self.classify(failure)
         what = failure.message
         if not what and (error := failure.exception) is not None:
@@ -252,7 +253,7 @@ class Call:
         error.resolution = error.resolution or redact(resolution, self.secrets)
 
     def trace(self, error: BaseException) -> str:
-        """Return an exception's traceback for the log, without secrets."""
+        """Return the traceback of an exception as text for the log, without secrets."""
         return redact("".join(traceback.format_exception(error)), self.secrets)
 
     def redact(self, text: str) -> str:
@@ -260,7 +261,7 @@ class Call:
         return redact(text, self.secrets)
 
     def hide(self, headers: Mapping[str, str], url: str = "") -> None:
-        """Redact the credentials in these headers and this address from all further messages."""
+        """Remove the credentials in these headers and this URL from later texts of the call."""
         self.secrets |= credentials_in(headers, url)
 
     # -- called by the driver ----------------------------------------------------------------

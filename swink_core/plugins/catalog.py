@@ -65,8 +65,8 @@ class Catalog:
     def provider(self, name: str) -> ProviderInfo | None:
         """Return the catalogue entry of an installed provider, or `None` if its package has none.
 
-        Settings come only from the package, not from the user's file. Like the other methods,
-        raises UnknownProvider if the provider is not installed.
+        Settings are read only from the package, not from the user's file. Raises UnknownProvider,
+        like the other methods, if the provider is not installed.
         """
         shipped = self._package(name).providers.get(name)
         users = self.users.providers.get(name)
@@ -134,7 +134,7 @@ class Catalog:
     def _known_by(
         self, users: PackageCatalog, provider: str, model_id: str
     ) -> tuple[ModelInfo | None, tuple[Rule, ...]]:
-        """Return a model's catalogue entry and rules, given the data of the user's file."""
+        """Return a model's catalogue entry and rules; `users` is the data of the user's file."""
         return self.model(provider, model_id), self.rules(provider, model_id)
 
     def _named(self, name: str) -> Model:
@@ -152,7 +152,7 @@ class Catalog:
         return Model(owners[0], name) if owners else Model.parse(name)
 
     def _listed_by(self, users: PackageCatalog, model_id: str) -> tuple[str, ...]:
-        """Return the providers that list a model id, given the data of the user's file."""
+        """Return the providers that list a model id; `users` is the data of the user's file."""
         installed = self._host.provider_names()
         return tuple(n for n in installed if any(row.id == model_id for row in self.models(n)))
 

@@ -1,7 +1,8 @@
 """Reports of values that a request leaves out or changes, collected during conversion.
 
 Converters report each value here, block by block, and `Call.convert` turns the reports into
-notices. The notices of a `Plan` are created before the conversion and not reported here.
+notices. The notices of a `Plan` are created before the conversion and do not pass through this
+module.
 """
 
 from __future__ import annotations

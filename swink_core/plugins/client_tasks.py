@@ -1,4 +1,4 @@
-"""Tasks that outlive the call that began them: shared fetches, and requests that end an answer."""
+"""Tasks that outlive the call that began them: token fetches, and requests that cancel answers."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def stream(
     model: Model, context: Context, options: StreamOptions, call: Call
 ) -> AsyncIterable[AssistantMessageEvent] | None:
-    """Return the events of one attempt, or `None` to leave it to the next plugin.
+    """Return the events of one attempt, or `None` to let the next plugin handle the attempt.
 
     The hook itself does no I/O: the request is sent by the first `__anext__` of the result. Results
     other than the core's `EventSource` are checked for the allowed order of events. A wrapper that
@@ -69,7 +69,7 @@ def convert_messages(
 
 @hookspec(firstresult=True)
 def classify_error(model: Model, failure: Failure) -> Classification | None:
-    """Classify a failure, or return `None` to leave it to the next plugin.
+    """Classify a failure, or return `None` to let the next plugin classify it.
 
     Decide by the provider's structured code, then by its wording, then by the status. Do not guess:
     return `None` if none of them is conclusive.
@@ -83,6 +83,6 @@ def on_event(event: AssistantMessageEvent, call: Call) -> None:
     It must not block, and must not change or store the event. An exception is logged, and the
     observer gets no more events of that call; the stream continues. `wrapper=True` is rejected. A
     plugin with the attribute `other_events = True` also receives events of other classes, which
-    libraries above the core create (such as the turns of a tool loop), with a call that may not
-    have begun yet or has ended.
+    libraries above the core create (such as the turns of a tool loop). The call of such an event
+    may not have begun yet, or may have ended.
     """

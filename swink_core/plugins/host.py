@@ -57,7 +57,7 @@ PLUGIN_GROUP = "swink.plugins"
 
 @define
 class PluginEntry:
-    """An installed plugin, known from metadata. `error` is the reason if it could not be loaded."""
+    """An installed plugin, known from metadata. `error` is the reason if loading failed."""
 
     name: str
     group: str

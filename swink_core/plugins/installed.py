@@ -1,8 +1,9 @@
 """Reads the entry points of installed distributions, and reports metadata that is damaged.
 
-`importlib.metadata.entry_points()` raises for all distributions if the `entry_points.txt` of one
-cannot be parsed. This module reads each distribution separately, so that damaged metadata affect
-only their own distribution.
+If one distribution has an `entry_points.txt` that cannot be parsed,
+`importlib.metadata.entry_points()` raises an exception and returns no entry points at all. This
+module reads each distribution separately, so that damaged metadata affect only their own
+distribution.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ def installed_points() -> tuple[list[Any], list[Damage]]:
 
 
 def damaged_metadata() -> list[Damage]:
-    """Check the metadata of every installed distribution. Slower than `installed_points`."""
+    """List the metadata files that cannot be read, of all installed distributions.
+
+    This check is slower than `installed_points`.
+    """
     found = [*installed_points()[1]]
     parsed = {damage.file for damage in found}
     for dist in _distributions():
@@ -106,7 +110,7 @@ def _key(dist: Any) -> str:
 
 
 def _named(folder: Path) -> tuple[str, ...]:
-    """Return the paths of files that may contain a distribution's name and version."""
+    """Return the paths of the metadata files that may contain a distribution's name and version."""
     base = str(folder)
     own = (base,) if base.endswith(".egg-info") and folder.is_file() else ()
     return os.path.join(base, "METADATA"), os.path.join(base, "PKG-INFO"), *own

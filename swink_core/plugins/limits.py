@@ -23,7 +23,8 @@ from swink_core.vocabulary.outcome import NOTHING, Charge
 class LimitGate:
     """The spending limits of a client, a call, or several calls, and the amount spent so far.
 
-    `charge` sums the attempts that have ended; `requests`, `turns` and `tool_calls` are counters.
+    `charge` is the sum of the charges of all attempts that have ended. `requests`, `turns` and
+    `tool_calls` are the numbers so far.
     """
 
     limits: Limits
@@ -61,13 +62,16 @@ class LimitGate:
         self.charge += attempt.charge
 
     def take_turn(self) -> None:
-        """Count a turn of a tool loop. Raises LimitReached above the limit."""
+        """Count a turn of a tool loop. Raises LimitReached if this exceeds the limit of turns."""
         if self.limits.turns is not None and self.turns >= self.limits.turns:
             raise _reached(f"{self.turns} turns were made", f"turns={self.limits.turns}")
         self.turns += 1
 
     def take_tool_calls(self, number: int) -> None:
-        """Count the tool calls of a turn, before they run. Raises LimitReached above the limit."""
+        """Count the tool calls of a turn, before they run.
+
+        Raises LimitReached if this exceeds the limit of tool calls.
+        """
         most = self.limits.tool_calls
         if most is not None and self.tool_calls + number > most:
             made = f"{self.tool_calls} tool calls were made, and the model requests {number} more"
@@ -123,5 +127,5 @@ def _reached(what: str, limit: str, resolution: str = "Raise the limit.") -> Lim
 
 
 def gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
-    """Return a new gate for limits; a `LimitGate` is returned unchanged."""
+    """Create a `LimitGate` for limits; return a `LimitGate` or `None` unchanged."""
     return LimitGate(limits) if isinstance(limits, Limits) else limits

@@ -104,7 +104,7 @@ def package_catalog(package: str) -> PackageCatalog:
 
 @lru_cache(maxsize=128)
 def _catalog(file: str, state: tuple[int, ...], where: str) -> PackageCatalog:
-    """Read a file once and cache the result, which host, provider and catalogue all need."""
+    """Read a `models.toml`, and cache the result until the file changes (`state`)."""
     with open(file, "rb") as opened:
         return PackageCatalog.read(opened.read(), where)
 

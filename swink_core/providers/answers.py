@@ -1,4 +1,4 @@
-"""Distinguish responses: streams, complete answers, and failures."""
+"""Determine whether a response is a stream, a complete answer or a failure, and read it."""
 
 from __future__ import annotations
 

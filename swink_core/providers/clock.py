@@ -70,7 +70,10 @@ class LoopClock:
     def _fire(
         self, loop: asyncio.AbstractEventLoop, shared: dict[float, Timers], moment: float
     ) -> None:
-        """Schedule each callback of a moment separately, so that the loop reports its exception."""
+        """Schedule the callbacks that are due at `moment`, one by one.
+
+        The event loop then reports the exception of a callback and still runs the others.
+        """
         timers = shared.pop(moment)
         for key in [*timers]:
             loop.call_soon(_call, timers, key)

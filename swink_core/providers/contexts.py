@@ -1,4 +1,4 @@
-"""Queries on a conversation: the needed features, the system prompt, paths of messages.
+"""Functions that read a conversation: its required features, system prompt and paths.
 
 Paths always refer to the caller's conversation, even if its first messages were removed.
 """
@@ -66,7 +66,7 @@ def text_of(content: str | Sequence[Block]) -> str:
 
 
 def required_features(context: Context, options: StreamOptions, provider: str = "") -> set[str]:
-    """Return the features without which a call to `provider` would lose its meaning.
+    """Return the features that `provider` must support so that the call keeps its meaning.
 
     Extensions and file ids of another provider are features too, because providers such as gateways
     pass them on. Media in assistant messages need two features, for example `images` and

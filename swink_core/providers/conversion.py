@@ -338,7 +338,7 @@ SENT_ELSEWHERE = LeftOut("")
 """Returned for a block that is sent in another place of the request, without a notice."""
 
 _NOTHING = LeftOut("")
-"""Returned for empty text."""
+"""The result for empty text, which is omitted without a notice."""
 
 
 def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | LeftOut:

@@ -203,7 +203,10 @@ async def _read(url: str, response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def _check(url: str, allowed: Callable[[str], bool]) -> None:
-    """Refuse a URL whose host is not public; host names are checked when they are resolved."""
+    """Raise ProviderFailure for a URL with a host that is not public.
+
+    Host names are checked later, when they are resolved.
+    """
     try:
         parts = urlsplit(url)
         host = parts.hostname

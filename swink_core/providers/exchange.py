@@ -6,10 +6,10 @@ of the call. Each request is sent with credentials, headers, limits and proxies 
 single request, and an error response becomes a failure that the provider's own tables classify.
 
 If the caller closes a stream, work may continue on a server. A generator cannot find out why it is
-closed, so it states the request that ends the work (`on_abandon`), and the core sends it. The first
-step of a generator runs in a task, because a request that creates something on the server cannot be
-undone while it is being sent: if the caller leaves at that moment, the step continues in the
-background until it has stated how to end what it has created.
+closed. Therefore it passes the request that ends the work to `on_abandon`, and the core sends this
+request. The first step of a generator runs in a task, because a request that creates something on
+the server cannot be undone while it is being sent: if the caller leaves at that moment, the step
+continues in the background until it has called `on_abandon`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ABANDON_SECONDS = 5.0
 """The maximum time for requests that stop abandoned work on a server, in seconds."""
 
 WAIT_SECONDS = 0.05
-"""How long the end of a call waits for such requests, in seconds."""
+"""The maximum time that a call waits for such requests when it ends, in seconds."""
 
 _NOT_CONVERTED = object()
 
@@ -142,7 +142,7 @@ class Body:
 
 
 class Exchange:
-    """The requests of one attempt, and the tools for a provider that sends several.
+    """The requests of one attempt, with methods for a provider that sends several requests.
 
     `model` and `options` are those of the call, adapted to the API. `payload` is the result of the
     hook `convert_messages`; the hook is called when `payload` is first read. All three may be
@@ -334,7 +334,7 @@ class Exchange:
             refused = failure
 
     def _check(self) -> None:
-        """Raise CancelledError to stop the provider's code if no more requests may be sent."""
+        """Raise CancelledError, to stop the provider's code, if it may send no more requests."""
         if self.is_left or self._is_over:
             self.is_stopped = True
             raise asyncio.CancelledError
@@ -347,7 +347,7 @@ class Exchange:
         return self._out is not None and self._out.stopped
 
     def frame(self, data: bytes) -> bytes:
-        """Let the parser read a frame that no decoder made; `exchange` must yield the result.
+        """Pass a frame to the parser without the decoder; `exchange` must yield the result.
 
         Use this for data from outside the stream, such as token counts from a later request.
         """
@@ -407,7 +407,8 @@ class DrivenExchange(Exchange):
         """Give the provider's code access to the state of the parser.
 
         Returns False if the provider's `exchange` only returned a response body. `out` is the
-        parser's writer, and `feed_frame` lets the parser read a frame that no decoder made.
+        parser's writer, and `feed_frame` passes a frame directly to the parser, without the
+        decoder.
         """
         if self._steps is None:
             return False
@@ -416,12 +417,12 @@ class DrivenExchange(Exchange):
         return True
 
     def stop(self) -> None:
-        """Send no more requests: the parser has read everything it needs."""
+        """Prevent further requests, because the parser has read everything that it needs."""
         self._is_over = True
 
     @property
     def is_plain(self) -> bool:
-        """Whether the end of the exchange only has to close one body."""
+        """Whether ending the exchange requires nothing but closing one response body."""
         return self._steps is None and not self._abandons
 
     async def end(self, complete: bool) -> None:
@@ -455,7 +456,10 @@ class DrivenExchange(Exchange):
         await asyncio.wait((task,), timeout=WAIT_SECONDS)  # cancellation does not reach the task
 
     def _leave(self, step: asyncio.Task[bytes]) -> bool:
-        """Return True if a step must continue in the background: its request creates something."""
+        """Return True if a step must continue in the background.
+
+        This is the case if its request creates something on the server that must be ended later.
+        """
         if self._creates and not self._abandons:
             self.is_left = True
             self._rest = self._finish_step(step)

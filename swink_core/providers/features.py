@@ -1,4 +1,4 @@
-"""Check which content and options an API supports."""
+"""Describe an API, and report content of a conversation that it does not support."""
 
 from __future__ import annotations
 

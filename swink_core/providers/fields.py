@@ -39,9 +39,9 @@ def layered_extra(
 ) -> LayeredExtra:
     """Return `merged` as the `extra` of a call, and record what the call's `own` extra overrides.
 
-    It overrides the options whose names are in `inherited`, which come from the client. `places`
-    maps an option to the request fields in which it is sent, as dotted paths; an option that is
-    missing there is sent under its own name.
+    The call's `own` extra overrides the options whose names are in `inherited`, because these come
+    from the client. `places` maps an option to the request fields in which it is sent, as dotted
+    paths; an option that is missing there is sent under its own name.
     """
     names = frozenset(inherited)
     paths = [path.split(".") for name in names for path in places.get(name, (name,))]
@@ -50,7 +50,7 @@ def layered_extra(
 
 
 def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """Return the part of `fields` at a path, in the same nesting; empty if the path is missing."""
+    """Return only the value at a path, in the same nesting; empty if the path is missing."""
     name, *inner = path
     if name not in fields:
         return {}
@@ -65,7 +65,7 @@ def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
 def with_extra(
     extra: Mapping[str, Any], fields: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return a request's body: `defaults`, then the call's `extra`, then `fields` on top.
+    """Merge `defaults`, the call's `extra` and `fields` to a body; the later one takes precedence.
 
     Fields that come from options of the client are overridden by the call's `extra`. `None` in
     `extra` removes a field; in `fields` it is a value like any other, since schemas may contain it.

@@ -47,7 +47,7 @@ class ForeignSource:
         self._automaton = Automaton()
 
     def begin(self) -> Batch:
-        """Return no events: the plugin produces the first event, too."""
+        """Return no events, because the plugin produces the first event itself."""
         return []
 
     async def _gather(self) -> list[Any]:
@@ -71,7 +71,7 @@ class ForeignSource:
         return made
 
     def take(self, made: Any) -> Batch:
-        """Return the plugin's events up to the first that violates the rules."""
+        """Return the plugin's events, up to the first event that violates the order of events."""
         self._made = []
         batch: Batch = [*self._call.attempt.take_notices()]
         for event in made:
@@ -109,7 +109,10 @@ class ForeignSource:
         return [*start, *self._automaton.closing(), error]
 
     def settle(self) -> Batch:
-        """End the attempt with an error: without `Done`, an answer is not known to be complete."""
+        """End the attempt with an error.
+
+        The plugin has sent no `Done`, so the answer is not known to be complete.
+        """
         return self._against("the stream ended without Done or Error")
 
     async def aclose(self) -> None:

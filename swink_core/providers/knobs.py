@@ -23,8 +23,8 @@ def sent_options(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str
     `options.num_predict` means the field `num_predict` of the object `options`. `knobs` may also
     map an option to a function that returns fields, also nested ones; the function is called
     whether or not the option is set. `None` in place of a field name means that other code of the
-    provider sends the option, for example with the conversation. An option that is not set gives no
-    field.
+    provider sends the option, for example with the conversation. No field is sent for an option
+    that is not set.
     """
     fields: dict[str, Any] = {}
     for name, place in knobs.items():

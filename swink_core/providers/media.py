@@ -149,9 +149,10 @@ def check_base64(source: Base64Source, where: str) -> None:
 
 
 def check_file(source: FileSource, most: int = MOST_FILE_BYTES) -> int:
-    """Return the size in bytes of a file that may be sent, without reading it.
+    """Return the size of a file in bytes, without reading the file.
 
-    Raises MediaError for any other file.
+    Raises MediaError if the file cannot be opened, is not a regular file, is empty, exceeds `most`
+    bytes, or has an unknown media type.
     """
     try:
         found = os.stat(source.path)
@@ -230,7 +231,11 @@ def _read(source: FileSource, most: int) -> Base64Source:
 
 
 def _check(source: FileSource, found: os.stat_result, most: int) -> str:
-    """Return the media type of a file that may be sent. Raises MediaError for any other file."""
+    """Return the media type of a file.
+
+    Raises MediaError if the file is not a regular file, is empty, exceeds `most` bytes, or has an
+    unknown media type.
+    """
     if not stat.S_ISREG(found.st_mode):
         what = "not a regular file"
         hint = "Pass a file, or its data as Base64Source."

@@ -43,7 +43,7 @@ class Metadata:
     """By key: the size in characters, and the number of items of a list."""
 
     def merge(self, more: Mapping[str, Any]) -> int:
-        """Merge more metadata, and return by how many characters the total has grown."""
+        """Merge more metadata, and return the growth of the total size in characters."""
         growth = 0
         for name, value in more.items():
             before, items = self._counted.get(name, (0, 0))
@@ -74,7 +74,7 @@ class OpenBlock:
         return None if self._metadata is None else self._metadata.data
 
     def note(self, metadata: Mapping[str, Any]) -> int:
-        """Add metadata to the block, and return by how many characters the block has grown."""
+        """Add metadata to the block, and return the growth of the block's size in characters."""
         if self._metadata is None:
             self._metadata = Metadata()
         return self._metadata.merge(metadata)

@@ -324,11 +324,10 @@ class HTTPProvider:
         return HTTPRequest(url, body, {**own, **(headers or {})})
 
     def plan_again(self, call: Call, options: StreamOptions) -> Plan:
-        """Plan the attempt again with `options`, and with new information about the server.
+        """Create a new plan of the attempt, with `options` and new information about the server.
 
-        From then on `call.convert()` returns the body of the new plan. Observers receive the
-        notices that the earlier plan did not have. Raises ProviderFailure for a call that is
-        refused.
+        `call.convert()` then returns the body for the new `Plan`. Observers receive the notices
+        that the earlier plan did not have. Raises ProviderFailure for a call that is refused.
         """
         attempt = call.attempt
         known = attempt.plan.notices if attempt.plan is not None else ()

@@ -146,19 +146,22 @@ class Fitted:
 
     @property
     def wanted_api(self) -> str | None:
-        """The API that the rules select; if several do, the last one; `None` if no rule does."""
+        """The API that the last of the rules with an API selects; `None` if no rule selects one."""
         choosing = (r for r in reversed(self.model.rules) if r.api and not r.apis)
         return next((rule.api for rule in choosing if self.meets(rule)), None)
 
     def tell(self, what: str, code: str = "option_changed", *paths: str) -> None:
-        """Report a change of the call with a `Notice`.
+        """Add a `Notice` that reports a change of the call; `what` describes the change.
 
         `paths` list the omitted or changed values, as in `Notice`.
         """
         self.notices.append(Notice(code, f"{self.model}{what}", paths))
 
     def refuse(self, feature: str, what: str) -> None:
-        """Refuse the call, because its meaning would be lost; keep the first of several reasons."""
+        """Refuse the call: the API or model does not support `feature`. `what` is the reason.
+
+        If a call is refused several times, the first reason is reported.
+        """
         self.failure = self.failure or unsupported(feature, f"{self.model} {what}").failure
 
     def age(self, today: date, at_home: bool) -> None:

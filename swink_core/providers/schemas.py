@@ -64,9 +64,9 @@ def closed_schema(schema: Any) -> Any:
 def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
     """Return an object schema without the keywords that an API refuses at its root.
 
-    The properties of the alternatives (`anyOf` and the like) are added to those of the root, so
-    that all of them stay possible. The result no longer shows which properties belong to the same
-    alternative.
+    The properties of the alternatives (`anyOf` and the like) are added to the root's own
+    properties, so that the schema still allows all of them. The result no longer shows which
+    properties belong to the same alternative.
     """
     root = {name: value for name, value in schema.items() if name not in refused}
     fields: dict[str, Any] = {}

@@ -29,7 +29,7 @@ from swink_core.vocabulary.options import StreamOptions
 
 @define(frozen=True)
 class Shape:
-    """How to recognise a form of a call, and the error message if a model refuses it."""
+    """A form of a call: how to recognise the form, and the error message if a model refuses it."""
 
     holds: Callable[[Context, StreamOptions], bool]
     refusal: str
@@ -142,7 +142,7 @@ SHAPE_ROWS: Mapping[str, Shape] = {
         _calls_apart, "does not accept text between two tool calls of an assistant message"
     ),
 }
-"""The forms by their name in a rule's `takes`."""
+"""The forms of a call, by their names in `Rule.takes`."""
 
 SHAPES: tuple[str, ...] = tuple(SHAPE_ROWS)
 """The names of the forms of a call that a rule may refuse: see `Rule.takes`."""

@@ -42,7 +42,7 @@ They include those for invalid content of binary frames, and for deep nesting.
 """
 
 STRUCTURE = frozenset(b'{}[]"')
-"""A frame that is not JSON and has none of these bytes cannot have contained content."""
+"""Bytes of JSON syntax: a damaged frame without any of them cannot have contained content."""
 
 SMALL_FRAME = 1024
 """The maximum size in bytes of a frame whose nesting is not checked.
@@ -111,7 +111,10 @@ class Source(Protocol):
         """Return the events of a piece of the input; the list may be empty."""
 
     def fail(self, error: Exception) -> list[ev.Event]:
-        """Return the last events after an exception of `pull` or `take`; re-raise plugins' bugs."""
+        """Return the last events after an exception of `pull` or `take`.
+
+        An exception that indicates a bug in a plugin is raised again.
+        """
 
     def cut(self, failure: Failure) -> list[ev.Event]:
         """Return the events after a failure outside the source: block ends, and the error."""
@@ -261,7 +264,7 @@ class EventSource:
             self._call.tap(data)
 
     def _feed_frame(self, frame: bytes) -> None:
-        """Let the parser read a frame that no decoder made.
+        """Pass a frame directly to the parser, without the decoder.
 
         The events of this frame are delivered with the next read.
         """
@@ -273,9 +276,8 @@ class EventSource:
     def fail(self, error: Exception) -> list[ev.Event]:
         """Return the last events after the input has ended or failed, or was invalid.
 
-        `error` is StopAsyncIteration at the end of the input, or the exception that was raised.
-        Raises `error` again if it does not describe a failure of the call, because such an
-        exception is a bug of the plugin.
+        `error` is StopAsyncIteration at the end of the input, otherwise the exception of the input
+        or the parser. An exception that indicates a bug in the plugin is raised again.
         """
         failure = None
         if not isinstance(error, StopAsyncIteration):
@@ -296,8 +298,9 @@ class EventSource:
         return [*self._rest(), self._error(failure)]
 
     async def aclose(self) -> None:
-        """Close the input. If little input remains, read it first, so that the connection can be
-        reused.
+        """Close the input.
+
+        If the rest of the input is short, it is read first, so that the connection can be reused.
         """
         try:
             drains = self._drains
@@ -357,7 +360,7 @@ class EventSource:
         self._after_read(self._out)
 
     def _report(self, number: int) -> None:
-        """Add the decoder's notices about lines before the frame with this number."""
+        """Add the decoder's notices about input before the frame with the index `number`."""
         reports = self._reports
         while reports and reports[0][0] <= number:
             _, code, detail = reports.pop(0)

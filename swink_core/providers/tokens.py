@@ -54,7 +54,7 @@ TOKEN_BYTES = 64 * 1024
 
 @define(frozen=True)
 class Token:
-    """A fetched credential, and the number of seconds for which it is valid (`inf`: for ever).
+    """A fetched credential, and its lifetime in seconds (`inf`: it does not expire).
 
     A subclass may add fields, for credentials of several parts. Fields with `repr=False` are
     secrets, which are removed from every text for people.
@@ -231,7 +231,10 @@ class Tokens:
     async def _renew(
         self, grant: Grant, call: Call, fetches: dict[Grant, asyncio.Task[Any]]
     ) -> _Kept | Exception:
-        """Fetch a token and cache it. Return an error instead of raising it: several calls wait."""
+        """Fetch a token and cache it.
+
+        Return an exception instead of raising it, because several calls wait for the result.
+        """
         asked_at = call.clock.time()
         try:
             async with asyncio.timeout(FETCH_SECONDS):
@@ -257,7 +260,10 @@ class Tokens:
         return kept
 
     def _failed(self, grant: Grant, call: Call, error: Exception) -> Exception:
-        """Schedule the next try of a failed renewal, if the old token is still valid."""
+        """Record a failed fetch and return its error.
+
+        If the old token is still valid, schedule the next attempt to renew it.
+        """
         kept = self._kept.get(grant)
         now = call.clock.time()
         if kept is not None and now < kept.until:

@@ -24,7 +24,7 @@ arguments, in order to find the call that it completes.
 """
 
 LOOK = 64
-"""A comparison of a fragment with a call counts as this many characters of that limit."""
+"""A comparison of a fragment with a call counts as this many characters of `MAX_STRAY_WORK`."""
 
 # A bracket, or a string with its closing quote if present. Possessive, hence linear.
 _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
@@ -127,7 +127,7 @@ class OpenCalls:
     def identify(self, call: ToolCall, id: str) -> int:
         """Record an id by which fragments may refer to a call; the first one is the call's id.
 
-        Returns by how many characters the kept content has grown.
+        Returns the growth of the kept content in characters.
         """
         known = id in self._by_id
         call.id = call.id or id
@@ -153,14 +153,14 @@ class OpenCalls:
         del self._open[call]
 
     def strays_first(self) -> list[ToolCall]:
-        """Return the open calls, first those for which no event has been written."""
+        """Return the open calls; calls for which no event has been written come first."""
         return sorted(self._open, key=lambda call: call.index >= 0)
 
     def completed_by(self, stray: ToolCall) -> ToolCall | None:
-        """Find the named call that the fragments of `stray` complete, and add the fragments to it.
+        """Find the open call whose arguments the fragments of `stray` complete, and add them.
 
-        The fragments have a different key because the server changed the key during the call.
-        Returns the call, or `None` if no call is completed.
+        `stray` is a call without a name: the server changed the key of a call between two
+        fragments. Returns the call, or `None` if no call is completed.
         """
         tail = "".join(stray.parts)
         closing = tail.count("}") + tail.count("]")
@@ -182,6 +182,6 @@ class OpenCalls:
         return None
 
     def _is_affordable(self, characters: int) -> bool:
-        """Count characters processed for stray fragments; return False above the limit."""
+        """Count the characters processed to match stray fragments; return False above the limit."""
         self._stray_work += characters
         return self._stray_work <= MAX_STRAY_WORK

@@ -31,12 +31,13 @@ _NO_RUN = Run(None, kind="")
 
 
 class EventWriter:
-    """Converts what a parser reports to events.
+    """Converts the method calls of a parser to events.
 
-    `provider` labels extension blocks, `id_prefix` makes generated tool call ids unique, and
-    `model` (`provider/id`) is the requested model. The values that the parser has reported are
-    `cost` (US dollars), `stop_reason` (if set, the answer is complete), `failure`, `response_id`
-    and `model`. `finished` means that no more input is needed.
+    `provider` labels extension blocks, `id_prefix` makes generated tool call ids unique, and the
+    argument `model` (`provider/id`) is the requested model. The values that the parser has reported
+    are in the attributes `cost` (US dollars), `stop_reason` (if set, the answer is complete),
+    `failure`, `response_id` and `model` (the responding model). `finished` means that no more input
+    is needed.
     """
 
     most_blocks: ClassVar[int] = 4_096
@@ -246,7 +247,7 @@ class EventWriter:
         self._begin()
 
     def notice(self, code: str, detail: str = "") -> None:
-        """Add a notice, which observers receive."""
+        """Add a `Notice` event; `code` identifies its kind, and `detail` is text for people."""
         self._append(ev.Notice(code, detail))
 
     def stop(self, reason: StopReason) -> None:
@@ -262,7 +263,7 @@ class EventWriter:
         self.stop_reason = reason
 
     def finish(self) -> None:
-        """Stop reading, because nothing of interest follows."""
+        """Stop reading the response, because the rest does not belong to the answer."""
         self.finished = True
 
     def fail(self, failure: Failure) -> None:
@@ -320,7 +321,10 @@ class EventWriter:
 
     @property
     def has_answer(self) -> bool:
-        """Whether there is content. The caller's `stop_sequence` is content, metadata is not."""
+        """Whether the answer has content.
+
+        A stop sequence that ended the answer counts as content; other metadata does not.
+        """
         return self._answered or self._said > 0 or "stop_sequence" in self._facts.data
 
     @property

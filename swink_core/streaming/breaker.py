@@ -28,8 +28,8 @@ class _Circuit:
     """The failures of a target.
 
     `failures` is the number of failed calls in a row. `open_until` is a time of the clock (`None`:
-    the circuit has not opened). `half_opens` means that after that time, one call at a time is let
-    through.
+    the circuit has not opened). `half_opens` means that after this time, one call at a time may use
+    the target.
     """
 
     failures: int = 0
@@ -48,7 +48,7 @@ class CircuitBreaker:
     async def enter(self, target: Target) -> None:
         """Admit an attempt while the circuit is closed, and one at a time while it is half open.
 
-        Raises ProviderFailure otherwise.
+        Raises ProviderFailure if the attempt is not admitted.
         """
         if not self._circuits or target.is_last:
             return

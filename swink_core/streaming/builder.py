@@ -55,7 +55,7 @@ class _Open:
 
 
 def _own(event: Any) -> Any:
-    """Return a copy of an event for the message, so that later changes to the event do no harm."""
+    """Return a copy of an event, so that later changes to the event do not change the message."""
     own = replace(event)
     for name in _HOLDS[type(event)]:
         held = getattr(event, name)

@@ -5,8 +5,8 @@
 * Data is read only when the caller asks for the next event; events do not pass between tasks.
 * Exactly one terminal event reaches the observers and the message, however the stream ends: by
   itself, by `aclose()` from any task, by a cancelled task, by `break` and garbage collection.
-* A failure outside the source (a timeout, an exception of a plugin) becomes this terminal event;
-  events taken from a source are never discarded.
+* A failure outside the event source of an attempt (a timeout, an exception of a plugin) becomes
+  this terminal event. Events that a source has produced are never discarded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SAYING = DELTAS | {ev.ToolCallStart, ev.Extension}
 
 
 class Driver:
-    """The state of a call that the stream object and the driving generator share."""
+    """The state of a call: shared by the stream object and the generator that runs the call."""
 
     def __init__(
         self,
@@ -97,11 +97,14 @@ class Driver:
         return message
 
     def expect_result(self) -> None:
-        """Deliver no events before the end, so that retries stay possible; ignored after output."""
+        """Hold back all events until the call ends, so that failed attempts can be retried.
+
+        If events have already been delivered, this has no effect.
+        """
         self.result_only = not self._handed_out
 
     def interrupt(self) -> None:
-        """Interrupt the task that reads, because the caller closes the stream."""
+        """Interrupt the task that reads the stream, because the caller closes the stream."""
         if self._watchdog.waiting is not None:
             self._watchdog.interrupt(abandoned())
 
@@ -113,7 +116,7 @@ class Driver:
         await self._moved.wait()
 
     def part(self) -> Batch:
-        """Return the last events, once, to the reader of a stream that another task closed."""
+        """Return, once, the last events for the task that reads a stream closed by another task."""
         parting = self._parting
         self._parting = []
         return parting
@@ -183,7 +186,7 @@ class Driver:
             self._moved.set()
 
     def _abandon(self) -> None:
-        """End a call that was abandoned by its reader."""
+        """End the call with an `Error`, because the caller has stopped reading it."""
         if self.terminal is None:
             self._parting = self._cut(abandoned())
             self._end(self._parting, Outcome.CANCELLED)
@@ -261,7 +264,10 @@ class Driver:
             batch[-1] = self._retries.ended(terminal, shown and not self.result_only)
 
     def _interrupted(self, reason: Failure | None) -> tuple[Batch, Outcome | None]:
-        """Return the outcome of a cancellation by swink; re-raise other cancellations."""
+        """Return the last events and the outcome after a cancellation by swink.
+
+        If other code cancelled the task (`reason` is `None`), raise CancelledError again.
+        """
         if reason is None:
             raise asyncio.CancelledError
         source = None if self._under_way is None else self._under_way.source
@@ -272,7 +278,7 @@ class Driver:
     def _stifled(
         self, batch: Batch, reason: Failure | None, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return the outcome of a cancellation that a plugin swallowed."""
+        """Return the last events and the outcome after a cancellation that a plugin caught."""
         if reason is not None:
             is_whole = batch and type(batch[-1]) is ev.Done and reason.code != CLOSED
             if is_whole:
@@ -291,11 +297,15 @@ class Driver:
         return self._instead(batch, too_large(current.limit)), Outcome.BOUNDED
 
     def _instead(self, batch: Batch, reason: Failure) -> Batch:
-        """Replace the end of a batch by the last events for a failure."""
+        """Replace the terminal event of a batch, if any, by the last events for a failure."""
         return _unended(batch) + self._cut(reason)
 
     def _broken(self, error: Exception) -> Batch:
-        """Return the last events for an exception; the source handles exceptions of the input."""
+        """Return the last events of an attempt after an exception.
+
+        The event source handles exceptions that its input raises. Any other exception is a fault of
+        a plugin.
+        """
         if self._under_way is not None and self._under_way.source is not None:
             try:
                 return self._under_way.source.fail(error)
@@ -371,7 +381,10 @@ class Driver:
         return ceil(text_tokens(text).tokens + data_tokens(said).tokens)
 
     def _free(self, error: ev.Error) -> None:
-        """Close idle connections and, if memory was short, record this, before the next attempt."""
+        """Free resources before the next attempt: close idle connections.
+
+        If the attempt failed for lack of memory, also record this for the next attempt.
+        """
         if self.call.http is not None:
             self.call.http.close_idle()
         provider = self.call.attempt.target.binding.provider

@@ -34,9 +34,9 @@ class EventStream(AsyncOnly):
                 print(piece, end="")
         print(stream.message.usage)
 
-    Iterate over the stream for its events. Leaving the `async with` closes the connection. `call`
-    contains the attempts, the usage and the cost of the call; `message` is the partial message at
-    any time, also after a failure.
+    Iterate over the stream to receive its events. Leaving the `async with` closes the connection.
+    `call` contains the attempts, the usage and the cost of the call; `message` is the partial
+    message at any time, also after a failure.
     """
 
     def __init__(self, driver: Driver) -> None:

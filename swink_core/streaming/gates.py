@@ -1,8 +1,8 @@
 """The gates of a client: they admit or refuse each attempt, and are notified when it ends.
 
-Gates fail closed. If a gate that counts money or requests raises, its counts can no longer be
-trusted: the call ends before a request is sent, or, after an exception from `leave`, the next
-attempt fails.
+Gates fail closed. After a gate has raised an exception, its counts of money or requests can no
+longer be trusted. Therefore, after an exception from `enter`, the call ends before a request is
+sent; after an exception from `leave`, the next attempt fails.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Entrance:
         self._leave_takes_attempt = _names_attempt(gate.leave)
 
     async def enter(self, attempt: Attempt) -> None:
-        """Call the gate's `enter` for an attempt. Raises what the gate raises."""
+        """Call the gate's `enter` for an attempt. Exceptions of the gate are passed on."""
         if self._enter_takes_attempt:
             await self.gate.enter(attempt.target, attempt=attempt)
         else:
@@ -72,7 +72,8 @@ class ClientGates:
     async def enter(self, call: Call, entered: list[Entrance]) -> Failure | None:
         """Wait until every gate admits the call's attempt; return the refusal if one does not.
 
-        A refusal of kind `internal` reports a gate that raised: no other target is tried then.
+        A refusal of the kind `internal` means that a gate raised an unexpected exception. No other
+        target is tried in this case.
         """
         if self._unreported:
             return self._unreported.popleft()
@@ -130,7 +131,10 @@ def _failure_of(error: StreamError) -> Failure:
 
 
 def _place(gate: Gate, method: str, error: Exception) -> str:
-    """Return where the gate raised, or else where the method begins: ` (folder/file.py:line)`."""
+    """Return the line where the exception was raised in the gate, or else the method's first line.
+
+    The result has the form ` (folder/file.py:line)`.
+    """
     home = type(gate).__module__
     owner, place = raised_at(error, lambda module: module == home)
     if owner:

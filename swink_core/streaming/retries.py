@@ -72,7 +72,7 @@ class Retries:
         self._move_on()
 
     def take_notices(self) -> list[ev.Notice]:
-        """Return notices about the targets that were skipped; each notice is returned once."""
+        """Return the notices about skipped targets that were not returned before."""
         notices = self._notices
         self._notices = []
         return notices

@@ -39,9 +39,9 @@ class Outcome(StrEnum):
 class Transition(NamedTuple):
     """The consequences of an outcome. Gates that admitted the attempt are always notified.
 
-    `is_final` means that the call ends, unless the policy allows a retry. `may_retry` means that a
-    retry may follow an attempt that had begun. Each attempt that has begun is charged, see
-    `Attempt.settle`.
+    `is_final` means that the call ends, unless a retry follows. `may_retry` means that a retry is
+    possible if the attempt had begun and the retry policy allows it. Each attempt that has begun is
+    charged, see `Attempt.settle`.
     """
 
     is_final: bool = True

@@ -1,9 +1,9 @@
 """The time limits of a call (first event, idle between reads, total), and its interruption.
 
 While the stream waits for its source, this module stores the waiting task. `interrupt` cancels that
-task with a reason; the stream catches the cancellation, revokes it (`uncancel`) and ends with the
-reason. Cancellations by other code pass through. One timer serves all limits of a call and is set
-again only when it fires, so that a read costs only a few assignments.
+task with a reason; the stream catches the cancellation, revokes it (`uncancel`) and ends with an
+error for this reason. Cancellations by other code pass through. One timer serves all limits of a
+call and is set again only when it fires, so that a read costs only a few assignments.
 
 The time that the caller spends between two waits counts only for the total limit. All other limits
 are measured in waiting time: the clock's time minus the time that the caller has spent so far.
@@ -107,7 +107,10 @@ class Watchdog:
             self.waiting.cancel()
 
     def recover(self) -> Failure | None:
-        """Return the reason if this object caused the current cancellation, and revoke it."""
+        """Revoke the current cancellation, if this object caused it, and return its reason.
+
+        Return `None` if other code cancelled the task.
+        """
         reason = self.reason
         task = asyncio.current_task()
         if reason is None or task is None:

@@ -57,7 +57,7 @@ _LENGTHS = (
 """The fields with the length of an answer, in several APIs; they may override `max_tokens`."""
 
 _TERMS = ("service_tier", "speed", "serviceTier", "inference_geo")
-"""The fields that select a service with other prices."""
+"""The request fields that select a service tier or a speed with other prices."""
 
 _DEFINES_NOTHING = frozenset({
     "arguments", "input_schema", "inputSchema", "json_schema", "parameters", "responseJsonSchema",
@@ -71,7 +71,7 @@ _MOST = 2**62
 """The highest number that is read from a field of a request."""
 
 _SHORT = ("5m", "30m")
-"""The times to live of cache writes that do not have the price of long-lived ones."""
+"""The values of `ttl` with which cache writes have the normal price."""
 
 
 def dollars_of(cost: Cost | None) -> float | None:
@@ -293,12 +293,12 @@ def reserved(
 
 
 def requested_terms(options: StreamOptions) -> dict[str, str]:
-    """Return the service tier and speed that a request names, under the names that usage has."""
+    """Return the requested service tier and speed, with the keys used in `Usage.extra`."""
     return {f"_{n}": str(word) for n, word in enumerate(_values(options.extra or {}, _TERMS))}
 
 
 def reports_terms(usage: Usage) -> bool:
-    """Return True if usage reports the service tier or speed that the provider bills."""
+    """Return True if `usage` contains the service tier or speed that the provider billed."""
     return not usage.extra.keys().isdisjoint(_TERMS)
 
 

@@ -107,7 +107,8 @@ def _held(kind: Any) -> list[tuple[Any, ...]]:
 class Checked:
     """The base of classes whose values are checked against their annotations on creation.
 
-    Raises ValueError. The message quotes no value of a field that the repr hides.
+    Raises ValueError for a value that does not match. The message does not quote values of fields
+    that the repr hides.
     """
 
     none_is_default: ClassVar[bool] = False

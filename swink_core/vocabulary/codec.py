@@ -1,8 +1,8 @@
 """Convert events and messages to JSON data and back, with msgspec.
 
 The classes define their JSON form themselves (see `structs`): a tag, then the fields that differ
-from their defaults. Compiled code reads and writes this form. If it rejects data, `_Reading` reads
-the data again, and names every fault and its location.
+from their defaults. Compiled code reads and writes this form. If this code rejects data, `_Reading`
+reads the data again and lists every fault with its location.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ def _convert(kind: Any, data: Any) -> Any:
 
 @cache
 def _holder(kind: Any) -> Any:
-    """Return a struct with one field of a type, for which msgspec caches a fast decoder."""
+    """Return a struct class with one field of the type `kind`.
+
+    msgspec caches a fast decoder for a struct class, but not for other types.
+    """
     return msgspec.defstruct("Held", [("value", kind)])
 
 
@@ -104,7 +107,7 @@ class _Reading:
         self.faults: list[str] = []
 
     def read(self, kind: Any, data: Any, place: str = "$") -> Any:
-        """Return data of a type; errors are added to `faults`."""
+        """Convert data to the type `kind`, and add errors to `faults`."""
         parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         if (data is None and NoneType in parts) or (isinstance(data, str) and str in parts):
             return data

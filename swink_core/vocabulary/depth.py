@@ -2,7 +2,7 @@
 
 The decoder, `swink_core.dump`, comparison, `copy.deepcopy` and `repr` are all recursive. `dump`
 uses most of the interpreter's stack: three frames per level, of the 1,000 frames that Python
-allows. Data of at most `MAX_DEPTH` levels therefore passes through all of them, even if they are
+allows. All of these functions can process data of at most `MAX_DEPTH` levels, even if they are
 called deep in the stack.
 """
 

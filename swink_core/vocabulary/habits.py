@@ -34,7 +34,10 @@ def _effort(value: Any) -> Any:
 
 
 def _reasoning(value: Any) -> Any:
-    """Convert `{"effort": …}` or `{"max_tokens": …}`; other keys have no counterpart."""
+    """Convert `{"effort": …}` or `{"max_tokens": …}` to `thinking`.
+
+    Raises ValueError for other keys, which have no counterpart.
+    """
     match value:
         case {"effort": str() as effort} if len(value) == 1:
             return _effort(effort)

@@ -44,7 +44,7 @@ class HTTPResponse(Protocol):
         """Return the response itself."""
 
     async def __anext__(self) -> bytes:
-        """Return the available bytes, at least one."""
+        """Return the bytes that have arrived, at least one."""
 
     def close(self) -> None:
         """Close the connection at once, unless the body was read to its end."""

@@ -20,12 +20,13 @@ def _check(limits: Any, attribute: Any, value: Any) -> None:
 
 @define(frozen=True, kw_only=True)
 class Limits:
-    """The most that may be spent; `None` for no limit.
+    """Maximum amounts that may be spent; `None` means no limit.
 
     `cost` is in US dollars and `tokens` counts prompts and outputs; both include retries and
     fallbacks. `requests` counts attempts. `turns` counts the turns and `tool_calls` the tool calls
-    of a tool loop. A limit is checked before each attempt, with the most that the attempt is
-    expected to cost. Raises ValueError for a limit that is negative or not a number.
+    of a tool loop. The limits are checked before each attempt, with the highest cost and token
+    count that are expected for the attempt. Raises ValueError if a limit is negative or not a
+    number.
     """
 
     cost: float | None = field(default=None, validator=_check)

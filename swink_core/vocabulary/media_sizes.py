@@ -68,7 +68,10 @@ def _jpeg(raw: bytes) -> tuple[int, int]:
 
 
 def audio_seconds(data: str) -> float:
-    """Return the duration of sound in base64, from its WAV header or for a usual bit rate."""
+    """Return the duration of sound in base64.
+
+    The duration is computed from the WAV header, or else from a usual bit rate.
+    """
     size = len(data) * 3 / 4
     raw = _decoded(data[:64])
     if raw.startswith(b"RIFF") and raw[8:12] == b"WAVE" and len(raw) >= 32:

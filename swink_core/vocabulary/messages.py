@@ -1,8 +1,8 @@
 """The parts of a conversation: messages, blocks, media and tools.
 
-The JSON forms are normative, because recordings, the native proxy protocol and the gateway exchange
-them: names in snake case, messages tagged `role`, blocks tagged `type`; an absent field has its
-default.
+Recordings, the native proxy protocol and the gateway exchange these objects as JSON, so their JSON
+form must not change. Names are in snake case. The field `role` identifies the class of a message,
+and `type` the class of a block. An absent field has its default value.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_synthetic_id(tool_call_id: str) -> bool:
 
 
 def parse_arguments(raw: str) -> dict[str, Any] | None:
-    """Return a tool call's arguments: `{}` for empty text, `None` if it is not a JSON object.
+    """Parse a tool call's arguments: `{}` for empty text, `None` if they are not a JSON object.
 
     An object nested deeper than `MAX_DEPTH` gives `None` as well.
     """
@@ -206,8 +206,9 @@ class AudioBlock(_Typed, tag="audio"):
 class ExtensionBlock(_Typed, tag="extension"):
     """A complete opaque block, such as a server-side tool or generated media.
 
-    It is sent back only to `provider`. The kind `CHOICE` is another answer to the same prompt, for
-    a request for several; it is not part of the conversation, and is not sent back.
+    It is sent back only to `provider`. An extension of the kind `CHOICE` contains an additional
+    answer, if the request asked for several answers. It is not part of the conversation, and is not
+    sent back.
     """
 
     CHOICE: ClassVar[str] = "choice"

@@ -74,8 +74,8 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
     the API to use. `retires` is the ISO date of the model's retirement, and `successor` is the
     model that replaces it. `facts` are data for the provider's plugin.
 
-    `as_of` is the ISO date on which the rule was checked. A date of retirement is confirmed if it
-    was checked on that day or later.
+    `as_of` is the ISO date on which the rule was checked. A date of retirement counts as confirmed
+    if the rule was checked on that day or later.
     """
 
     name: str = ""

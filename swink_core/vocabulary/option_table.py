@@ -28,7 +28,7 @@ class Option:
 
     `type` is the annotation of the keyword argument; `default` is the value of an option that is
     not set, `None` if the provider decides. `example` is a value for documentation and tests, or
-    `None`. `kind` is the option's subject:
+    `None`. `kind` is the category of the option:
 
     * `tuning`: sampling and output, such as the temperature. An option that a provider does not
       support is left out with a `Notice`.
@@ -115,7 +115,7 @@ _BESIDE: Mapping[str, Option] = {
 
 
 def _written(kind: Any) -> Mapping[str, str]:
-    """Return the annotations of a typed dictionary by key."""
+    """Return the annotations of a typed dictionary by key, as text as in the source code."""
     annotations = kind.__annotations__.items()
     return {name: getattr(each, "__forward_arg__", str(each)) for name, each in annotations}
 
@@ -154,7 +154,8 @@ StreamOptions.__doc__ = "\n".join(
 def _parameters(kind: Any) -> tuple[inspect.Parameter, ...]:
     """Return the keyword parameters of a typed dictionary.
 
-    A default that is neither a number nor a string appears as `None`, which means the default.
+    In the parameters, a default that is neither a number nor a string appears as `None`. An
+    argument of `None` selects the default.
     """
     made = []
     for name, written in _written(kind).items():

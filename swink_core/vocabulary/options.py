@@ -214,7 +214,7 @@ def _address(value: object) -> str:
 
 
 OptionKind: TypeAlias = Literal["tuning", "answer", "call", "provider", "conversation"]
-"""The subject of an option: see `Option`."""
+"""The category of an option: see `Option`."""
 
 
 def _option(
@@ -420,7 +420,7 @@ LevelWord: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "extra
 
 
 class ClientOptions(TypedDict, total=False):
-    """The options of a client, as keyword arguments: see `StreamOptions`; `None` is the default.
+    """The options of a client, as keyword arguments: see `StreamOptions`; `None` means the default.
 
     `timeout=30` is short for `timeouts=Timeouts(total=30)`.
     """

@@ -25,7 +25,7 @@ class StopReason(StrEnum):
 
 
 class StreamErrorKind(StrEnum):
-    """The kind of a failure, which alone decides about retries and fallback.
+    """The kind of a failure, which determines retries and fallback.
 
     The docstring of each kind lists its causes; the documentation's table is generated from it.
     """
@@ -60,7 +60,7 @@ class StreamErrorKind(StrEnum):
     INVALID_REQUEST = "invalid_request"
     """The provider rejects the request: HTTP 400, 405, 406, 413, 415, 422."""
     UNSUPPORTED = "unsupported"
-    """The provider or model lacks a requested feature. Usually found before any request."""
+    """The provider or model lacks a requested feature, usually detected before sending."""
     OUTPUT_TOO_LARGE = "output_too_large"
     """The answer is longer than `max_output_chars`."""
     RESOURCE = "resource"
@@ -147,7 +147,7 @@ MOST_TOKENS = 10**12
 
 
 class Usage(Record):
-    """The tokens of an answer. A number that the provider did not report is `None`, not 0.
+    """The token counts of an answer. A count that the provider did not report is `None`, not 0.
 
     `cache_read` and `cache_write` are included in `input`, and `reasoning` is included in `output`,
     however the provider counts them; `total` is the total that the provider reports, or `input +
@@ -191,12 +191,12 @@ class Usage(Record):
         )
 
     def __radd__(self, start: int) -> Usage:
-        """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""
+        """Return the usage itself, so that `sum()` can add it to its start value 0."""
         return NotImplemented if start else self
 
 
 class Cost(Record):
-    """A cost in US dollars, by part; a part is `None` if its price or count is unknown.
+    """A cost in US dollars, split by kind of token; a part is `None` if it is unknown.
 
     `input` is the cost of input tokens that were neither read from nor written to a cache. `fees`
     are costs other than tokens, such as searches. `estimated` means that the provider reported no
@@ -224,7 +224,7 @@ class Cost(Record):
         )
 
     def __radd__(self, start: int) -> Cost:
-        """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""
+        """Return the cost itself, so that `sum()` can add it to its start value 0."""
         return NotImplemented if start else self
 
 

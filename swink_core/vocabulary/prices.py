@@ -82,7 +82,7 @@ class Prices(Rates, frozen=True):
     cases: tuple[PriceCase, ...] = ()
 
     def at(self, prompt: int, terms: Set[str], at: datetime) -> Mapping[str, float]:
-        """Return the prices for a prompt of so many tokens at a time.
+        """Return the prices for a prompt of `prompt` tokens at the time `at`.
 
         `terms` are words such as the service tier or the region, on which the answer is billed.
         """
@@ -171,7 +171,7 @@ def _part_cost(
     rates: Mapping[str, float],
     default: float | None,
 ) -> float | None:
-    """Return the cost of a part in US dollars; if its rate is unknown, `default` is used."""
+    """Return the cost of one kind of tokens in US dollars; `default` replaces an unknown rate."""
     rate = rates.get(whole, default)
     if tokens is None or rate is None:
         return None

@@ -17,7 +17,7 @@ Finite: TypeAlias = Annotated[float, Meta(ge=-float_info.max, le=float_info.max)
 
 
 class Tagged(msgspec.StructMeta):
-    """Makes the tag of a class available on the class and its instances, as `type` or `role`."""
+    """The metaclass that makes a class's tag available as its attribute `type` or `role`."""
 
     def __init__(cls, *_: Any, **__: Any) -> None:
         config = cls.__struct_config__

@@ -1,14 +1,14 @@
 """Estimate the number of tokens of a prompt by the scripts of the text, without a tokenizer.
 
-    Latin     a word is a token, and a long one several; long runs without a space cost more
+    Latin     one token for a word, several for a long word, more for long texts without spaces
     code      digits, punctuation, line breaks and indentation
     CJK       ideographs, kana, Hangul
     emoji     characters outside of the Basic Multilingual Plane
     other     all other scripts, by the bytes of a character in UTF-8
 
-An `Estimate` has the expected number and an upper bound. Charges use the expected number, and
-reservations use the upper bound. The page "Usage and cost" has the measured errors. Counting makes
-a few passes in C over a text, and needs no token dictionary.
+An `Estimate` contains the expected number of tokens and an upper bound. Charges use the expected
+number, and reservations use the upper bound. The page "Usage and cost" lists the measured errors of
+the estimates. Counting makes a few passes in C over a text, and needs no token dictionary.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Estimate(NamedTuple):
     most: float = 0.0
 
     def plus(self, *others: Estimate) -> Estimate:
-        """Return the sum of this and other estimates."""
+        """Return the sum of this estimate and others."""
         tokens = self.tokens + sum(other.tokens for other in others)
         return Estimate(tokens, self.most + sum(other.most for other in others))
 

@@ -112,7 +112,10 @@ def _whole(body: bytes) -> dict[str, Any]:
 
 
 def _may_be(batch: dict[str, Any], intent: Any) -> bool:
-    """Return True if a listed batch matches a submission by its creation time and row count."""
+    """Return True if a batch in the list may come from the submission `intent`.
+
+    It must have the same number of rows and about the same creation time.
+    """
     if batch.get("archived_at"):
         return False  # its results are deleted
     began = datetime.fromisoformat(batch["created_at"]).timestamp()

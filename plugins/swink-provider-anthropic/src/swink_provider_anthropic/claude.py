@@ -48,13 +48,16 @@ STOP_REASONS = {
 """Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
-"""Newer models omit the text of their thinking unless the request enables it."""
+"""Adaptive thinking, with its text, which newer models otherwise omit from the answer."""
 
 
 def thinking(
     options: StreamOptions, efforts: Mapping[ThinkingLevel, str]
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the `thinking` parameter and the effort for a model that supports `efforts`."""
+    """Return the fields `thinking` and `effort` of the request; `None` if not sent.
+
+    `efforts` maps the thinking levels that the model supports to the names in its API.
+    """
     level, tokens = options.thinking_level, options.thinking_budget
     if level is None:
         return None, None
@@ -125,7 +128,7 @@ def placed(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_misplaced(context: Context) -> bool:
-    """Return True if the API does not accept the position of a system message."""
+    """Return True if the conversation has a system message where the API accepts none."""
     roles = [
         message.role.replace("tool_result", "user") for message in folded_system(context).messages
     ]
@@ -144,7 +147,7 @@ def _as_user(turn: dict[str, Any]) -> dict[str, Any]:
 def changed_options(model: Model, words: list[str]) -> tuple[Notice, ...]:
     """Return a notice for each option that is sent in a changed form.
 
-    Each text in `words` explains one change, after the option's name and a colon.
+    Each text in `words` consists of an option's name, a colon and an explanation of the change.
     """
     return tuple(
         Notice("option_changed", f"{model}: {what}", (f"options.{what.partition(':')[0]}",))

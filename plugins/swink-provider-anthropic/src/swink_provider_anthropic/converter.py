@@ -219,7 +219,7 @@ def _text(block: TextBlock) -> dict[str, Any]:
 
 
 def _citation(citation: Any) -> Any:
-    """Omit the field of a citation that the API sends but rejects when it is sent back."""
+    """Remove `file_id` from a citation, because the API rejects this field in requests."""
     if not isinstance(citation, dict):
         return citation
     return {name: value for name, value in citation.items() if name != "file_id"}

@@ -42,7 +42,10 @@ _UNDERSTOOD = ("text", "thinking", "redacted_thinking", "tool_use")
 
 
 class _Opaque:
-    """A block that becomes an extension. Strings in its deltas are appended to its fields."""
+    """A block that becomes an extension.
+
+    The strings in a delta are appended to the fields of the block.
+    """
 
     def __init__(self, block: dict[str, Any]) -> None:
         self._block = block

@@ -1,4 +1,4 @@
-"""Convert JSON schemas to the subset that Claude supports, on any API that serves it.
+"""Convert JSON schemas to the subset that Claude models support, on any API that serves them.
 
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs: in answer schemas and in
 schemas of strict tools, objects must set `additionalProperties` to `false`. The API rejects limits
@@ -48,7 +48,7 @@ def limits_in_words(options: StreamOptions) -> list[str]:
 
 
 def fit_schemas(call: Fitted) -> None:
-    """Reject an answer schema with an open object, and convert the schemas of strict tools.
+    """Reject an answer schema that allows additional properties; convert strict tools' schemas.
 
     A tool that exceeds the limits of strict mode is sent without `strict`, with a notice.
     """
@@ -87,7 +87,7 @@ def fit_schemas(call: Fitted) -> None:
 
 
 def _counted(schema: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the numbers of optional fields, and of fields with several types."""
+    """Count the optional fields of a schema, and its fields with several types."""
     optional = unions = 0
     for node in _nodes(schema):
         optional += len(_names(node.get("properties")) - _names(node.get("required")))
@@ -106,7 +106,8 @@ def _names(told: Any) -> set[str]:
 def _is_compiled(schema: Mapping[str, Any]) -> bool:
     """Return True if strict mode accepts a schema.
 
-    Its objects must be closed, its references not circular, and its patterns without lookaround.
+    Every object must set `additionalProperties` to `false`. References must not be circular, and
+    patterns must not contain lookarounds.
     """
     whole = inlined_schema(schema)
     return not any(

@@ -30,7 +30,7 @@ CODES = {"OperationNotSupported": Kind.UNSUPPORTED}
 
 
 class _Filtered(msgspec.Struct):
-    """The error for a rejected prompt, which contains only the results of the content filters."""
+    """The response to a rejected prompt if it contains only the results of the content filters."""
 
     choices: list[Any] | None = None
     error: Any = None
@@ -93,7 +93,10 @@ class AzureProvider(OpenAIProvider):
             request.headers["api-key"] = credential
 
     def error_facts(self, failure: Failure) -> None:
-        """Read also the inner error, and the filter results of a response without an error."""
+        """Read an error and its inner error.
+
+        If the response contains no error, read the results of the content filters.
+        """
         super().error_facts(failure)
         try:
             body = msgspec.json.decode(failure.body, type=_Filtered)

@@ -232,7 +232,10 @@ class _Converter(MessageConverter):
 
 
 def _point(block: Block, caches: bool) -> list[dict[str, Any]]:
-    """Return the cache point that the caller set after a block; `[]` without prompt caching."""
+    """Return the cache point that the caller set after a block, as a list.
+
+    The list is empty without a cache point, or if the model does not support prompt caching.
+    """
     point = (block.metadata or {}).get("cachePoint")
     return [{"cachePoint": point}] if point is not None and caches else []
 

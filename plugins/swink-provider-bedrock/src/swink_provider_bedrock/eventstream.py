@@ -68,14 +68,17 @@ class Message(NamedTuple):
 
 
 def message(frame: bytes) -> Message:
-    """Return the headers and payload of a frame from `EventStreamDecoder`. Raises FrameError."""
+    """Return the headers and payload of a frame from `EventStreamDecoder`.
+
+    Raises FrameError if a checksum is wrong or the headers are invalid.
+    """
     return Message(*headers_and_payload(frame))
 
 
 def headers_and_payload(frame: bytes) -> tuple[dict[str, HeaderValue], bytes]:
     """Return headers and payload like `message`, but as a plain tuple, which is faster to create.
 
-    Raises FrameError.
+    Raises FrameError if a checksum is wrong or the headers are invalid.
     """
     if crc32(frame[:-_CRC_SIZE]) != int.from_bytes(frame[-_CRC_SIZE:]):
         raise FrameError("the checksum of an event stream message is wrong")

@@ -305,7 +305,7 @@ def _piece(tool: ToolUse) -> str:
 def _told(body: bytes, out: EventWriter) -> Payload:
     """Decode the payload of an error; return an empty one if that fails.
 
-    In this case, only the type in the headers describes the error.
+    If decoding fails, only the error type in the message's headers is known.
     """
     try:
         return decode_payload(body, out)

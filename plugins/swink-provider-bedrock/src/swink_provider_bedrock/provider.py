@@ -74,7 +74,7 @@ class _Error(msgspec.Struct):
 
 
 class BedrockProvider(HTTPProvider):
-    """Amazon Bedrock's runtime. `now` returns the time in UTC, which signatures contain."""
+    """Amazon Bedrock's runtime API. `now` returns the UTC time for signatures of requests."""
 
     features = frozenset(
         {

@@ -71,7 +71,7 @@ def canonical_request(
     *,
     normalize: bool = True,
 ) -> str:
-    """Return the canonical request, which client and server both compute.
+    """Return the canonical form of a request, which the client signs and the server computes again.
 
     `normalize` resolves `.`, `..` and `//` in the path.
     """

@@ -169,7 +169,8 @@ _decode = msgspec.json.Decoder(Payload).decode
 def decode_payload(body: bytes, out: EventWriter) -> Payload:
     """Decode a payload; add a notice if a lone surrogate was replaced.
 
-    Raises msgspec.DecodeError, UnicodeDecodeError or MalformedFrame.
+    Raises msgspec.DecodeError, UnicodeDecodeError or MalformedFrame if the payload is not valid
+    JSON of this form.
     """
     return out.decode_json(body, _decode)
 

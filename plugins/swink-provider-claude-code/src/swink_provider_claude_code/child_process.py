@@ -41,7 +41,10 @@ class ChildProcess(asyncio.SubprocessProtocol):
 
     @classmethod
     async def start(cls, command: Sequence[str], words: bytes = b"") -> Self:
-        """Start a command with `words` as its standard input. Raises ProviderFailure."""
+        """Start a command with `words` as its standard input.
+
+        Raises ProviderFailure if the command cannot be started.
+        """
         loop = asyncio.get_running_loop()
         try:
             _, child = await loop.subprocess_exec(cls, *command, start_new_session=True)
@@ -96,7 +99,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
             self._transport.close()
 
     def _flow(self, count: int) -> None:
-        """Pause reading from the pipes if more than `HELD_BYTES` wait for a slow consumer."""
+        """Pause reading from the pipes if more than `HELD_BYTES` bytes have not been consumed."""
         self._held += count
         stdout = self._transport.get_pipe_transport(1)
         assert isinstance(stdout, asyncio.ReadTransport)

@@ -6,10 +6,10 @@ were streamed are not repeated. The agent's tool calls and their results are not
 caller; they become extensions. Messages of sub-agents (`parent_tool_use_id`) are omitted. The
 answer is complete when the line `result` arrives, which also contains the run's usage for each
 model. The cost is computed from this usage, because the command guesses prices that it does not
-know. `is_error` marks a failure, for any subtype. With `--json-schema`, the answer is the validated
-input of the command's tool `StructuredOutput`. That input arrives with `result`; other text of the
-model becomes extensions. Source: https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and
-recorded runs.
+know. A `result` with `is_error` is a failure, whatever its `subtype`. With `--json-schema`, the
+answer is the validated input of the command's tool `StructuredOutput`. That input arrives with
+`result`; other text of the model becomes extensions. Source:
+https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
 """
 
 from __future__ import annotations

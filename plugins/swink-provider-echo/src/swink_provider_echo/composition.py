@@ -51,8 +51,8 @@ def compose(
 ) -> list[AssistantMessageEvent]:
     """Return all events of the answer to a call: the events of each block, then `Done`.
 
-    Raises ProviderFailure if the request does not offer the tool that must be called, and if no
-    data can be generated for a schema.
+    Raises ProviderFailure if the request does not offer the tool that must be called, or if no data
+    can be generated for a schema.
     """
     text = heard_in(payload) if script.reply is None else script.reply
     calls = _scripted(payload, script)

@@ -1,4 +1,4 @@
-"""Generate strings for each `format` of a JSON schema, a different one for each number given."""
+"""Generate strings for each `format` of a JSON schema; different numbers give different strings."""
 
 from __future__ import annotations
 

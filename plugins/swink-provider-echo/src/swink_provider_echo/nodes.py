@@ -19,7 +19,10 @@ class NoSample(ValueError):
 
 
 def nothing(place: str, why: str) -> NoSample:
-    """Return the error for the path `place` in the data, which begins with `$` (the root)."""
+    """Return the error for data that cannot be generated.
+
+    `place` is the path in the data, which begins with `$` (the root), and `why` is the reason.
+    """
     return NoSample(f"no value for `{place}`: {why}")
 
 

@@ -155,7 +155,11 @@ def _missing_ends(
 def _failed(
     events: list[AssistantMessageEvent], position: int, script: Script, call: Call, fails: bool
 ) -> Error:
-    """Return the scripted failure or, for a cut stream, a network failure; with the usage."""
+    """Return the last event of an answer that fails.
+
+    It contains the scripted failure (`fails`), or else a network failure for a truncated stream. It
+    also contains the usage, if any text was sent.
+    """
     said = "".join(event.delta for event in events[:position] if isinstance(event, _DELTAS))
     done = events[-1]
     usage = None

@@ -47,8 +47,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Describes the answer to give. Every field may be given in `settings={"script": {…}}`.
 
     **Content.** `reply` is the answer, used unchanged; `words` repeats the answer until it has this
-    many words. `think` adds thinking before the answer; a string is its text. `json` answers in
-    JSON; `silent` gives an empty answer.
+    many words. `think` adds thinking before the answer; if `think` is a string, it is the text of
+    the thinking. `json` answers in JSON; `silent` gives an empty answer.
 
     **Tool calls.** `tool` calls one tool (true: the first tool that the request offers). `parallel`
     calls all offered tools. Their arguments are `arguments`, as JSON data or as raw text. After a
@@ -57,11 +57,12 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     **End.** `stop` is the stop reason of the answer. `usage` replaces the token usage, which by
     default is the number of words. `cost` is in US dollars (`None`: computed from the prices of the
-    model, which are 0). `fail` is the kind of a failure; with `fail_status` alone, the kind is that
-    of the HTTP status. The failure comes after `fail_after` deltas, in the first `fail_attempts`
-    attempts (`None`: in all attempts). Its message is `fail_message`, and its wait before a retry
-    is `retry_after`, in seconds. `cut_after` is the number of deltas after which the stream ends
-    too early. `stall_after` is the number of deltas after which echo sends nothing more.
+    model, which are 0). `fail` is the kind of a failure; if only `fail_status` (an HTTP status) is
+    set, the status determines the kind. The failure comes after `fail_after` deltas, in the first
+    `fail_attempts` attempts (`None`: in all attempts). Its message is `fail_message`, and its wait
+    before a retry is `retry_after`, in seconds. `cut_after` is the number of deltas after which the
+    stream ends too early. `stall_after` is the number of deltas after which echo sends nothing
+    more.
 
     **Timing.** `delta` is the number of characters in a delta (`None`: one word). `delay` is the
     number of seconds before each delta, `first_delay` before the answer begins; both are measured
@@ -133,7 +134,7 @@ class Scripts:
         """Return the script of a call; `heard` is the text of the last message.
 
         Raises ProviderFailure: `model_not_found` for an unknown model, `invalid_request` for an
-        invalid script, and if all scripts of a list have been used.
+        invalid script or if all scripts of a list have been used.
         """
         base = _base(model_id)
         given = options.settings.get("script", {})
@@ -155,7 +156,10 @@ class Scripts:
         )
 
     def _turn(self, call: Call, key: bytes) -> int:
-        """Return the number of earlier calls with this list of scripts; the same for retries."""
+        """Return the number of earlier calls with this list of scripts.
+
+        All attempts of a call get the same number.
+        """
         taken = self._taken.setdefault(call, {})
         if key not in taken:
             taken[key] = self._turns.pop(key, 0)
@@ -185,7 +189,7 @@ def _base(model_id: str) -> Script:
 
 
 def _read(base: Script, given: Any, place: str) -> Script:
-    """Return a model's script, with the given fields in place of the model's."""
+    """Return the script `base` of a model, with the fields in `given` replaced."""
     try:
         data = msgspec.to_builtins(given)
         if not isinstance(data, dict):

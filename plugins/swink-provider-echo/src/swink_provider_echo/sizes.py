@@ -27,8 +27,8 @@ def is_within(node: Node, value: float) -> bool:
 def number_of(node: Node, wanted: int, number: int, place: str) -> float:
     """Return the number within a node's bounds that is nearest to `wanted`.
 
-    If `number` is 0, return that number; if it is 1, 2 and so on, return the numbers after it.
-    Raises NoSample if the bounds exclude each other.
+    `number` selects a different result: for 0 the nearest number, for 1 the next number after it,
+    and so on. Raises NoSample if the bounds exclude each other.
     """
     low, excludes_low = _bound(node, "minimum", "exclusiveMinimum", max)
     high, excludes_high = _bound(node, "maximum", "exclusiveMaximum", min)
@@ -47,9 +47,9 @@ def number_of(node: Node, wanted: int, number: int, place: str) -> float:
 
 
 def _step(node: Node, low: Fraction | None, high: Fraction | None, number: int) -> Fraction:
-    """Return the distance between consecutive numbers.
+    """Return the distance between consecutive generated numbers.
 
-    The distance is a whole number, unless too few numbers within the bounds would remain.
+    The distance is a whole number, unless the bounds then contain too few numbers.
     """
     multiple = _exact(node.get("multipleOf") or 0)
     if kind_of(node) == "integer":
@@ -99,10 +99,10 @@ def _counted(start: int, first: int | None, last: int | None, number: int) -> in
 
 
 def text_of(text: str, shortest: int, longest: int, write: Callable[[str], str], place: str) -> str:
-    """Return the result of `write` for a text that is repeated or cut to fit the required length.
+    """Return `write(text)`, with the text repeated or cut so that the result has the right length.
 
-    The required length applies to the result. Raises NoSample if no text gives a result of this
-    length.
+    The required length is `shortest` to `longest` characters. Raises NoSample if no text gives a
+    result of this length.
     """
     for part in _parts(text, shortest, longest):
         written = write(part)

@@ -4,8 +4,8 @@ With `streamFunctionCallArguments`, Vertex AI sends pairs of a path and a value,
 `$.recipe.steps[2]` and a number; a string arrives in several pieces. Source:
 https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Content#PartialArg. The
 values arrive in the order of the JSON text, so each path shows which objects and arrays have ended
-and which begin. A value that belongs to an ended object cannot be written; the API has not been
-observed to send such a value.
+and which begin. A value that belongs to an object which has already ended cannot be written. In the
+recorded answers, the API sends no such value.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class VertexProvider(GeminiProvider):
     # -- other vendors' models -----------------------------------------------------------------
 
     def api(self, model: Model, options: StreamOptions) -> Any:
-        """Return the API of the model's vendor."""
+        """Return the object that converts requests and parses answers for the model's vendor."""
         speaker = self._speaker(model)
         return speaker.api(model, options) if speaker else self
 

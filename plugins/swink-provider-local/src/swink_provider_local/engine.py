@@ -51,7 +51,7 @@ TELLING = (" E ", "ASSERT", "Error")
 class Settings:
     """Settings of an engine. Calls with equal settings share an engine.
 
-    A setting that is `None` has the engine's default.
+    For a setting that is `None`, the engine uses its default.
 
     `context` is the context window in tokens, `cache_type` the data type of the KV cache, and
     `cache_ram` the memory in MiB for the caches of other conversations.
@@ -123,7 +123,7 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether the child runs."""
+        """Whether the child process is running."""
         return self._process.poll() is None
 
     async def lost(self) -> bool:
@@ -136,7 +136,7 @@ class Engine:
         return True
 
     def failure(self, phase: Phase = "streaming", what: str = "ended") -> Failure:
-        """Return the failure of the engine, with the reason and advice."""
+        """Return the failure that reports the engine's exit, with the reason and advice."""
         status = self._process.poll()
         how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
         lines = list(self._log)
@@ -172,7 +172,10 @@ class Engine:
 
 
 def _environment() -> dict[str, str]:
-    """Return the child's environment without credentials: the child parses untrusted files."""
+    """Return the child's environment.
+
+    It contains no credentials, because the child parses untrusted files.
+    """
     return {name: value for name, value in os.environ.items() if not CREDENTIAL.search(name)}
 
 

@@ -41,9 +41,10 @@ LONGEST = 1 << 24
 """Maximum size of a metadata value in bytes or items; larger values are not part of the shape."""
 
 AFTER = "tokenizer."
-"""The prefix of keys of the vocabulary, which is long and follows the keys of the shape.
+"""The prefix of the keys of the vocabulary in the header of a model file.
 
-Reading stops at the first such key.
+The vocabulary is long and follows the data about the model's shape, so reading stops at the first
+such key.
 """
 
 

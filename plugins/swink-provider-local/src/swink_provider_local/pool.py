@@ -1,4 +1,4 @@
-"""The running engines: one per model in use, within limits of memory and idle time.
+"""The running engines (processes that serve a model), within limits of memory and idle time.
 
 Engines belong to the process, not to a client or an event loop: a model takes gigabytes of memory,
 and a script that opens a client for each call should not load the model each time. Therefore
@@ -182,7 +182,10 @@ class EnginePool:
             return entry
 
     def _make_room(self, wanted: Settings, memory: int) -> list[_Entry]:
-        """Remove engines from the table until `wanted` fits, and return the removed entries."""
+        """Remove entries from the table until an engine with the settings `wanted` fits.
+
+        Return the removed entries, whose engines must be stopped.
+        """
         if self._memory is not None and memory > self._memory:
             raise ProviderFailure(_too_large(wanted, memory, self._memory))
         idle = [settings for settings, entry in self._entries.items() if not entry.leases]

@@ -29,7 +29,7 @@ __all__ = ["LocalProvider"]
 
 
 class LocalProvider(OpenAIProvider):
-    """Models on this machine.
+    """Runs models on this machine, with llama.cpp.
 
     `engines` is a pool of engines (default: the pool that the whole process shares). `hub` is the
     hub from which models are downloaded (default: configured by environment variables).

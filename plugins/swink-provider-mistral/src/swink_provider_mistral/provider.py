@@ -95,12 +95,15 @@ class MistralConverter(ChatConverter):
         return super().system(message)
 
     def user(self, message: UserMessage) -> list[Any]:
-        """Convert a user message, with an assistant turn before it if it follows tool results."""
+        """Convert a user message; after tool results, insert an assistant turn before it."""
         native = super().user(message)
         return self._answered_first(native, message) if self._follows_results else native
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Convert tool results; an assistant turn and a user message with their media follow."""
+        """Convert tool results.
+
+        Media in the results are sent after them, in a user message that an assistant turn precedes.
+        """
         native = super().tool_results(messages)
         self._follows_results = native[-1]["role"] == "tool"
         if self._follows_results:
@@ -123,7 +126,7 @@ class MistralConverter(ChatConverter):
         return tool_id(tool_call_id)
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        """Convert an answer: reasoning becomes a chunk before the text; references are kept."""
+        """Convert an answer to content chunks: its reasoning, then its text and references."""
         self._follows_results = False
         native = super().assistant(message)
         chunks: list[dict[str, Any]] = []
@@ -169,7 +172,7 @@ class MistralProvider(OpenAIProvider):
     converter = MistralConverter
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body with Mistral's value for a required tool call."""
+        """Return the body; `tool_choice` is `any` if the call requires a tool call."""
         body = super().convert(model, context, options)
         if body.get("tool_choice") == "required":
             body["tool_choice"] = "any"

@@ -1,9 +1,10 @@
 """Compute the context length (`num_ctx`) that a conversation needs, so that nothing is cut off.
 
 Ollama has no endpoint that counts tokens, so the number is estimated from the text. The context
-length is chosen by a high estimate: a context that is too long only costs memory. A call is
-rejected by a low estimate, so that a conversation which fits is never rejected. Requests turn
-truncation off, so recent servers themselves reject a prompt that is too long.
+length is computed from a high estimate, because a context that is too long only costs memory. A
+call is rejected only if a low estimate exceeds the limit, so that a conversation which fits is
+never rejected. Requests turn truncation off, so recent servers themselves reject a prompt that is
+too long.
 """
 
 from __future__ import annotations

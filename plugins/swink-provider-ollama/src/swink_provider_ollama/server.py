@@ -59,7 +59,7 @@ class Shown(msgspec.Struct):
     def told_of(self, model: Model) -> Model:
         """Return a copy of a model whose catalogue entry contains the server's information.
 
-        Some rules guess from a model's name which capabilities it lacks. The server's information
+        Some rules guess the missing capabilities of a model from its name. The server's information
         replaces these rules.
         """
         rules = model.rules

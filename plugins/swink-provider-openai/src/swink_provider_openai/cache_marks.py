@@ -22,7 +22,7 @@ HOUR = "1h"
 
 
 def caches_by_marks(model: Model) -> bool:
-    """Return True if the model's prompts are cached only up to marks."""
+    """Return True if the service caches the model's prompts only up to cache marks."""
     return bool(rule_of(model).facts.get("cache_marks"))
 
 

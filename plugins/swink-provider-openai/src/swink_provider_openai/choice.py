@@ -17,7 +17,8 @@ _NOTHING_SAID = Context([])
 def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAID) -> str | None:
     """Return the API that the rules require for a call; `None` if they require none.
 
-    Only Chat Completions can give several answers.
+    A request for several answers (`n`) uses Chat Completions even if the rules require Responses,
+    because only Chat Completions supports it.
     """
     wanted = Fitted(model, context, options).wanted_api if _choose(model.rules) else None
     return "chat" if wanted == "responses" and answers_of(options) > 1 else wanted

@@ -199,7 +199,7 @@ class ChatConverter(OpenAIConverter):
         return [native]
 
     def _name(self, name: str, message: UserMessage) -> str:
-        """Return the name of a user in characters that the API accepts.
+        """Return a user's name, with the characters replaced that the API does not accept.
 
         Source: OpenAI's API rejects other names with a 400 that contains the required pattern.
         """
@@ -308,7 +308,7 @@ class ChatConverter(OpenAIConverter):
     def part(self, block: Block) -> dict[str, Any]:
         """Convert a block of a user message, with its cache marks.
 
-        Raises MediaError for a bad file.
+        Raises MediaError for a file that cannot be read or whose type is unknown.
         """
         native = self._part(block)
         if not isinstance(block, ExtensionBlock):
@@ -405,7 +405,7 @@ def check_place(block: DocumentBlock, dialect: Dialect, provider: str) -> None:
 
 
 def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:
-    """Return the URL of media; data become a data URL."""
+    """Return the URL of media; the data of a file is returned as a data URL."""
     if isinstance(block.source, UrlSource):
         return block.source.url
     media = media_base64(block.source)

@@ -37,21 +37,20 @@ ANSWER = (
 
 @define(frozen=True, kw_only=True)
 class Dialect:
-    """Differences from the wire format; the defaults are what most servers support.
+    """Differences from the wire format; the default values fit most servers.
 
     A dialect describes the wire format. Rules in models.toml describe which options a service or a
     model supports.
 
     `max_tokens` is the name of the request field for the token limit, and `seed` is the name of the
-    field for the seed. `include_usage`: the service sends token counts if the
-    request has `stream_options`. `json_object`: the
-    service supports JSON mode; without JSON mode, a schema that allows any object is sent.
-    `developer_role`: for reasoning models, the system prompt has the role `developer`. `cache_key`
-    is the field for the session id and `user` is the field for the end user (`None` if the API has
-    no such field); `shortest_user` is the minimum length of the end user's name. `headers` maps
-    names of request headers to environment variables; variables in the provider's `required_env`
-    must be set. `tool_id_length` is the maximum length of a tool call id in characters; `None`
-    means unlimited.
+    field for the seed. `include_usage`: the service sends token counts if the request has
+    `stream_options`. `json_object`: the service supports JSON mode; without JSON mode, a schema
+    that allows any object is sent. `developer_role`: for reasoning models, the system prompt has
+    the role `developer`. `cache_key` is the field for the session id and `user` is the field for
+    the end user (`None` if the API has no such field); `shortest_user` is the minimum length of the
+    end user's name. `headers` maps names of request headers to environment variables; variables in
+    the provider's `required_env` must be set. `tool_id_length` is the maximum length of a tool call
+    id in characters; `None` means unlimited.
 
     `documents` selects how documents are sent. `data` sends a message part of the type `file` with
     the data, but only over Chat Completions; `either` sends a `file` with the data or the URL;
@@ -64,13 +63,13 @@ class Dialect:
 
     `thinking` selects the form of reasoning parameters. `effort` sends `reasoning_effort`.
     `reasoning` sends an object `reasoning` with `effort` or `max_tokens`. `switch` sends
-    `reasoning_effort` and `thinking: {type}`. `type` sends only `thinking: {type}` if the model's
-    value is a type, and only `reasoning_effort` otherwise. `template` sends `reasoning_effort`, and
-    `{enable_thinking}` in the field that `template` names. `budget` sends `enable_thinking` and
-    `thinking_budget`. `enabled` sends `reasoning: {enabled}` to turn reasoning off, and
-    `reasoning_effort` otherwise. `replay` is the field of an assistant message in which earlier
-    reasoning is sent back. `think_tags`: reasoning may arrive as `<think>…</think>` at the start of
-    the content.
+    `reasoning_effort` and `thinking: {type}`. `type` sends only `thinking: {type}` if the rules map
+    the thinking level to a type such as `enabled`, and only `reasoning_effort` otherwise.
+    `template` sends `reasoning_effort`, and `{enable_thinking}` in the field that `template` names.
+    `budget` sends `enable_thinking` and `thinking_budget`. `enabled` sends `reasoning: {enabled}`
+    to turn reasoning off, and `reasoning_effort` otherwise. `replay` is the field of an assistant
+    message in which earlier reasoning is sent back. `think_tags`: reasoning may arrive as
+    `<think>…</think>` at the start of the content.
 
     `api` is the API that is used if neither caller nor model selects one. With the value `agent`,
     Perplexity's variant of the Responses API is always used. `websocket`: whether the Responses API
@@ -90,10 +89,11 @@ class Dialect:
     `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens`, `usage.cached_tokens`,
     `usage.reasoning_tokens`.
 
-    `regions` is a regular expression for hosts that process data in one region, at another price.
+    `regions` is a regular expression for the names of hosts that process data in only one region,
+    at a different price.
 
-    `gateway`: the gateway's options (`providerOptions.gateway`) enable prompt caching and contain
-    the user.
+    `gateway`: the service is a gateway, and the request field `providerOptions.gateway` enables
+    prompt caching and contains the user.
 
     `own_server`: the server is self-hosted, so an answer costs nothing unless the response reports
     a cost. `marks` are metadata fields of a block that are sent in its message part. `prefix`: a

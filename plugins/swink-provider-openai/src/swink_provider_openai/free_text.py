@@ -29,7 +29,7 @@ def begun(text: str, opened: bool) -> str:
 
 
 def ended(opened: bool) -> str:
-    """Return the end of the JSON arguments; `opened` as for `begun`."""
+    """Return the end of the JSON arguments; `opened` is true if `begun` returned a piece."""
     return '"}' if opened else '{"input": ""}'
 
 
@@ -40,7 +40,7 @@ def is_free_text(call: ToolCallBlock) -> bool:
 
 
 def said(call: ToolCallBlock) -> str:
-    """Return the free text of a call, even if the answer was cut off inside this text."""
+    """Return the free text of a call; if the answer was cut off, return the part that arrived."""
     if (text := call.arguments.get("input")) is not None:
         return str(text)
     raw = call.raw_arguments or ""

@@ -1,4 +1,7 @@
-"""Convert options to fields of the request. Source: "Create chat completion"."""
+"""Convert options to fields of the request.
+
+Source: OpenAI's API reference, "Create chat completion".
+"""
 
 from __future__ import annotations
 
@@ -140,7 +143,7 @@ def _cache(
 
 
 def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
-    """Return the field that requests longer caching of the prompt than by default.
+    """Return the field that requests caching of the prompt for longer than the default lifetime.
 
     Newer models cache for half an hour by default. `cache_ttl` in the `facts` of the model's rules
     is the longer lifetime that such a model supports (empty: none). Source: OpenAI's guide "Prompt
@@ -205,7 +208,7 @@ def response_format(
     """Return the field `response_format`, in strict mode if the schema allows it.
 
     `named` is the field `json_schema` of the call's `extra`. If it contains a `name`, this is the
-    schema's name; otherwise, the schema's title is.
+    schema's name; otherwise, the title of the schema is used as its name.
     """
     if wanted is None:
         return None

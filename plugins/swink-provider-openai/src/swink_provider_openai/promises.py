@@ -1,4 +1,4 @@
-"""Check a subclass of `OpenAIProvider`, and the environment that a catalogue entry requires."""
+"""Check subclasses of `OpenAIProvider`, and environment variables that a provider requires."""
 
 from __future__ import annotations
 

@@ -72,13 +72,13 @@ MOST_URLS = 1000
 """The number of remembered base URLs with the Responses API. Bounded because calls choose them."""
 
 _STORED = frozenset({"conversation", "previous_response_id", "prompt", "tools"})
-"""Fields that may refer to data which a server with the Responses API reports as missing."""
+"""Fields that refer to stored data: with them, a 404 may also mean that the data is missing."""
 
 _NO_OPTIONS = StreamOptions()
 
 
 class OpenAIProvider(HTTPProvider):
-    """A service with OpenAI's APIs; the name of the entry point selects it.
+    """A service with OpenAI's APIs; the entry point's name selects its catalogue entry.
 
     A package for another service subclasses this class. The subclass has a catalogue entry with a
     `dialect`, or passes a dialect to its constructor. `converter` is the class that converts
@@ -204,7 +204,7 @@ class OpenAIProvider(HTTPProvider):
         return call
 
     def _chosen(self, model: Model, context: Context, options: StreamOptions) -> StreamOptions:
-        """Return the options. If they select no API, select the one that the conversation needs."""
+        """Return the options, with the API that the conversation needs if they select none."""
         if not options.rules or "api" in options.settings or (model.info and model.info.api):
             return options
         wanted = api_of(model, options, context)

@@ -1,14 +1,15 @@
-"""Read the answers after the first, if a request asks for several of them (`n`).
+"""Collect the additional answers if a request asks for several (`n`).
 
 The frames of several choices are interleaved. Choice 0 is the message; `ChatParser` reads it from
 frames that contain nothing of the other choices. Each other choice becomes one extension of the
-kind `choice` at the end of the answer, also if the answer breaks off. Its data is the choice as in
-a response that is not streamed. Pieces of a choice are merged as OpenAI's SDK merges them: texts
-are joined, list items with the same `index` are merged, and other list items are appended.
+kind `choice` at the end of the answer, even if the stream is truncated. The data of the extension
+has the form of a choice in a response that is not streamed. Pieces of a choice are merged as
+OpenAI's SDK merges them: texts are joined, list items with the same `index` are merged, and other
+list items are appended.
 
-The answer is complete when all choices are. Therefore the finish reason of choice 0 is held back
-until the last choice that has begun is finished. A server may ignore `n` and send fewer choices;
-then the usage after the choices, or `[DONE]`, completes the answer.
+The answer is complete when all choices are complete. Therefore the parser of choice 0 gets its
+finish reason only when the last choice that has begun is finished. A server may ignore `n` and send
+fewer choices; then the usage after the choices, or `[DONE]`, completes the answer.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def answers_of(options: StreamOptions) -> int:
 
 
 def with_several(parser: Any, count: int) -> Any:
-    """Return a parser of `count` answers; `parser` reads the first of them."""
+    """Return a parser for a response with `count` answers; `parser` parses the first of them."""
     return _Parser(parser, count) if count > 1 else parser
 
 
@@ -100,7 +101,7 @@ class _Parser:
             out.extension(ExtensionBlock.CHOICE, choice)
 
     def _without_finish(self, choice: Any) -> Any:
-        """Return a choice without its finish reason, which is held back for other choices."""
+        """Remove and store the finish reason of choice 0 while other choices are incomplete."""
         reason = choice.get("finish_reason") if isinstance(choice, dict) else None
         if not isinstance(reason, str) or not reason or self._others.are_complete:
             return choice
@@ -111,10 +112,10 @@ class _Parser:
         return {**choice, "finish_reason": None}
 
     def _complete(self, out: EventWriter, is_end: bool = False) -> None:
-        """Let the first answer end if all choices are complete.
+        """Pass the stored finish reason of choice 0 to its parser if all choices are complete.
 
-        `is_end`: no further choices follow. If a choice lacks its finish reason then, the answer is
-        complete only if its usage has arrived, as with a single choice.
+        `is_end` means that no further choices follow. If a choice then has no finish reason, the
+        answer is complete only if the usage has arrived, as for a single choice.
         """
         if self._finish is None or out.stopped:
             return
@@ -128,7 +129,7 @@ class _Parser:
 
 
 class _Writer(EventWriter):
-    """Writes the other choices after all other blocks, however the answer ends."""
+    """A writer that adds the other choices after all blocks, however the answer ends."""
 
     def __init__(self, others: _Others, *about: str) -> None:
         super().__init__(*about)
@@ -145,7 +146,7 @@ class _Writer(EventWriter):
 
 
 class _Others:
-    """The choices of an answer except the first, by index; `count` includes the first."""
+    """The choices of a response except choice 0, by index; `count` is the number of all choices."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -154,14 +155,20 @@ class _Others:
         self._size = 0
 
     def index_of(self, choice: dict[str, Any]) -> int:
-        """Return the index of a choice. Raises MalformedFrame for an index that was not asked."""
+        """Return the index of a choice.
+
+        Raises MalformedFrame if the index is not below the number of requested answers.
+        """
         index = choice["index"]
         if isinstance(index, int | float) and index == index // 1 and 0 < index < self._count:
             return int(index)
         raise MalformedFrame(f"a choice has the index {index!r:.40}; {self._count} were requested")
 
     def add(self, choice: dict[str, Any]) -> int:
-        """Add a piece of a choice, and return its size in characters. Raises MalformedFrame."""
+        """Add a piece of a choice, and return the size of the piece in characters.
+
+        Raises MalformedFrame for an invalid index, or for data that is nested too deep.
+        """
         index = self.index_of(choice)
         size = _size(choice, 0)
         found = self._found.get(index)
@@ -184,7 +191,7 @@ class _Others:
         return self._finished == self._count - 1
 
     def take(self) -> tuple[int, list[dict[str, Any]]]:
-        """Return the size of all pieces and the choices with content, and forget them."""
+        """Return the size of all pieces, and the choices with content; then discard both."""
         size, found = self._size, sorted(self._found.items())
         self._size = self._finished = 0
         self._found = {}
@@ -217,7 +224,7 @@ class _Choice:
         self.has_content = self.has_content or self.is_finished
 
     def whole(self, index: int) -> dict[str, Any]:
-        """Return the choice in the form of a response that is not streamed."""
+        """Return the choice in the form that it has in a response that is not streamed."""
         message = _plain(self._message)
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
@@ -228,7 +235,10 @@ class _Choice:
 
 
 def _rename_calls(choice: dict[str, Any], names: Mapping[str, str]) -> None:
-    """Give the called tools the caller's names for them; `names` maps the names that were sent."""
+    """Replace the names of called tools by the caller's names.
+
+    `names` maps the names in the request to the caller's names.
+    """
     message = choice.get("message")
     calls = message.get("tool_calls") if names and isinstance(message, dict) else None
     for call in calls if isinstance(calls, list) else ():
@@ -238,7 +248,10 @@ def _rename_calls(choice: dict[str, Any], names: Mapping[str, str]) -> None:
 
 
 def _decoded(frame: bytes) -> dict[str, Any]:
-    """Return the data of a frame; none if it is no JSON object, which the other parser reports."""
+    """Decode a frame; return `{}` for other data than a JSON object.
+
+    The parser of choice 0 reports such data.
+    """
     try:
         data = msgspec.json.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -247,7 +260,7 @@ def _decoded(frame: bytes) -> dict[str, Any]:
 
 
 def _split(choices: list[Any]) -> tuple[list[Any], list[dict[str, Any]]]:
-    """Return the pieces of the first choice, and those of the others."""
+    """Split the choices of a frame into pieces of choice 0 and pieces of the other choices."""
     first: list[Any] = []
     others: list[dict[str, Any]] = []
     for choice in choices:
@@ -262,7 +275,7 @@ def _split(choices: list[Any]) -> tuple[list[Any], list[dict[str, Any]]]:
 
 
 class _Text(list[str]):
-    """The pieces of a text."""
+    """The pieces of a text; many pieces are joined to one."""
 
     def add(self, piece: str) -> None:
         self.append(piece)
@@ -271,7 +284,7 @@ class _Text(list[str]):
 
 
 class _Items:
-    """The items of a list, and for each `index` the position of the last item with it."""
+    """The items of a list that arrives in pieces; items with the same `index` are merged."""
 
     def __init__(self) -> None:
         self.items: list[Any] = []
@@ -301,7 +314,7 @@ def _merge(held: dict[str, Any], piece: dict[str, Any]) -> None:
 
 
 def _merged(name: str, held: Any, value: Any) -> Any:
-    """Return a field's value so far with another piece; `held` is `None` before the first."""
+    """Merge a new value of the field `name` into the value so far, `held` (`None`: none)."""
     if value is None:
         return held
     if isinstance(value, str):
@@ -323,7 +336,7 @@ def _merged(name: str, held: Any, value: Any) -> Any:
 
 
 def _plain(held: Any) -> Any:
-    """Return merged data as JSON data."""
+    """Convert merged data, such as `_Text` and `_Items`, to JSON data."""
     if isinstance(held, _Text):
         return "".join(held)
     if isinstance(held, _Items):

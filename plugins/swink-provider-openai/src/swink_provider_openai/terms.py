@@ -1,4 +1,4 @@
-"""Facts that affect an answer's price and are known only from the request.
+"""Price conditions of an answer that only the request shows, such as the region of the host.
 
 Some models cost more at a host that processes data in one region (OpenAI's guide "Data residency",
 xAI's "Regional Endpoints"). Some models cache a prompt for hours over the Responses API but for a

@@ -1,4 +1,4 @@
-"""`ForwardingWriter`: passes on the events of a remote swink.
+"""`ForwardingWriter`: passes on the events that a swink gateway sends.
 
 A parser that receives complete events uses this class as its `writer`. The writer checks that the
 order of events is allowed, and closes open blocks if the stream is cut.
@@ -32,7 +32,7 @@ class ForwardingWriter(EventWriter):
     """A writer for complete events. Do not call the methods that write deltas."""
 
     has_answer = True
-    """Always true: the remote swink has decided whether an answer has content."""
+    """Always true, because the gateway has already checked whether the answer has content."""
 
     kept = 0
 

@@ -47,7 +47,7 @@ _TYPES = frozenset(event.type for event in get_args(Event))
 
 
 class _EveryField(Container[str]):
-    """Contains every name, so that all metadata of a block are sent to the gateway."""
+    """A container of all names: every field of a block's metadata is sent to the gateway."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -98,10 +98,10 @@ class ProxyProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body, with the model, the conversation, and the options under their own names.
 
-        The conversation already contains the data of files. If the call's `extra` overrides options
-        of the client, the body has a field `call` with the `extra` of the call and the names of the
-        options that come from the client: the field `options` contains the options of both, without
-        this distinction.
+        The conversation already contains the data of files. The field `options` contains the
+        options of the client and of the call, merged. If the call's `extra` overrides options of
+        the client, the additional field `call` contains this `extra` and the names of the options
+        that come from the client.
         """
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}

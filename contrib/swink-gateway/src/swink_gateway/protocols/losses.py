@@ -44,6 +44,6 @@ RAW_ARGUMENTS = (
     "`INVALID_JSON` of an object)"
 )
 BROKEN_CALLS = "tool calls whose arguments are not valid JSON (clients receive them as text)"
-CUT_CALLS = "tool calls that end before their arguments (clients receive only the finish reason)"
+CUT_CALLS = "tool calls whose arguments were cut off (clients receive only the finish reason)"
 COUNTS = "token counts for which the protocol has no field"
 IDS = "the id of a tool call, for clients that use only fields of the schema"

@@ -35,7 +35,7 @@ NO_FIELDS = frozenset({"annotations", "detail", "logprobs"})
 """Fields of OpenAI's message parts that this API does not have."""
 
 FOUND = ("_results", "mcp_list_tools", "mcp_call", "reasoning", "tool_search_output")
-"""Items whose type ends with one of these cannot be sent back: tool results and reasoning."""
+"""Endings of types of items that cannot be sent back: results of tools, and reasoning."""
 
 
 class AgentAPI(ResponsesAPI):

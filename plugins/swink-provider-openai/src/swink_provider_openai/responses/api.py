@@ -37,7 +37,7 @@ FEATURES = frozenset({
 ENCRYPTED = "reasoning.encrypted_content"
 
 PREVIOUS = "previous_response_id"
-"""The setting and the field with the id of the response to continue from."""
+"""The name of the setting, and of the request field, for the id of the response to continue."""
 
 
 class ResponsesAPI:

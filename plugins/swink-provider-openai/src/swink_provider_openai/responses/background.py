@@ -2,8 +2,8 @@
 
 Source: OpenAI's guide "Background mode". The service stores such a response, and continues it even
 without a connection. Events are numbered, and a new stream can begin after any event, so no event
-is lost by an interruption. Only complete events are passed on, because the service sends an
-incomplete event again.
+is lost by an interruption. Only complete events are passed on, because a resumed stream repeats an
+event that was cut off.
 """
 
 from __future__ import annotations

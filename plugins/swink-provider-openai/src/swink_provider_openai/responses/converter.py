@@ -247,7 +247,7 @@ class ResponsesConverter(OpenAIConverter):
     def part(self, block: Block) -> dict[str, Any]:
         """Convert a block of a user message or a tool result, with cache marks from its metadata.
 
-        Raises MediaError for a bad file.
+        Raises MediaError for a file that cannot be read or whose type is unknown.
         """
         native = self._part(block)
         if not isinstance(block, ExtensionBlock):

@@ -110,7 +110,7 @@ def _asking(item: Mapping[str, Any]) -> str | None:
 def _answered(item: Mapping[str, Any]) -> set[Any]:
     """Return the ids of the call to which a result item belongs; an empty set for other items.
 
-    Several fields are read: for local shells, the documentation names two.
+    Several fields are read, because the documentation names two different fields for local shells.
     """
     if item.get("type") not in _FIELDS:
         return set()

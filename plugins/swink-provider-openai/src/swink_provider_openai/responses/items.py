@@ -41,7 +41,10 @@ class PartialText:
 
 
 class Item:
-    """An output item that is being received. `number` is unique, even if an index is repeated."""
+    """An output item that is being received.
+
+    `number` is unique in the response, even if the server uses the same index for two items.
+    """
 
     __slots__ = ("contradicted", "data", "done", "number", "opened", "parts")
 

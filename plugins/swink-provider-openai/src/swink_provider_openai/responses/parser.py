@@ -4,9 +4,8 @@ All content belongs to an output item, identified by `output_index` because some
 item several ids. `content_index` identifies the parts of a message.
 
 * Text, arguments and reasoning first arrive in deltas. The complete text then arrives in one or
-more
-  `.done` events, in the item of `output_item.done`, and in the response of the last event. Deltas
-  become events immediately. Of a complete text, only the end that is missing from the deltas
+  more `.done` events, in the item of `output_item.done`, and in the response of the last event.
+  Deltas become events immediately. Of a complete text, only the end that is missing from the deltas
   becomes an event. If the complete text contradicts the deltas, the deltas are kept, because they
   were already delivered, and a notice reports the contradiction.
 * Fields that the next request must send back become metadata with the key `item`: for reasoning,
@@ -205,7 +204,7 @@ class ResponsesParser:
         out.thinking(text, key)
 
     def _reasoning_over(self, item: Item, out: EventWriter) -> None:
-        """Store a complete reasoning item as metadata of the reasoning block.
+        """Store a completed reasoning item as metadata of the block with its text.
 
         If other blocks have begun since the reasoning, also store the item's position.
         """

@@ -68,7 +68,7 @@ async def open_websocket(
 def _trace(answers: list[aiohttp.ClientResponse]) -> aiohttp.TraceConfig:
     """Return a trace that appends the server's response to `answers`.
 
-    It treats a redirect as a refusal of the WebSocket.
+    The trace treats a redirect as a refusal of the WebSocket.
     """
     import aiohttp
 
