@@ -110,7 +110,8 @@ class Runner:
             log.warning("the run stops: %s", why)
 
     async def prepare(self) -> None:
-        """Check that the run can begin. Raises UsageError if not, as for an invalid first row."""
+        """Check that the run can begin. Raises UsageError if, for example, the first row is
+        invalid."""
         self._check_prices()
         await self._limiter.join()
         self._look_at_rows()

@@ -167,7 +167,7 @@ class Settings:
     def stream(
         self, client: Client, prompt: Prompt, options: Mapping[str, Any]
     ) -> EventStream | AnswerStream[Any]:
-        """Return the stream of a row's call, not yet sent.
+        """Create the stream of a row's call; no request is sent before the stream is read.
 
         Raises UsageError for invalid options.
         """

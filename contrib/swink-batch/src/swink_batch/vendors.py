@@ -45,7 +45,7 @@ EXCERPT = 300
 
 
 class BatchAPI(Protocol):
-    """A vendor's batch API. `like` is a request that would send a single row.
+    """A vendor's batch API. `like` is a row's normal request, whose URL and headers are reused.
 
     A batch contains at most `most_requests` requests, whose bodies have at most `most_bytes` bytes
     in total. If the catalogue has no batch prices, a batch costs `share` of the normal price
@@ -276,7 +276,7 @@ class _Wire:
         self._answer: tuple[int, bytes] | None = None
 
     def begin(self, answer: tuple[int, bytes] | None) -> None:
-        """Set the answer for the next request, or store the request."""
+        """Set the answer to the next request; with `None`, only store the request."""
         self.request, self._answer = None, answer
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:

@@ -44,7 +44,7 @@ SVG = "image/svg+xml"
 
 
 def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
-    """Read a JSON file whose value must be of the type `kind`. Raises UsageError otherwise."""
+    """Read a JSON file. Raises MediaError if the value does not have the type `kind`."""
     content = _read(path)
     try:
         data = json.loads(content)
@@ -202,7 +202,7 @@ def block_of(
 
 
 def media_type_in(data: bytes) -> str | None:
-    """Return the media type of the first bytes; `None` for text and for unknown types."""
+    """Detect the media type from a file's first bytes; `None` for text and for unknown types."""
     from swink.media import begins_as
 
     return begins_as(data)

@@ -336,8 +336,8 @@ def _as_command(arguments: list[str], whole: bool) -> list[str]:
 
     Words are a question unless the first one is a command or a misspelt command.
 
-    If the arguments are the `whole` command line, piped text is a question, too. `help`, alone or
-    before a command, shows help.
+    `whole` is true for a whole command line: piped text without a command is then a question, too.
+    `help`, alone or before a command, shows help.
     """
     at = _own_arguments(arguments)
     if at >= len(arguments):

@@ -129,7 +129,7 @@ template_options = (
 def fill_template(context: click.Context, given: dict[str, Any]) -> None:
     """Fill the options `given` from a template.
 
-    Raises UsageError for an invalid variable, or a variable without a template.
+    Raises UsageError for an invalid variable, or if variables are given without a template.
     """
     del given["template"]
     pairs = given.pop("parameters")

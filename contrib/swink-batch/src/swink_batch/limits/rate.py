@@ -217,7 +217,7 @@ class Rate:
         return self._hold
 
     def _got_through(self, since: float, began: float) -> tuple[int, int, float]:
-        """Return the numbers of accepted and of rejected calls, and when the first of them began.
+        """Count accepted and rejected calls; return both numbers and the first call's start time.
 
         Only calls that began after `since`, and no later than the rejected call (`began`), are
         counted: the outcome of later calls is not known yet.
@@ -227,7 +227,7 @@ class Rate:
         return max(0, len(begun) - refused), refused, max(since, begun[0])
 
     def _climb(self) -> float:
-        """Return the share by which the rate increases with one call."""
+        """Return the fraction by which a successful call increases the rate (0.01: by 1 %)."""
         if not self._is_measured:
             return GUESS_CLIMB
         if self._noise or not self._is_found:

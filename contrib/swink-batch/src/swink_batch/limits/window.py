@@ -18,7 +18,7 @@ class Window:
 
     The limit doubles with each round of calls until the first overload, and then grows by one per
     round. A round with too many failures reduces it by the share of failures, at most by half. A
-    round is as many calls as may run concurrently.
+    round consists of as many calls as the limit allows at a time.
     """
 
     def __init__(self, most: int) -> None:

@@ -141,8 +141,7 @@ PLAIN = Context([UserMessage("Hi")])
 def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
     """List the options and content that the models of a provider accept.
 
-    For each listed model, one sample call per option and content type is validated as any call is
-    before it is sent; no sample call is sent.
+    For each listed model, one sample call per option and content type is validated, but not sent.
     """
     catalog = Catalog(host)
     provider: Any = host.bind(name).provider

@@ -1,4 +1,4 @@
-"""Keep the owners of keys from each other's data at a vendor, although they share one account.
+"""Prevent clients from using each other's data at a vendor, where they share one account.
 
 A vendor stores files, conversations, vector stores, containers, caches and answers, and later
 requests refer to them by id. An id belongs to the key whose answer contained it; the configuration
@@ -198,7 +198,7 @@ def _is_tool_use(kind: Any) -> bool:
 
 
 class Names:
-    """Hashes names of end users that are sent to vendors, so that those of two keys never match.
+    """Hashes the names of end users for vendors, so that names used with two keys never match.
 
     Without separate names, all keys would share a prompt cache and limits at a vendor, and the
     suspension of one end user would affect all keys.

@@ -78,7 +78,7 @@ class Performance:
         return self.problem is not None and not expected
 
     def feed(self, batch: Sequence[swink.AssistantMessageEvent], seconds: float) -> None:
-        """Process the events of one read; `seconds` is the time from the start to this read."""
+        """Process the events of one network read, which arrived `seconds` after the start."""
         self.events += len(batch)
         for event in batch:
             style = _STYLES.get(type(event))

@@ -330,7 +330,7 @@ def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
     """Return the token usage of an answer; `cost` is in US dollars.
 
-    The API requires the fields of the counts that Anthropic reports.
+    Unknown numbers of input and output tokens become 0, because the API requires these fields.
     """
     usage = usage or Usage()
     read, write = usage.cache_read, usage.cache_write

@@ -122,7 +122,7 @@ class Items:
         return {**whole, "arguments": arguments_text(block)}
 
     def key(self, id: str | None) -> Key:
-        """Return the key of the next call with this id, or of the next text (`None`)."""
+        """Return the key that identifies the next call with this id; `None`: the next text."""
         return self._numbers.next(id)
 
     def beside(
