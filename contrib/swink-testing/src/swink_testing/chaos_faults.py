@@ -1,8 +1,8 @@
 """The faults that a `ChaosServer` can simulate.
 
 An `Answer` is a normal response of the provider. A `Fault` damages it: `spoil` returns an answer
-with other content, and `play` sends an answer in a faulty way. A position is a number of bytes of
-the body, or the number of frames before it.
+with other content, and `play` sends an answer in a faulty way. A position in the body is given as
+the number of bytes, or of frames, that precede the position.
 """
 
 from __future__ import annotations

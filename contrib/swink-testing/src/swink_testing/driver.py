@@ -284,7 +284,7 @@ class MemoryHTTPClient:
         return answer
 
     def close_idle(self) -> None:
-        """Do nothing: memory needs no connections."""
+        """Do nothing: no connections are open."""
 
     async def aclose(self) -> None:
-        """Do nothing: memory needs no connections."""
+        """Do nothing: no connections are open."""

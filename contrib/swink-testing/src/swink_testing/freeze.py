@@ -139,7 +139,7 @@ def large_frames(
 
 
 class _New:
-    """A container for `inflated`, in which each field of a kind of frame is found only once.
+    """The value of `only` for `inflated`: contains each field of a kind of frame only once.
 
     A nested value that replaces a whole frame counts as the same field for every kind.
     """

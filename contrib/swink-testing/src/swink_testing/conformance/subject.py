@@ -255,7 +255,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The recordings of the provider; if it has none, those of the wire format.
+        """The provider's recordings; for a provider without any, those of the same wire format.
 
         Raises RecordingError if a recording cannot be read.
         """

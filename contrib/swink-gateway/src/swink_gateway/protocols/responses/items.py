@@ -237,7 +237,7 @@ def _item(metadata: Notes) -> dict[str, Any]:
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any] | None:
     """Return the token usage of an answer, if it is known; `cost` is in US dollars.
 
-    The API requires every one of these counts.
+    Unknown counts become 0, because the API requires all of these fields.
     """
     if usage is None:
         return None

@@ -188,7 +188,7 @@ async def _require_as_other(one: _Ended, other: _Ended) -> None:
 def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
     """Return True if the finish reason of the truncated answer `other` can be inserted in `one`.
 
-    In the answers `ended`, the words of that reason must have no other meaning.
+    In all answers (`ended`), the words of that reason must have only this meaning.
     """
     reason = other.answer.message.stop_reason
     if reason not in _CUT or one.words.keys() - other.words.keys():

@@ -1,4 +1,4 @@
-"""Split and merge the JSON data of frames, as other servers may send them."""
+"""Split and merge the JSON data of frames: servers may divide an answer into other frames."""
 
 from __future__ import annotations
 

@@ -123,7 +123,8 @@ class _Session:
                     require(key in sent_by(played.request), f"{what} has not the key of its call")
 
     async def run(self, token_leg: int) -> None:
-        """Make calls whose keys are exchanged for tokens."""
+        """Make calls whose keys are exchanged for tokens; check when tokens are fetched and
+        sent."""
         http = self._http
         async with self._client() as client:
             await self._require(client, "a first call", 1)
@@ -159,7 +160,8 @@ class _Session:
             require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
 
     async def _require_sent(self, name: str) -> None:
-        """Check that the value of a setting is in a request, or that a request is sent to it."""
+        """Check that a request contains the value of a setting, or is sent to that value as a
+        URL."""
         sent: list[bool] = []
         for value in ("swink-setting", "https://swink-setting.invalid/own"):
             before = len(self._http.played)

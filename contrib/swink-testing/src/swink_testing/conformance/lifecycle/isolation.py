@@ -140,7 +140,7 @@ async def _require_held(subject: Subject, name: str, value: str) -> None:
 
 
 async def _require_key(subject: Subject) -> None:
-    """A call does not change the environment, and a call without a key fails before a request."""
+    """Check that calls do not change the environment, and fail without a key and a request."""
     before = dict(os.environ)
     await _sent(subject, {})
     changed = ", ".join(sorted({name for name, _ in before.items() ^ os.environ.items()}))
