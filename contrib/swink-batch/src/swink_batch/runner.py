@@ -237,8 +237,8 @@ class Runner:
     def _hands_on(self) -> bool:
         """Whether a stopped run reads the remaining rows of a file.
 
-        While it reads them, the run writes the answers of earlier runs to the output, so that the
-        new output contains every earlier answer, except those of changed rows.
+        While reading, the run writes the answers of earlier runs to the output. The new output
+        therefore contains every earlier answer, except the answers of changed rows.
         """
         return self._to_come > 0 and isinstance(self._source, str | Path)
 

@@ -177,7 +177,7 @@ class Settings:
         return client.stream_answer(self.models, prompt, type=self.type, **asked)
 
     def open_journal(self) -> Journal | None:
-        """Open the journal. Raises UsageError if it belongs to another job or is in use."""
+        """Open the journal. Raises UsageError if another job or process uses it."""
         if self.journal is None:
             return None
         if isinstance(self.journal, Journal):

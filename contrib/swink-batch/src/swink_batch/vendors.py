@@ -61,8 +61,9 @@ class BatchAPI(Protocol):
     ) -> Generator[HTTPRequest, bytes, str]:
         """Submit a batch of ids and request bodies, and return its id.
 
-        The vendor keeps `token`, 24 hexadecimal digits, with the batch: in its metadata or name, or
-        else in each row's id; `results` then removes it from the ids.
+        The vendor stores `token` (24 hexadecimal digits) in the batch's metadata or name. If this
+        is not possible, the token is a part of each row's id, and `results` removes it from the
+        ids.
         """
 
     def find(
@@ -70,8 +71,8 @@ class BatchAPI(Protocol):
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
         """Look for the batch of a submission in the vendor's list of batches.
 
-        Returns its id in a list, an empty list if there is no such batch, and `None` if this cannot
-        be known before a batch has ended.
+        Returns a list with the batch's id, or an empty list if the vendor has no such batch, or
+        `None` if the vendor's list shows this only after a batch has ended.
         """
 
     def poll(

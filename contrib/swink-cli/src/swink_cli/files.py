@@ -238,7 +238,7 @@ def encode_json(data: Any, indent: int | None = None) -> bytes:
 
 
 def private_folder(path: Path) -> None:
-    """Create a folder, if it does not exist, that only its user can read or write."""
+    """Create a folder that only its user can read or write, unless the folder exists."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 

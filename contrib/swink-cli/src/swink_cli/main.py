@@ -122,7 +122,7 @@ class _LazyGroup(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Parse a command line, or the part of one that a shell completes."""
+        """Parse a command line, which may be incomplete if a shell completes it."""
         whole = not extra.get("resilient_parsing")
         return super().make_context(info_name, _as_command(args, whole), parent, **extra)
 

@@ -15,7 +15,7 @@ Request = tuple[str, str, dict[str, str], bytes]
 
 
 def take_request(data: bytearray) -> Request | None:
-    """Remove a request from the input and return it; return `None` if it is incomplete."""
+    """Remove a request from the input and return it; return `None` if the input is incomplete."""
     head, blank, _ = data.partition(b"\r\n\r\n")
     if not blank:
         return None

@@ -118,6 +118,6 @@ class TurnClock(LoopClock):
     """
 
     async def sleep(self, seconds: float) -> None:
-        """Return when all ready tasks have run, and also those that became ready meanwhile."""
+        """Return when all ready tasks have run, including tasks that became ready meanwhile."""
         for _ in range(2):
             await asyncio.sleep(0)

@@ -5,7 +5,7 @@ Times are CPU times of the thread, so that they do not depend on the load of the
     assert cpu_seconds(lambda: parse(hostile)) < FREEZE
 
 `long_frames` and `long_errors` make a provider parse very large frames and error responses, and
-yield those that took too long.
+describe those that took too long.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ class Window:
     """An adaptive limit for concurrent calls (AIMD).
 
     The limit doubles with each round of calls until the first overload, and then grows by one per
-    round. A round with too many failures reduces it by the share of failures, at most by half. A
-    round consists of as many calls as the limit allows at a time.
+    round. A round with too many failures reduces the limit by the share of failures, at most by
+    half. A round consists of as many calls as the limit allows at a time.
     """
 
     def __init__(self, most: int) -> None:

@@ -75,7 +75,7 @@ def _rows(found: list[Installed]) -> list[tuple[str, ...] | str]:
 
 
 def _facts(one: Installed, host: Host) -> list[tuple[str, ...] | str]:
-    """Describe one provider by its catalogue and code, in rows of a table."""
+    """Return table rows that describe one provider, with data from its catalogue and code."""
     info = one.info
     named = {
         "state": f"broken: {one.error}" if one.error else describe(info),

@@ -149,7 +149,8 @@ class _Permission:
         """Return a tool, with its provider's own fields if they are permitted.
 
         These fields may replace the type of the tool. Raises Refused if the key has a budget and
-        the type is no longer that of a client's tool, because nothing is then reserved for it.
+        the type is no longer that of a client's tool, because the gateway would reserve no amount
+        for it.
         """
         for own in (tool.metadata or {}).values() if self.has_budget else ():
             kind = own.get("type")

@@ -96,7 +96,8 @@ class Performance:
 
 
 def plan(client: swink.Client, names: Sequence[str] = ()) -> list[Performance]:
-    """Choose the streams: one for each installed provider, or all recordings of those in `names`.
+    """Choose the streams: one for each installed provider, or all recordings of the providers in
+    `names`.
 
     Providers that need a network and have no recordings are omitted. Raises UnknownProvider for a
     name that is not installed.

@@ -159,7 +159,7 @@ async def _read(stream: EventStream) -> list[Event]:
 
 
 async def _left_at(subject: Subject, types: Collection[type]) -> StopReason | None:
-    """Close a stream at its first event of these types, and return its stop reason."""
+    """Close a stream after its first event of one of `types`, and return the stop reason."""
     async with subject.client().stream(subject.model, "Hello", **subject.call_options()) as stream:
         async for event in stream:
             if type(event) in types:

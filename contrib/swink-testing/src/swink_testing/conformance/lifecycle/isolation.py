@@ -56,7 +56,7 @@ def check_calls_are_apart(subject: Subject) -> None:
 async def _sent(
     subject: Subject, *calls: dict[str, Any], without: str = "", at_once: bool = False
 ) -> list[HTTPRequest]:
-    """Make calls with one client, refuse them, and return their requests.
+    """Make calls with one client, answer each call with an error, and return the requests.
 
     `calls` contains the options of each call in addition to the usual options; `without` is the
     name of a usual option to omit.

@@ -125,7 +125,7 @@ class _Session:
     required: Asked | None = None
 
     def missing(self, outcome: Outcome) -> Iterator[str]:
-        """Yield the parts of a call that neither its request contains nor a Notice reports."""
+        """Yield the parts of a call that its request does not contain and no Notice reports."""
         assert outcome.asked is not None
         assert outcome.request is not None
         case, body = outcome.case, outcome.asked.body
