@@ -103,7 +103,7 @@ class CachedSource:
                 return held
 
     def _keep(self, kept: list[Batch]) -> None:
-        """Store a complete answer. Its cost has already been computed."""
+        """Store a complete answer, after the cost of the answer has been computed."""
         self._leads = False
         keeping = self._cache.keep(self._key, kept)
         keeping.add_done_callback(lambda done: self._land(_result(done)))

@@ -174,7 +174,7 @@ def _no_model(host: swink.Host) -> swink.InvalidModel:
 
 
 def _infos(host: swink.Host) -> list[swink.ProviderInfo]:
-    """Return the catalogue entries of installed providers, without unreadable ones."""
+    """Return the catalogue entries of installed providers, except entries that cannot be read."""
     catalog = Catalog(host)
     found = []
     for name in host.provider_names():

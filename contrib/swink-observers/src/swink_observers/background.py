@@ -135,7 +135,7 @@ class Background:
 
 
 def _is_of_now(kept: Attempt, attempt: Attempt) -> bool:
-    """Return True if nothing was read since `kept`, an earlier copy of `attempt`, was made."""
+    """Return True if no network read has occurred since `kept`, a copy of `attempt`, was made."""
     return (kept.number, kept.reads, kept.read_at) == (
         attempt.number,
         attempt.reads,

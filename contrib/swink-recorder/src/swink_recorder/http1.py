@@ -40,9 +40,9 @@ def take_request(data: bytearray) -> Request | None:
 
 
 def _unchunk(data: bytearray, at: int) -> tuple[bytes, int | None]:
-    """Return the data and the end of a chunked body (RFC 9112 section 7.1).
+    """Return the data of a chunked body (RFC 9112 section 7.1), and the offset at which it ends.
 
-    The end is `None` if it has not arrived.
+    The offset is `None` if the end of the body has not arrived.
     """
     body = b""
     while (line := data.find(b"\r\n", at)) >= 0:

@@ -92,8 +92,8 @@ class Line:
     def can_break_off(self) -> bool:
         """Whether to close the client's connection early if the connection to the vendor breaks.
 
-        This is so for clients that recover better from a broken connection than from an error
-        event, if the HTTP version distinguishes a broken connection from the end of the answer.
+        True for clients that recover better from a broken connection than from an error event, if
+        the HTTP version distinguishes a broken connection from the end of the answer.
         """
         return False
 

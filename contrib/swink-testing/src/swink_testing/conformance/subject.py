@@ -71,7 +71,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY
 
 @define
 class Subject:
-    """A provider, a model, and recordings.
+    """The subject of the checks: a provider, a model, and recordings.
 
     `options` are passed to every call that is made through a client, such as a region. `offline`
     means that such a call reaches no other machine, whatever the wire format is. `heavy` names

@@ -308,8 +308,8 @@ class ChatEncoder(EventEncoder):
 def _streamed(choice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a choice of an unstreamed answer as choices of two chunks.
 
-    The first one contains only the role, because OpenAI's SDK appends the log probabilities in the
-    first chunk of a choice twice.
+    The first choice contains only the role, because OpenAI's SDK appends the log probabilities in
+    the first chunk of a choice twice.
     """
     delta = {**(choice.get("message") or {})}
     role = {"role": delta.pop("role", "assistant")}

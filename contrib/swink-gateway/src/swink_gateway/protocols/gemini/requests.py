@@ -40,7 +40,8 @@ CHOICES = {"AUTO": "auto", "ANY": "required", "NONE": "none"}
 
 
 class _Message(Fields):
-    """A JSON object in the encoding of protocol buffers."""
+    """A reader of an object in the JSON format of protocol buffers, which allows several
+    spellings."""
 
     def __init__(self, data: Any, path: str = "", parent: Fields | None = None) -> None:
         if isinstance(data, dict):
@@ -153,7 +154,7 @@ def _options(config: Fields, asked: Asked) -> None:
 
 
 def _check_one_answer(config: Fields) -> None:
-    """Refuse a request for several answers. Raises BadRequest."""
+    """Raise BadRequest for a request for several answers."""
     count = config.whole_number("candidateCount")
     if count not in (None, 1):
         raise BadRequest(

@@ -1,4 +1,4 @@
-"""Convert the blocks of Anthropic's Messages, and their opaque fields.
+"""Convert blocks to those of Anthropic's Messages, including their opaque fields.
 
 https://platform.claude.com/docs/en/api/messages: the API defines `signature` of thinking and `data`
 of redacted thinking as opaque.

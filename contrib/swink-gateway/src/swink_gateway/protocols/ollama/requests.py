@@ -202,7 +202,7 @@ def _content(said: Fields, text: str) -> str | list[Block]:
 
 
 def _image(data: Any, place: str) -> ImageBlock:
-    """Return an image; its first bytes show the type."""
+    """Return an image, whose media type is detected from the first bytes."""
     if not isinstance(data, str):
         raise BadRequest(f"{place} is not a string; expected an image as base64")
     try:

@@ -102,7 +102,7 @@ def check_finish_reasons(subject: Subject) -> None:
 
 
 async def _require_meant(subject: Subject, ended: _Ended) -> None:
-    """Check that a reason of any API for an incomplete answer is not treated as a normal end."""
+    """Check that no API's finish reason for an incomplete answer is treated as a normal end."""
     answer = ended.answer
     parser = subject.provider.parser(subject.model_of(answer.recording))
     for word in dict.fromkeys([*NOT_WHOLE, *filter(_NOT_WHOLE.search, _vocabulary(parser))]):
@@ -139,7 +139,7 @@ async def _require_reported(ended: _Ended, what: str, word: Any) -> None:
 
 
 async def _require_not_early(ended: _Ended) -> None:
-    """Check that no text is lost without a report if each frame repeats the reason."""
+    """Check that no text is lost without a notice if each frame repeats the finish reason."""
     answer = ended.answer
     named = [(number, path) for number, path in ended.places if _is_named(names_of(path))]
     if not named:

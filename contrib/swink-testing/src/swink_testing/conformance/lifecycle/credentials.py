@@ -61,7 +61,7 @@ def check_credentials(subject: Subject) -> None:
 
 
 def _elsewhere(recording: Recording) -> Iterator[tuple[dict[int, Any], bool]]:
-    """Yield responses that contain the URL of another server for a later request of the call.
+    """Yield responses in which the URL of a later request of the call names another server.
 
     The second value is `True` if the later request is sent only when the call is abandoned.
     """
