@@ -230,7 +230,7 @@ _CONTROL = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def encode_json(data: Any, indent: int | None = None) -> bytes:
-    """Return JSON in UTF-8 with a line break, with control and bidirectional characters escaped."""
+    """Return a line of JSON in UTF-8, with control and bidirectional characters escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     # A lone surrogate, which models sometimes produce, is written as an escape.

@@ -100,7 +100,8 @@ def _takes(before: str, joiner: str) -> bool:
 
 
 class PrintableStream:
-    """Escapes text that arrives in pieces, with the same result as `printable` for the whole."""
+    """Escapes text that arrives in pieces, with the same result as `printable` for the whole
+    text."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -329,7 +330,7 @@ def _with_tail(head: str, tail: str, start: int, columns: int) -> list[str]:
 
 
 class HelpFormatter(click.HelpFormatter):
-    """A help formatter for terminals narrower than 50 columns, the minimum of click's own."""
+    """A help formatter for terminals narrower than 50 columns, the minimum of click's formatter."""
 
     def __init__(
         self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None

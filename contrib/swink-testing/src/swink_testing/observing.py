@@ -1,4 +1,4 @@
-"""The checks of observers, by simulated events and by real calls.
+"""The checks of observers, which use simulated events and real calls.
 
 The real calls go through a client, with an HTTP client that answers from memory. These calls
 succeed, are retried, fall back to the next model, are refused, truncated, abandoned or cancelled. A

@@ -6,7 +6,7 @@ can allow further ids. A request with any other id is refused with 404, whether 
 at the vendor.
 
 Ids are recognized by field names: those in a protocol's table, and any other field whose name ends
-like an id. Tools, schemas and labels that the client defines are not searched.
+like `file_id` or `fileIds`. Tools, schemas and labels that the client defines are not searched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of API keys and of the access tokens for which some providers exchange them."""
+"""Checks of API keys, and of the access tokens that some providers fetch with an API key."""
 
 from __future__ import annotations
 
