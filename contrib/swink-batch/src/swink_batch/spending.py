@@ -81,8 +81,8 @@ class Spending:
     async def enter(self, target: Target, attempt: Attempt) -> None:
         """Reserve the maximum expected cost of an attempt.
 
-        Wait while this cost and the other reservations exceed a limit. Raises LimitReached if the
-        cost alone exceeds a limit.
+        A retry waits while its cost and the other reservations exceed a limit. Raises LimitReached
+        if a first attempt exceeds a limit, or if no other call could release a reservation.
         """
         self._admitted.pop(target, None)
         while True:

@@ -336,8 +336,8 @@ def _as_command(arguments: list[str], whole: bool) -> list[str]:
 
     Words are a question unless the first one is a command or a misspelt command.
 
-    `whole` is true for a whole command line: piped text without a command is then a question, too.
-    `help`, alone or before a command, shows help.
+    If `whole` is true, `arguments` is a whole command line, and piped text without a command is a
+    question, too. `help`, alone or before a command, shows help.
     """
     at = _own_arguments(arguments)
     if at >= len(arguments):

@@ -1,8 +1,8 @@
 """The first run: offer a choice of models before any is configured.
 
 Without an API key, the choices are to paste a key, to use a local model, or to try echo; with keys,
-the cheapest model of each provider comes first, with its price. Without a terminal, one error lists
-the same choices.
+the cheapest model of each provider comes first, with its price. Without a terminal, an error
+message lists the same choices.
 """
 
 from __future__ import annotations

@@ -342,5 +342,6 @@ class HelpFormatter(click.HelpFormatter):
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
-        """Write a definition list; on a narrow terminal, long terms are on a line above."""
+        """Write a definition list; on a narrow terminal, long terms have a line above the
+        definition."""
         super().write_dl(rows, self.width // 3 if self._narrow else col_max, col_spacing)

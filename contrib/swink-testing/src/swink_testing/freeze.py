@@ -139,7 +139,7 @@ def large_frames(
 
 
 class _New:
-    """The value of `only` for `inflated`: contains each field of a kind of frame only once.
+    """A container for `inflated` that contains a field of a kind of frame only at the first lookup.
 
     A nested value that replaces a whole frame counts as the same field for every kind.
     """

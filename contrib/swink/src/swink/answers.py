@@ -132,7 +132,7 @@ def written(message: AssistantMessage) -> str:
 
 
 class AnswerForm(Generic[T]):
-    """The schema of a type, which requests contain, and the conversion of answers to values."""
+    """The schema of a type, for requests, and the conversion of answers to values of the type."""
 
     def __init__(self, schema: Schema[T]) -> None:
         self._schema = schema

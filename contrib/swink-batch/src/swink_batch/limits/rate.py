@@ -168,7 +168,7 @@ class Rate:
     def refuse(self, began: float, now: float) -> float:
         """Record a rejection of a call that began at the time `began`.
 
-        Return the seconds to wait if every call is rejected.
+        Return the seconds for which no call may begin: 0.0 unless every call is rejected.
         """
         self._refused.append(began)
         _forget(self._refused, now)

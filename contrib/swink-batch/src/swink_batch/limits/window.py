@@ -29,7 +29,7 @@ class Window:
         self._full = False
 
     def end(self, good: bool, busy: int, step: float = 1.0) -> None:
-        """Record the end of a call, while `busy` calls were running.
+        """Record the end of a call; `busy` is the number of calls that were running.
 
         Until the first overload, each success raises the limit by `step`.
         """

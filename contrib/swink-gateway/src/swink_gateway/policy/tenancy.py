@@ -198,7 +198,7 @@ def _is_tool_use(kind: Any) -> bool:
 
 
 class Names:
-    """Hashes the names of end users for vendors, so that names used with two keys never match.
+    """Hashes the names of end users before they are sent to a vendor, differently for each key.
 
     Without separate names, all keys would share a prompt cache and limits at a vendor, and the
     suspension of one end user would affect all keys.

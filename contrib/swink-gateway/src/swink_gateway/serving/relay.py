@@ -234,7 +234,7 @@ def _is_broken_off(event: Any, stream: EventStream) -> bool:
 def hold_little(transport: asyncio.Transport | None) -> None:
     """Limit the data that the system buffers for a slow client.
 
-    By default, it would buffer some MB per client, and the upstream would never wait.
+    By default, the system would buffer some MB per client, and the upstream would never wait.
     """
     held = None if transport is None else transport.get_extra_info("socket")
     if held is not None:

@@ -343,7 +343,7 @@ def _free_text(arguments: Mapping[str, Any] | None, raw: str | None) -> str:
 
 
 def _beside(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the opaque data that a tool call has a field for: only Google's data does."""
+    """Return the opaque data for which a tool call has a field: `extra_content`, from Google."""
     extra = (metadata or {}).get("extra_content")
     return {"extra_content": extra} if isinstance(extra, dict) else {}
 

@@ -398,7 +398,7 @@ def _moved(
 ) -> str | None:
     """Describe the fault if a number that is not named like a count changes a token count wrongly.
 
-    A count may differ from the number by other numbers of the answer, such as cached tokens. A
+    A count may be the sum or difference of the number and other numbers, such as cached tokens. A
     number whose name refers to the input must not change the output count, and vice versa.
     """
     others = {

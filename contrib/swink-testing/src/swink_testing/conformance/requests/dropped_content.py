@@ -167,7 +167,7 @@ def _properties(schema: Any) -> Iterable[str]:
 
 
 def _ids_told_twice(data: Any) -> Iterator[str]:
-    """Yield ids that several objects of the same list have."""
+    """Yield each id that occurs in several objects of one list."""
     if isinstance(data, list):
         ids = [each["id"] for each in data if isinstance(each, dict) and "id" in each]
         if ids:
