@@ -106,8 +106,7 @@ def bad_row(id: Id, why: str) -> Answer:
 
 
 def as_json(answer: Answer) -> Answer:
-    """Set an answer's `value` by parsing its text as JSON, or its `error` if the text is not
-    JSON."""
+    """Set an answer's `value` by parsing its text as JSON, or set `error` if that fails."""
     try:
         answer.value = msgspec.json.decode(answer.text)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -110,8 +110,7 @@ class Runner:
             log.warning("the run stops: %s", why)
 
     async def prepare(self) -> None:
-        """Check that the run can begin. Raises UsageError if, for example, the first row is
-        invalid."""
+        """Raise UsageError if the run cannot begin, for example with an invalid first row."""
         self._check_prices()
         await self._limiter.join()
         self._look_at_rows()

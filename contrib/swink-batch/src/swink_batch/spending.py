@@ -62,8 +62,7 @@ class Spending:
         return self._gate.refusal(model, reservation)
 
     async def admit(self, call: Call) -> None:
-        """Wait while a call and the running calls would exceed a limit; a single call never
-        waits."""
+        """Wait while a call and the running calls exceed a limit; the only call never waits."""
         charge = reservation(call.model.info, call.provider_info, call.context, call.options)
         while not self.is_idle:
             held = sum(self._admitted.values(), charge)

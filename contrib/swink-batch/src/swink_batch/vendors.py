@@ -78,8 +78,7 @@ class BatchAPI(Protocol):
     def poll(
         self, like: HTTPRequest, id: str
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Check a batch; return the argument `sources` of `results`, or `None` while it is
-        running."""
+        """Check a batch; return the `sources` to pass to `results`; `None` while it is running."""
 
     def results(
         self, like: HTTPRequest, id: str, sources: Sequence[str]

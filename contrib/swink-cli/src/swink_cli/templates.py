@@ -154,8 +154,7 @@ def fill_template(context: click.Context, given: dict[str, Any]) -> None:
 
 
 def asked(text: str) -> str:
-    """Return the question; if `-t` names a template, insert the question into the template's
-    prompt."""
+    """Return the question; if `-t` names a template, insert the question into its prompt."""
     context = click.get_current_context(silent=True)
     template: Template | None = context.meta.get(IN_USE) if context else None
     return text if template is None else template.asked(text)

@@ -100,8 +100,7 @@ def _takes(before: str, joiner: str) -> bool:
 
 
 class PrintableStream:
-    """Escapes text that arrives in pieces, with the same result as `printable` for the whole
-    text."""
+    """Escapes text that arrives in pieces; the result is that of `printable` for the whole text."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -342,6 +341,5 @@ class HelpFormatter(click.HelpFormatter):
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
-        """Write a definition list; on a narrow terminal, long terms have a line above the
-        definition."""
+        """Write a definition list; on a narrow terminal, long terms have a separate line."""
         super().write_dl(rows, self.width // 3 if self._narrow else col_max, col_spacing)

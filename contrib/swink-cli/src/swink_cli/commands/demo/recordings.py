@@ -96,8 +96,7 @@ class Performance:
 
 
 def plan(client: swink.Client, names: Sequence[str] = ()) -> list[Performance]:
-    """Choose the streams: one for each installed provider, or all recordings of the providers in
-    `names`.
+    """Choose one stream per installed provider, or all recordings of the providers in `names`.
 
     Providers that need a network and have no recordings are omitted. Raises UnknownProvider for a
     name that is not installed.

@@ -98,8 +98,7 @@ class Leases:
         return ticket
 
     async def settle(self, ticket: Ticket, tokens: int, dollars: float | None, ends: bool) -> None:
-        """Settle an attempt while the server is lost, if it was also admitted without the
-        server."""
+        """Settle an attempt while the server is lost, if it was admitted without the server too."""
         if ticket.key in self.local.accounts:
             await self.local.settle(ticket, tokens, dollars, ends=ends)
 

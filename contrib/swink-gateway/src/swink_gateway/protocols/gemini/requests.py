@@ -40,8 +40,7 @@ CHOICES = {"AUTO": "auto", "ANY": "required", "NONE": "none"}
 
 
 class _Message(Fields):
-    """A reader of an object in the JSON format of protocol buffers, which allows several
-    spellings."""
+    """A reader of an object in the JSON format of protocol buffers."""
 
     def __init__(self, data: Any, path: str = "", parent: Fields | None = None) -> None:
         if isinstance(data, dict):

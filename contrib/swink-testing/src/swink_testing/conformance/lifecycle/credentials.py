@@ -123,8 +123,7 @@ class _Session:
                     require(key in sent_by(played.request), f"{what} has not the key of its call")
 
     async def run(self, token_leg: int) -> None:
-        """Make calls whose keys are exchanged for tokens; check when tokens are fetched and
-        sent."""
+        """Make calls whose keys are exchanged for tokens; check which tokens are sent and when."""
         http = self._http
         async with self._client() as client:
             await self._require(client, "a first call", 1)
@@ -160,8 +159,7 @@ class _Session:
             require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
 
     async def _require_sent(self, name: str) -> None:
-        """Check that a request contains the value of a setting, or is sent to that value as a
-        URL."""
+        """Check that a request contains a setting's value, or that the value is its URL."""
         sent: list[bool] = []
         for value in ("swink-setting", "https://swink-setting.invalid/own"):
             before = len(self._http.played)
