@@ -337,7 +337,7 @@ _WITHOUT_TEXTS = (bool, int, float, NoneType)
 
 
 def _is_own(name: str, value: Any) -> bool:
-    """Return True if the client defines a field's content: not for an `input` with messages."""
+    """Return True if the client defines a field's content; False for an `input` with messages."""
     return name in _CLIENTS_OWN and (name != "input" or isinstance(value, Mapping))
 
 

@@ -252,8 +252,8 @@ async def relayed(
     """Send a stream to its end; return whether the answer is complete.
 
     `heard` is called with each batch before it is sent. The first keep-alive comes after
-    `head_wait` seconds without output. A client that disconnects after the end has received
-    everything. Raises ConnectionResetError if it disconnects earlier.
+    `head_wait` seconds without output. A client that disconnects after the end of the answer has
+    received everything. Raises ConnectionResetError if it disconnects earlier.
     """
     is_writing = False
 
