@@ -467,7 +467,7 @@ def check_silent_unless_configured(subject: PluginSubject) -> None:
 def only_new_objects() -> Iterator[None]:
     """Make the garbage collector ignore the objects that exist before the block.
 
-    A test run has hundreds of thousands of them. If the test run has frozen objects itself
+    A test run has hundreds of thousands of such objects. If the test run has frozen objects itself
     (`gc.freeze`), these objects stay frozen too.
     """
     if for_good := _leaves_some_out():

@@ -145,7 +145,7 @@ class Rate:
 
     @property
     def pause(self) -> float:
-        """The seconds for which no call may begin, while a probe's outcome is awaited."""
+        """The seconds for which no call may begin because the outcome of a probe is awaited."""
         return PATIENT * min(self._lag, LONGEST_LAG) if self._hold else 0.0
 
     def _release(self, tried_at: float) -> None:

@@ -1,4 +1,4 @@
-"""Split and merge the JSON data of frames: servers may divide an answer into other frames."""
+"""Split and merge the JSON data of frames, because servers may frame an answer differently."""
 
 from __future__ import annotations
 
