@@ -106,7 +106,7 @@ def bad_row(id: Id, why: str) -> Answer:
 
 
 def as_json(answer: Answer) -> Answer:
-    """Parse an answer's text as the requested JSON."""
+    """Set an answer's `value` by parsing its text as JSON, or set `error` if that fails."""
     try:
         answer.value = msgspec.json.decode(answer.text)
     except (msgspec.DecodeError, RecursionError) as error:

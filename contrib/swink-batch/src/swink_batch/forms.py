@@ -110,7 +110,7 @@ class Form:
 
 
 def _id(given: object) -> Id:
-    """Return an id as a number or text, the only types of ids in JSON."""
+    """Return a row's id as a number or a string, the types of ids that answers may have."""
     if type(given) is int or (type(given) is float and isfinite(given)):
         return given
     return _text(given)

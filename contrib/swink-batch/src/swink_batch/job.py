@@ -130,7 +130,11 @@ def check_place(path: Path) -> None:
 
 @contextmanager
 def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
-    """Open a file for writing. With `whole`, an existing file is replaced only at the end."""
+    """Open a file for writing.
+
+    With `whole`, write to a temporary file, which replaces the file at `path` when the block ends
+    without an error.
+    """
     part = path.with_name(f".{path.name}.part") if whole else path
     try:
         with part.open("wb") as file:

@@ -6,9 +6,9 @@
     answers.write_json("/shared/answers")
 
 All actors write to one journal, a folder that all nodes can access, each to a separate file. If a
-node is lost, Ray gives its batch to another actor, which resumes it. A run that is started again
-sends nothing twice. Clients are closed after each batch, so that an actor leaves no connection
-open.
+node is lost, Ray gives its batch to another actor, which resumes the batch. A run that is started
+again sends nothing twice. Clients are closed after each batch, so that an actor leaves no
+connection open.
 """
 
 from __future__ import annotations

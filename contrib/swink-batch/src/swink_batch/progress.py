@@ -24,7 +24,7 @@ CLEAR = "\r\x1b[K"
 class Progress:
     """Shows the progress of a run; pass it as `watch` to `Job.run`.
 
-    On a terminal, one line is redrawn, no longer than the terminal is wide; elsewhere, and on a
+    On a terminal, one line is redrawn and cut to the width of the terminal; elsewhere, and on a
     terminal that cannot erase a line (TERM=dumb), a line is written every ten seconds. `now`
     returns the time, in seconds.
     """

@@ -133,7 +133,7 @@ def _not_utf8(number: int) -> BadRow:
 
 
 def _is_utf8(fields: Iterable[str]) -> bool:
-    """Return True if all fields are valid UTF-8."""
+    """Return True if all fields can be encoded as UTF-8."""
     try:
         "".join(fields).encode()
     except UnicodeEncodeError:

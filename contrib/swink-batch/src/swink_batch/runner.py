@@ -110,7 +110,7 @@ class Runner:
             log.warning("the run stops: %s", why)
 
     async def prepare(self) -> None:
-        """Check that the run can begin. Raises UsageError if not, as for an invalid first row."""
+        """Raise UsageError if the run cannot begin, for example with an invalid first row."""
         self._check_prices()
         await self._limiter.join()
         self._look_at_rows()
@@ -236,8 +236,8 @@ class Runner:
     def _hands_on(self) -> bool:
         """Whether a stopped run reads the remaining rows of a file.
 
-        While it reads them, the run writes the answers of earlier runs to the output, so that the
-        new output contains every earlier answer, except those of changed rows.
+        While reading, the run writes the answers of earlier runs to the output. The new output
+        therefore contains every earlier answer, except the answers of changed rows.
         """
         return self._to_come > 0 and isinstance(self._source, str | Path)
 

@@ -167,7 +167,7 @@ class Settings:
     def stream(
         self, client: Client, prompt: Prompt, options: Mapping[str, Any]
     ) -> EventStream | AnswerStream[Any]:
-        """Return the stream of a row's call, not yet sent.
+        """Create the stream of a row's call; no request is sent before the stream is read.
 
         Raises UsageError for invalid options.
         """
@@ -177,7 +177,7 @@ class Settings:
         return client.stream_answer(self.models, prompt, type=self.type, **asked)
 
     def open_journal(self) -> Journal | None:
-        """Open the journal. Raises UsageError if it belongs to another job or is in use."""
+        """Open the journal. Raises UsageError if another job or process uses it."""
         if self.journal is None:
             return None
         if isinstance(self.journal, Journal):

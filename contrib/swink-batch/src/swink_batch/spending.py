@@ -1,9 +1,9 @@
 """Spending limits of a run: calls wait until enough of the reserved amounts is released.
 
-An attempt reserves its maximum expected cost when it begins, and usually costs less. A call that
-would exceed a limit together with the running ones waits before it begins (`admit`), so that its
-time limits do not include the wait; a retry waits in `enter`. A call that would exceed a limit by
-itself is rejected.
+An attempt reserves its maximum expected cost when it begins, and usually costs less. If a call and
+the running calls together would exceed a limit, the call waits in `admit`, before it begins, so
+that its time limits do not include the wait; a retry waits in `enter`. A call that would exceed a
+limit by itself is rejected.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Spending:
         return self._gate.refusal(model, reservation)
 
     async def admit(self, call: Call) -> None:
-        """Wait until a call seems to fit into the limits; do not wait if no other call runs."""
+        """Wait while a call and the running calls exceed a limit; the only call never waits."""
         charge = reservation(call.model.info, call.provider_info, call.context, call.options)
         while not self.is_idle:
             held = sum(self._admitted.values(), charge)
@@ -78,7 +78,11 @@ class Spending:
             self._wake()
 
     async def enter(self, target: Target, attempt: Attempt) -> None:
-        """Reserve the maximum expected cost of an attempt. Raises LimitReached if it cannot fit."""
+        """Reserve the maximum expected cost of an attempt.
+
+        A retry waits while its cost and the other reservations exceed a limit. Raises LimitReached
+        if a first attempt exceeds a limit, or if no other call could release a reservation.
+        """
         self._admitted.pop(target, None)
         while True:
             try:

@@ -54,9 +54,9 @@ class Tally:
     rows of this run, `kept` and `kept_failed` count rows whose results come from earlier runs and
     which were not sent again. `kinds` counts failures by kind, and `told` has the first message of
     each kind; `models` counts answers by model. `cost` is the cost of this run in US dollars,
-    `kept_cost` that of earlier ones; `estimated` is the part of `cost` for which the provider
-    reported no usage; `unpriced` counts answers without a known cost. `stopped` explains why the
-    run ended before the last row, with advice in a second line if possible.
+    `kept_cost` is the cost of earlier runs; `estimated` is the part of `cost` for which the
+    provider reported no usage; `unpriced` counts answers without a known cost. `stopped` explains
+    why the run ended before the last row, with advice in a second line if possible.
     """
 
     began: float
@@ -86,7 +86,7 @@ class Tally:
     _past: deque[tuple[float, int]] = field(factory=deque, repr=False)
 
     def stop(self, why: str) -> None:
-        """Stop taking rows, for this reason; calls in progress continue."""
+        """Read no further rows; calls in progress continue. `why` is the reason, for the report."""
         if self.stopped is None:
             self.stopped = why
             if self.on_stop is not None:

@@ -45,7 +45,7 @@ EXCERPT = 300
 
 
 class BatchAPI(Protocol):
-    """A vendor's batch API. `like` is a request that would send a single row.
+    """A vendor's batch API. `like` is a row's normal request, whose URL and headers are reused.
 
     A batch contains at most `most_requests` requests, whose bodies have at most `most_bytes` bytes
     in total. If the catalogue has no batch prices, a batch costs `share` of the normal price
@@ -61,8 +61,9 @@ class BatchAPI(Protocol):
     ) -> Generator[HTTPRequest, bytes, str]:
         """Submit a batch of ids and request bodies, and return its id.
 
-        The vendor keeps `token`, 24 hexadecimal digits, with the batch: in its metadata or name, or
-        else in each row's id; `results` then removes it from the ids.
+        The vendor stores `token` (24 hexadecimal digits) in the batch's metadata or name. If this
+        is not possible, the token is a part of each row's id, and `results` removes it from the
+        ids.
         """
 
     def find(
@@ -70,14 +71,14 @@ class BatchAPI(Protocol):
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
         """Look for the batch of a submission in the vendor's list of batches.
 
-        Returns its id in a list, an empty list if there is no such batch, and `None` if this cannot
-        be known before a batch has ended.
+        Returns a list with the batch's id, or an empty list if the vendor has no such batch, or
+        `None` if the vendor's list shows this only after a batch has ended.
         """
 
     def poll(
         self, like: HTTPRequest, id: str
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Check a batch; return the `sources` for `results`, or `None` while it is running."""
+        """Check a batch; return the `sources` to pass to `results`; `None` while it is running."""
 
     def results(
         self, like: HTTPRequest, id: str, sources: Sequence[str]
@@ -276,7 +277,7 @@ class _Wire:
         self._answer: tuple[int, bytes] | None = None
 
     def begin(self, answer: tuple[int, bytes] | None) -> None:
-        """Set the answer for the next request, or store the request."""
+        """Set the answer to the next request; with `None`, only store the request."""
         self.request, self._answer = None, answer
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:

@@ -43,7 +43,7 @@ class BatchRunner(Runner):
     """A run of a job through a vendor's batch API."""
 
     async def prepare(self) -> None:
-        """Check that the rows can be submitted. Raises UsageError if not."""
+        """Raise UsageError if the rows cannot be submitted."""
         if len(self._job.models) > 1:
             raise UsageError(
                 "a batch uses one model, without fallbacks",
@@ -213,7 +213,7 @@ class BatchRunner(Runner):
     ) -> None:
         """Wait for a batch, and store the results of the rows in `ours`.
 
-        Results of other rows are left to a later run that contains these rows.
+        Ignore the results of other rows: a later run that contains those rows stores them.
         """
         if self._job.cancel and await vendor.poll(id) is None:
             await vendor.cancel(id)
@@ -252,7 +252,7 @@ class BatchRunner(Runner):
 
 
 def _polled(look: Any) -> Any:
-    """Decorate a check: repeat it, with increasing waits, while it returns `None`."""
+    """Decorate a function: call it again, with increasing waits, until the result is not `None`."""
     waits: Any = backoff.expo
     return backoff.on_predicate(
         waits, lambda found: found is None, factor=FIRST_POLL, max_value=LONGEST_POLL

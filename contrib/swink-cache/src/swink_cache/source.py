@@ -103,7 +103,7 @@ class CachedSource:
                 return held
 
     def _keep(self, kept: list[Batch]) -> None:
-        """Store a complete answer. Its cost has already been computed."""
+        """Store a complete answer, after the cost of the answer has been computed."""
         self._leads = False
         keeping = self._cache.keep(self._key, kept)
         keeping.add_done_callback(lambda done: self._land(_result(done)))
@@ -129,7 +129,7 @@ def _result(done: asyncio.Task[bytes | None]) -> bytes | None:
 
 
 async def _asked(events: Any, call: swink.Call) -> AsyncGenerator[Batch, None]:
-    """Yield the events of another plugin's iterator, as one list for each network read."""
+    """Yield the events that another plugin returned, as one list for each network read."""
     if isinstance(events, EventSource):
         async with aclosing(_of_the_core(events, call)) as batches:
             async for batch in batches:

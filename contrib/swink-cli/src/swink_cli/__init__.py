@@ -16,10 +16,10 @@ names in `__all__` of the following modules are public; everything else may chan
     summary      formats the usage of an answer
     completion   completes providers and models in a shell
 
-The modules form three layers. The lowest is input and output (`terminal`, `display`, `files`);
-above it is code that commands share (`settings`, `clients`, `calling`), and then the commands with
-`main`. A module imports only from its own layer and lower ones. A module that serves a single
-command is in the folder of that command.
+The modules form three layers. The lowest layer contains input and output (`terminal`, `display`,
+`files`), the middle layer code that commands share (`settings`, `clients`, `calling`), and the
+highest layer the commands and `main`. A module imports only from its own layer and lower ones. A
+module that serves a single command is in the folder of that command.
 """
 
 import logging

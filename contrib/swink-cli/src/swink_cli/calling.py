@@ -122,8 +122,8 @@ def exit_code(
 ) -> int:
     """Return the exit code of an answer; print an error if the requested JSON is missing or wrong.
 
-    `text` is the text to check (`None`: the text of the message). `whose` names the answer in the
-    error.
+    `text` is the text to check (`None`: the text of the message). `whose` is the name of the answer
+    in the error message.
     """
     match message.stop_reason:
         case swink.StopReason.ERROR:

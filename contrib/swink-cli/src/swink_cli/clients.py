@@ -155,7 +155,7 @@ def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
 
 
 def bare_names(start: str = "") -> dict[str, str]:
-    """Return the known models whose bare names begin with `start`, each as `provider/id`."""
+    """Map the known bare model names that begin with `start` to full names (`provider/id`)."""
     host = _host()
     catalog = Catalog(host)
     owners: dict[str, str] = {}

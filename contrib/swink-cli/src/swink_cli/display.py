@@ -1,8 +1,8 @@
 """Show a stream to a person: the answer goes to a sink, everything else to standard error.
 
 Standard output contains only the answer, so that it can be piped. On a terminal, stdout and stderr
-share one screen: the sink makes room before anything is written to stderr, and an unfinished line
-of one stream is ended before the other stream is written.
+share one screen: the sink moves to a new line before anything is written to stderr, and an
+unfinished line of one stream is ended before the other stream is written.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ class PlainText:
 class HeldText:
     """A sink that prints the text when the answer is complete.
 
-    The text is held because a retry may discard it, or because `made` converts the whole text.
+    The text is held because a retry may discard it, or because the function `made` converts the
+    whole text.
     """
 
     def __init__(self, made: Callable[[str], str] = str) -> None:
@@ -180,8 +181,8 @@ class LastText(HeldText):
 def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
     """Create the sink for an answer: formatted Markdown on a terminal, otherwise plain text.
 
-    With `held`, an output from which printed text cannot be removed gets the text only when it is
-    complete.
+    With `held`, plain text is printed only when the answer is complete, because printed text cannot
+    be removed.
     """
     if not plain and is_terminal(stdout()) and not is_dumb():
         from swink_cli.live_markdown import LiveMarkdown

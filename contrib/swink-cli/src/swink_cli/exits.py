@@ -25,6 +25,6 @@ EXIT_BROKEN_PIPE = 141
 
 
 def worst(codes: Collection[int]) -> int:
-    """Return the exit code for several answers from the code of each."""
+    """Return the gravest of several exit codes: interrupted, then failed, then incomplete."""
     grave = (EXIT_INTERRUPTED, EXIT_FAILURE, EXIT_INCOMPLETE)
     return next((code for code in grave if code in codes), 0)

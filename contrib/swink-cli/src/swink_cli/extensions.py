@@ -29,12 +29,12 @@ COMMAND_GROUP, TOOL_GROUP = "swink.commands", "swink.tools"
 
 
 def added_commands() -> dict[str, list[EntryPoint]]:
-    """Return the entry points of commands by name; a command with several cannot be run."""
+    """Map command names to entry points; a name with several entry points cannot be run."""
     return _claims(COMMAND_GROUP)
 
 
 def installed_tools() -> dict[str, list[EntryPoint]]:
-    """Return the entry points of tools by name; a tool with several cannot be used."""
+    """Map tool names to entry points; a name with several entry points cannot be used."""
     return _claims(TOOL_GROUP)
 
 

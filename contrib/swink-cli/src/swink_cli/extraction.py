@@ -59,7 +59,7 @@ def copy_text(text: str, environ: Mapping[str, str] | None = None) -> str:
     """Copy text to the clipboard, with a program or through the terminal; return which was used.
 
     Over SSH, the terminal sets the clipboard of the local machine (OSC 52, one of xterm's control
-    sequences). Raises SwinkError if neither is available.
+    sequences). Raises SwinkError if neither a program nor such a terminal is available.
     """
     environ = os.environ if environ is None else environ
     terminal = is_terminal(sys.stderr) and environ.get("TERM") != "dumb"

@@ -44,7 +44,7 @@ SVG = "image/svg+xml"
 
 
 def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
-    """Read a JSON file whose value must be of the type `kind`. Raises UsageError otherwise."""
+    """Read a JSON file. Raises MediaError if the value does not have the type `kind`."""
     content = _read(path)
     try:
         data = json.loads(content)
@@ -202,7 +202,7 @@ def block_of(
 
 
 def media_type_in(data: bytes) -> str | None:
-    """Return the media type of the first bytes; `None` for text and for unknown types."""
+    """Detect the media type from a file's first bytes; `None` for text and for unknown types."""
     from swink.media import begins_as
 
     return begins_as(data)
@@ -230,7 +230,7 @@ _CONTROL = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def encode_json(data: Any, indent: int | None = None) -> bytes:
-    """Return JSON in UTF-8 with a line break, with control and bidirectional characters escaped."""
+    """Return a line of JSON in UTF-8, with control and bidirectional characters escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     # A lone surrogate, which models sometimes produce, is written as an escape.
@@ -238,7 +238,7 @@ def encode_json(data: Any, indent: int | None = None) -> bytes:
 
 
 def private_folder(path: Path) -> None:
-    """Create a folder, if it does not exist, that only its user can read or write."""
+    """Create a folder that only its user can read or write, unless the folder exists."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 

@@ -122,7 +122,7 @@ class _LazyGroup(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Parse a command line, or the part of one that a shell completes."""
+        """Parse a command line, which may be incomplete if a shell completes it."""
         whole = not extra.get("resilient_parsing")
         return super().make_context(info_name, _as_command(args, whole), parent, **extra)
 
@@ -336,8 +336,8 @@ def _as_command(arguments: list[str], whole: bool) -> list[str]:
 
     Words are a question unless the first one is a command or a misspelt command.
 
-    If the arguments are the `whole` command line, piped text is a question, too. `help`, alone or
-    before a command, shows help.
+    If `whole` is true, `arguments` is a whole command line, and piped text without a command is a
+    question, too. `help`, alone or before a command, shows help.
     """
     at = _own_arguments(arguments)
     if at >= len(arguments):

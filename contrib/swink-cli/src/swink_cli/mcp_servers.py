@@ -135,7 +135,7 @@ class _MCPTool(FunctionTool[..., Any]):
         return cls(server.call_tool, definition, server=server)
 
     async def carry_out(self, call: swink.ToolCallBlock) -> swink.ToolResultMessage:
-        """Return the server's result; a failure is reported to the model."""
+        """Run the tool on the server; return its result, or a result that describes the failure."""
         if call.state != "complete":
             return failed(call, f"The arguments are not a JSON object: {call.raw_arguments or ''}")
         try:

@@ -1,9 +1,9 @@
 """Store calls and conversations with the recorder.
 
-    SWINK_RECORD=PATH         that SQLite file or folder, which other programs use too
+    SWINK_RECORD=PATH         stored in this SQLite file or folder, like other programs' calls
     SWINK_RECORD=off          nothing is stored
     log = false               nothing is stored (a setting)
-    otherwise                 calls.sqlite in the user's state folder
+    otherwise                 stored in calls.sqlite in the user's state folder
 
 The whole conversation is stored after each answer, so that it can be continued. If the conversation
 cannot be written, the answer is still shown, with a notice.

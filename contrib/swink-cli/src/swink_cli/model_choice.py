@@ -1,8 +1,8 @@
 """The first run: offer a choice of models before any is configured.
 
 Without an API key, the choices are to paste a key, to use a local model, or to try echo; with keys,
-the cheapest model of each provider comes first, with its price. Without a terminal, one error lists
-the same choices.
+the cheapest model of each provider comes first, with its price. Without a terminal, an error
+message lists the same choices.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _no_model(host: swink.Host) -> swink.InvalidModel:
 
 
 def _infos(host: swink.Host) -> list[swink.ProviderInfo]:
-    """Return the catalogue entries of installed providers, without unreadable ones."""
+    """Return the catalogue entries of installed providers, except entries that cannot be read."""
     catalog = Catalog(host)
     found = []
     for name in host.provider_names():

@@ -169,8 +169,9 @@ class CallOptions:
         """Offer available models to the user if no model is given.
 
         `several` means that the command accepts several models, `runs_tools` that it runs tools.
-        Raises InvalidOption if the options need one of these and the command lacks it. Raises
-        InvalidModel, whose message lists the available models, if the user chooses none.
+        Raises InvalidOption for several models, or for tools to run, if the command does not accept
+        them. Raises InvalidModel, whose message lists the available models, if the user chooses
+        none.
         """
         if self.others and not several:
             raise swink.InvalidOption(
@@ -222,7 +223,7 @@ def call_options(command: Function, *, without: str = "") -> Function:
 def apply_options(
     decorators: Sequence[Callable[[Function], Function]], command: Function
 ) -> Function:
-    """Add options to a command, in this order in the help text."""
+    """Add options to a command; the help text lists them in the order of `decorators`."""
     for decorate in reversed(decorators):
         command = decorate(command)
     return command

@@ -45,7 +45,8 @@ WRITTEN = 'A value is JSON, such as true, 0.5 or ["a", "b"], or a word.'
 def parse_pairs(pairs: Sequence[str], defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the options in the pairs, merged with `defaults`.
 
-    Options with parts are merged part by part. Raises InvalidOption for an invalid pair.
+    An option with parts, such as `timeouts`, is merged part by part. Raises InvalidOption for an
+    invalid pair.
     """
     options: dict[str, Any] = deepcopy(dict(defaults or {}))
     named = {pair.partition("=")[0] for pair in pairs}

@@ -191,6 +191,6 @@ def _fields(data: dict[str, Any], schema: Mapping[str, Any], at: str) -> Iterato
 
 
 def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
-    """Return the list of a keyword; empty if the value is not a list."""
+    """Return the value of a schema keyword if it is a list, and otherwise an empty list."""
     listed = schema.get(keyword)
     return listed if isinstance(listed, list) else []

@@ -77,7 +77,7 @@ def settings_path() -> Path:
 
 
 def read_settings(*, begins: bool = False) -> Settings:
-    """Read the settings file, if it exists; with `begins`, the selected profile may be new.
+    """Read the settings file, if any; with `begins`, the selected profile need not exist yet.
 
     Raises UsageError if the file is invalid.
     """

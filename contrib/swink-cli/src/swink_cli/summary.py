@@ -52,7 +52,7 @@ def rate(count: int | None, duration: float) -> float | None:
 
 
 def tokens(usage: swink.Usage | None, *, complete: bool = True) -> str:
-    """Format the token usage of an answer; output of an incomplete answer is "at least" that."""
+    """Format the token usage; an incomplete answer's output tokens are marked "at least"."""
     if usage is None or (usage.input is None and usage.output is None):
         return "tokens unknown"
     read = f" ({amount(usage.cache_read)} cached)" if usage.cache_read else ""

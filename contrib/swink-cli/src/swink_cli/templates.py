@@ -129,7 +129,7 @@ template_options = (
 def fill_template(context: click.Context, given: dict[str, Any]) -> None:
     """Fill the options `given` from a template.
 
-    Raises UsageError for an invalid variable, or a variable without a template.
+    Raises UsageError for an invalid variable, or if variables are given without a template.
     """
     del given["template"]
     pairs = given.pop("parameters")
@@ -154,7 +154,7 @@ def fill_template(context: click.Context, given: dict[str, Any]) -> None:
 
 
 def asked(text: str) -> str:
-    """Return the question, inserted into the prompt of the template if `-t` names one."""
+    """Return the question; if `-t` names a template, insert the question into its prompt."""
     context = click.get_current_context(silent=True)
     template: Template | None = context.meta.get(IN_USE) if context else None
     return text if template is None else template.asked(text)

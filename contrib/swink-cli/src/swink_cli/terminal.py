@@ -100,7 +100,7 @@ def _takes(before: str, joiner: str) -> bool:
 
 
 class PrintableStream:
-    """Escapes text that arrives in pieces, with the same result as `printable` for the whole."""
+    """Escapes text that arrives in pieces; the result is that of `printable` for the whole text."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -329,7 +329,7 @@ def _with_tail(head: str, tail: str, start: int, columns: int) -> list[str]:
 
 
 class HelpFormatter(click.HelpFormatter):
-    """A help formatter for terminals narrower than 50 columns, the minimum of click's own."""
+    """A help formatter for terminals narrower than 50 columns, the minimum of click's formatter."""
 
     def __init__(
         self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None
@@ -341,5 +341,5 @@ class HelpFormatter(click.HelpFormatter):
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
-        """Write a definition list; on a narrow terminal, long terms are on a line above."""
+        """Write a definition list; on a narrow terminal, long terms have a separate line."""
         super().write_dl(rows, self.width // 3 if self._narrow else col_max, col_spacing)

@@ -101,7 +101,7 @@ class OpenTools:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The run options with these tools."""
+        """The options of a run that uses these tools."""
         turns = self._tools.max_turns
         return {"tools": self._found, "approve": self.approval, "max_turns": turns}
 

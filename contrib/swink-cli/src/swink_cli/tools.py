@@ -1,4 +1,4 @@
-"""Run tools of plugins, Python files and MCP servers that a model calls.
+"""Run the tools that a model calls: tools of plugins, Python files and MCP servers.
 
 Plugins declare tools in the entry-point group `swink.tools`: a function, a `swink.tool`, or a list
 of these. In a Python file, every function whose name does not begin with an underscore is a tool.
@@ -192,8 +192,9 @@ def _made(values: Sequence[Any]) -> list[FunctionTool[..., Any]]:
 
 
 def _of_python(given: str) -> list[FunctionTool[..., Any]]:
-    """Load the functions of a file, or of inline code. Raises UsageError, which explains the
-    problem.
+    """Load the functions of a file, or of inline code.
+
+    Raises UsageError if the code cannot be loaded or defines no tool.
     """
     is_code = "def " in given
     where = "the code of --functions" if is_code else given

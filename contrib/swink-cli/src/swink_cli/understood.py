@@ -24,7 +24,7 @@ SHOWN = 2000
 
 @define(frozen=True)
 class _Part:
-    """A part of a message: its text for people, and the function that applies a correction."""
+    """A part of a message: the text to show, and the function that applies a correction."""
 
     name: str
     shown: Callable[[swink.AssistantMessage], str]

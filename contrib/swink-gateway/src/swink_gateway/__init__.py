@@ -1,4 +1,4 @@
-"""A gateway that serves any provider to clients of several APIs. Start with `server.Gateway`."""
+"""A gateway that serves any provider to clients of several APIs: `serving.server.Gateway`."""
 
 import logging
 

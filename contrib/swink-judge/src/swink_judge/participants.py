@@ -1,4 +1,4 @@
-"""The providers of tests that start a conversation with one and continue it with another."""
+"""The providers for tests that begin a conversation with one and continue it with another one."""
 
 from __future__ import annotations
 

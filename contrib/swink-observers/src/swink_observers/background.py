@@ -40,7 +40,7 @@ _DELTAS = (swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta)
 class Background:
     """Deliver events to `observer` in a separate thread, in order.
 
-    `size` is the number of queued events from which on further deltas are dropped. `flush_seconds`
+    Deltas are dropped while `size` or more events are queued. `flush_seconds`
     is how long `aclose()` waits for queued events. The observer gets copies of the call and the
     attempt, made when the event occurred, so that measured times do not include the time in the
     queue. The deltas of one network read share a copy. If the observer raises an exception, it is
@@ -135,7 +135,7 @@ class Background:
 
 
 def _is_of_now(kept: Attempt, attempt: Attempt) -> bool:
-    """Return True if nothing was read since `kept`, an earlier copy of `attempt`, was made."""
+    """Return True if no network read has occurred since `kept`, a copy of `attempt`, was made."""
     return (kept.number, kept.reads, kept.read_at) == (
         attempt.number,
         attempt.reads,

@@ -90,7 +90,7 @@ class Place:
 
 
 def _address(given: str) -> tuple[str, dict[str, str]]:
-    """Return an address without its user name and password, and a header with these."""
+    """Return an address without user name and password, and a header that contains both."""
     shown = given.rpartition("@")[2].partition("?")[0]
     try:
         url = URL(given)

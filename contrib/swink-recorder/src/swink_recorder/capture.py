@@ -6,7 +6,7 @@ async with client.stream(model, prompt) as stream:
     tape.recording(stream.message).save(folder, secrets=stream.call.secrets)
 
 An observer can use a tape in the same way, if it creates the tape at the `Start` event. To record
-the events too, it passes each event to `Tape.feed`.
+the events too, the observer passes each event to `Tape.feed`.
 """
 
 from __future__ import annotations

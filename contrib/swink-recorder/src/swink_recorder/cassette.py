@@ -163,7 +163,7 @@ class Cassette:
         return sum(not differences(asked, take.asked) for take in self._takes)
 
     def _worse(self, takes: list[Take]) -> str:
-        """Explain why the existing file is kept; return an empty text if `takes` replaces it."""
+        """Explain why the old file is kept; return an empty text if the new `takes` replace it."""
         old: list[Take] = []
         if self.path.is_file():
             with suppress(RecordingError):

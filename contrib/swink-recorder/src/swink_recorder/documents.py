@@ -9,8 +9,8 @@
     the bytes of all reads, one after the other
 
 Because most events of an answer are deltas, all deltas of a block are stored as one text, and each
-network read with deltas as one row with their lengths. The bytes are stored unchanged, except that
-each character of a credential in a stream is replaced by an asterisk.
+network read with deltas as one row with the lengths of the deltas. The bytes are stored unchanged,
+except that each character of a credential in a stream is replaced by an asterisk.
 """
 
 from __future__ import annotations

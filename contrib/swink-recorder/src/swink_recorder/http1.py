@@ -15,7 +15,7 @@ Request = tuple[str, str, dict[str, str], bytes]
 
 
 def take_request(data: bytearray) -> Request | None:
-    """Remove a request from the input and return it; return `None` if it is incomplete."""
+    """Remove a request from the input and return it; return `None` if the input is incomplete."""
     head, blank, _ = data.partition(b"\r\n\r\n")
     if not blank:
         return None
@@ -40,9 +40,9 @@ def take_request(data: bytearray) -> Request | None:
 
 
 def _unchunk(data: bytearray, at: int) -> tuple[bytes, int | None]:
-    """Return the data and the end of a chunked body (RFC 9112 section 7.1).
+    """Return the data of a chunked body (RFC 9112 section 7.1), and the offset at which it ends.
 
-    The end is `None` if it has not arrived.
+    The offset is `None` if the end of the body has not arrived.
     """
     body = b""
     while (line := data.find(b"\r\n", at)) >= 0:

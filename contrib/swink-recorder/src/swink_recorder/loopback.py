@@ -2,7 +2,7 @@
 
 The server writes to the socket directly, so that a test controls every write, can stop in the
 middle of a response, and notices at once when the client disconnects. A subclass implements
-`respond`. Requests are read in full (`Content-Length` or chunked), connections are kept alive.
+`respond`. Requests are read in full (`Content-Length` or chunked), and connections are kept alive.
 
     async with Server() as server:              # in the running loop
     with Server() as server:                    # in a separate thread, for synchronous code

@@ -109,7 +109,10 @@ class RecorderPlugin:
     """A plugin that records every call if the environment enables it; else it does nothing."""
 
     def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
-        """Create a recorder, or an object without hooks. Raises UsageError for a bad setting."""
+        """Create a recorder, or an object without hooks if recording is off.
+
+        Raises UsageError for an invalid setting.
+        """
         environ = os.environ if environ is None else environ
         path = recorded_path(environ)
         if path is None:

@@ -103,7 +103,7 @@ class Recording:
     response's start, and its size in bytes. `kind`, `request`, `status`, `headers`, `sent_at` and
     `answered_at` describe the request that received this answer; see `RecordedLeg`. `asked` is the
     canonical request of the call (`None`: unknown), `confirmed` names the parts of the message that
-    a person confirmed, `origins` are the addresses without paths to which requests were sent.
+    a person confirmed, `origins` are the addresses (without paths) to which requests were sent.
     `message` is the expected message (`None`: not specified), and `notices` are the expected
     notices.
     """

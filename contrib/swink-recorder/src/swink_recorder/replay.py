@@ -49,7 +49,8 @@ class _Played:
     def next(self, sent: RecordedRequest) -> RecordedLeg | None:
         """Remove and return the recorded request and response (leg) for the request `sent`.
 
-        If several are possible, take the one with the fewest differences. `None`: nothing is left.
+        Among several candidates, choose the leg with the fewest differences. Return `None` if all
+        legs have been used.
         """
         found = [leg for leg in self._left if self._is_one or _is_of(leg.request, sent)]
         if not found:

@@ -99,7 +99,7 @@ def open_store(path: str | Path) -> FolderStore | SQLiteStore:
 
 
 class FolderStore:
-    """A folder with a file for each call, whose name contains the call's time and id."""
+    """A folder with a file for each call; the name of the file contains the call's time and id."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Takes: recorded attempts of calls, and the file format for several of them.
+"""Takes (recorded attempts of calls), and the format of files with several takes.
 
     {"swink_cassette": 2,
      "attempts": [{"asked": the canonical request, "provider", "model", "wire_format", "origins",

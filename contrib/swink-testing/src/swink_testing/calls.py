@@ -70,7 +70,7 @@ def events_of(made: Any) -> Any:
 
 
 def new_call() -> Call:
-    """Return a call with which to test an observer; its provider does nothing."""
+    """Return a call for tests of observers, with a provider that does nothing."""
     return call_of(_NOTHING, Model("scripted", "model"))
 
 

@@ -1,8 +1,8 @@
 """The faults that a `ChaosServer` can simulate.
 
 An `Answer` is a normal response of the provider. A `Fault` damages it: `spoil` returns an answer
-with other content, and `play` sends an answer in a faulty way. A position is a number of bytes of
-the body, or the number of frames before it.
+with other content, and `play` sends an answer in a faulty way. A position in the body is given as
+the number of bytes, or of frames, that precede the position.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Stall(Fault):
 
 @define(frozen=True)
 class Drip(Fault):
-    """Sends the body in pieces of `size` bytes, one every `every` seconds.
+    """Sends the body in pieces of `size` bytes, one piece every `every` seconds.
 
     With `comments`, it sends SSE comments in place of the body, until the client disconnects.
     """
@@ -130,7 +130,7 @@ class Drip(Fault):
 
 @define(frozen=True)
 class SlowHead(Fault):
-    """Sends the response's head byte by byte, one every `every` seconds, then the answer."""
+    """Sends the response's head, one byte every `every` seconds, and then the answer."""
 
     every: float = 0.001
     head: bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: "

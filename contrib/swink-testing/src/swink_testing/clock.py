@@ -75,7 +75,7 @@ class ManualClock:
     def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when the clock reaches `when` or, if that is past, when it next advances.
 
-        Return a function that cancels it.
+        Return a function that cancels the callback.
         """
         alarm = _Alarm(when, next(self._numbers), callback)
         heapq.heappush(self._alarms, alarm)
@@ -118,6 +118,6 @@ class TurnClock(LoopClock):
     """
 
     async def sleep(self, seconds: float) -> None:
-        """Return when all ready tasks have run, and also those that became ready meanwhile."""
+        """Return when all ready tasks have run, including tasks that became ready meanwhile."""
         for _ in range(2):
             await asyncio.sleep(0)

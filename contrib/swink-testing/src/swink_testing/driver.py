@@ -139,7 +139,7 @@ async def reads_on(
 ) -> bool:
     """Return True if no frame marks the end of the provider's answers.
 
-    This is so if the frame with which an answer is complete also contains content.
+    This is the case if the frame that completes an answer also contains content.
     """
     for answer in answers:
         before = "", "", 0
@@ -265,7 +265,7 @@ class MemoryHTTPClient:
         self._answers = list(answers)
 
     def answer(self, *answers: MemoryResponse | Exception) -> None:
-        """Use these answers for the next requests, and drop the unused ones."""
+        """Use these answers for the next requests, and drop earlier answers that were not used."""
         self._answers = list(answers)
 
     @property
@@ -284,7 +284,7 @@ class MemoryHTTPClient:
         return answer
 
     def close_idle(self) -> None:
-        """Do nothing: memory needs no connections."""
+        """Do nothing: no connections are open."""
 
     async def aclose(self) -> None:
-        """Do nothing: memory needs no connections."""
+        """Do nothing: no connections are open."""

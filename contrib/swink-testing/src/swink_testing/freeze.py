@@ -5,7 +5,7 @@ Times are CPU times of the thread, so that they do not depend on the load of the
     assert cpu_seconds(lambda: parse(hostile)) < FREEZE
 
 `long_frames` and `long_errors` make a provider parse very large frames and error responses, and
-yield those that took too long.
+describe those that took too long.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def large_frames(
 
 
 class _New:
-    """A container for `inflated`, in which each field of a kind of frame is found only once.
+    """A container for `inflated` that contains a field of a kind of frame only at the first lookup.
 
     A nested value that replaces a whole frame counts as the same field for every kind.
     """

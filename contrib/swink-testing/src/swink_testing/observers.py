@@ -1,7 +1,7 @@
 """The conformance checks of plugins that are not providers: observers, and wrappers of hooks.
 
     class TestTally(ObserverConformance):
-        observer = Tally              # whatever makes one when it is called
+        observer = Tally              # a class or function that returns an observer
 
 An observer is called for every event of every call, before the caller receives the event. Therefore
 an observer must not block, raise exceptions, change events or keep references to them. A wrapper

@@ -1,4 +1,4 @@
-"""The checks of observers, by simulated events and by real calls.
+"""The checks of observers, which use simulated events and real calls.
 
 The real calls go through a client, with an HTTP client that answers from memory. These calls
 succeed, are retried, fall back to the next model, are refused, truncated, abandoned or cancelled. A
@@ -467,7 +467,7 @@ def check_silent_unless_configured(subject: PluginSubject) -> None:
 def only_new_objects() -> Iterator[None]:
     """Make the garbage collector ignore the objects that exist before the block.
 
-    A test run has hundreds of thousands of them. If the test run has frozen objects itself
+    A test run has hundreds of thousands of such objects. If the test run has frozen objects itself
     (`gc.freeze`), these objects stay frozen too.
     """
     if for_good := _leaves_some_out():

@@ -3,7 +3,7 @@
 * The fixture `chaos` is a server that simulates a faulty provider; the fixture `swink` runs a
   command line in a separate process.
 * A coroutine test runs in a separate event loop, unless another plugin runs it: plugins that run
-  coroutines are called first, and tests with their markers are left to them.
+  coroutines are called first, and run the tests that have their markers.
 * `--hypothesis-profile=swink` draws the same examples on every run, without a deadline that a
   busy machine could miss; `swink-fuzz` draws many new examples.
 * The summary shows for each tested provider or plugin whether it passed all checks, and its

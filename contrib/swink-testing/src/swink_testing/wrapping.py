@@ -1,4 +1,4 @@
-"""The checks of wrappers: of the events that they pass on, and of the answers that they repeat."""
+"""The checks of wrappers, which pass on a provider's events or repeat earlier answers."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def written(message: AssistantMessage) -> str:
 
 
 class AnswerForm(Generic[T]):
-    """The schema of a type, which requests contain, and the conversion of answers to values."""
+    """The schema of a type, for requests, and the conversion of answers to values of the type."""
 
     def __init__(self, schema: Schema[T]) -> None:
         self._schema = schema
@@ -295,7 +295,8 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         """Read to the end and return the answer.
 
         If the answer does not match the type, it is requested again, at most `corrections` times.
-        It is not requested again if it was truncated or if code of the type raised an exception.
+        It is not requested again if it was truncated, or if the type's own code (such as a
+        validator) raised an exception.
 
         Raises the `StreamError` of a failed call, and BadAnswer, with the answer's text, if no
         answer matches the type. If limits forbid a further request, raises LimitReached with the

@@ -87,7 +87,8 @@ async def gathered(
 ) -> Batch[R]:
     """Answer all prompts, at most `limit` at a time; `ask` returns the stream of a prompt's call.
 
-    Raises UsageError before anything is sent if the other arguments are invalid for every prompt.
+    Raises UsageError before anything is sent if the arguments of `ask` are invalid for every
+    prompt.
     """
     check_number("limit", limit, "Pass at least 1.")
     check_called("on_progress", on_progress, "Pass a function that takes the batch.")

@@ -278,7 +278,7 @@ class Client(swink_core.Client):
         limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Batch[AssistantMessage]:
-        """Answer many prompts, at most `limit` at a time. If one fails, the others continue.
+        """Answer many prompts, at most `limit` at a time. If a prompt fails, the others continue.
 
         `limits` apply to all prompts together. Prompts that would exceed them fail with
         LimitReached, and nothing is sent for them.

@@ -62,7 +62,7 @@ class Goal(Generic[T]):
             )
 
     def asked(self, options: Options) -> Options:
-        """Return the options of a call with the type's schema, or with the answer tool, added."""
+        """Add the type's schema, or the answer tool, to the options of a call."""
         if not self.by_tool:
             return {**options, "response_format": self.form.json}
         return {**options, "tools": [*(options.get("tools") or ()), self.form.tool]}

@@ -436,8 +436,8 @@ class Run(OfStream, AsyncOnly, Generic[V]):
     def _keep_turn(self, results: Conversation | None = None) -> None:
         """Add the current turn to the conversation if it contains an answer and was not added yet.
 
-        `results` are the messages to add after the model's message. If it is `None`, these are the
-        results of the tool calls in that message.
+        `results` are the messages to add after the model's message. If `results` is `None`, the
+        results of the tool calls in that message are added.
         """
         message = self._stream.message
         if message.stop_reason not in (None, StopReason.ERROR, StopReason.ABORTED):

@@ -74,7 +74,7 @@ class Index:
     def meet(self, key: int, again: bool = False) -> bool:
         """Mark an id as seen; return True if it was not marked before.
 
-        `again` uses a separate flag, for a second pass over the ids.
+        A second pass over the ids sets `again`, so that it uses the second of the two flags.
         """
         key, mark = key or 1, MET << again
         part, at = self._place(key)
@@ -83,7 +83,7 @@ class Index:
         return not value & mark
 
     def _place(self, key: int) -> tuple[_Part, int]:
-        """Return the slot of a key, adding it if needed."""
+        """Return the slot of a key; add the key with the value 0 if it is new."""
         part = self._parts[key % PARTS]
         at = part.slot(key)
         if not part.keys[at]:

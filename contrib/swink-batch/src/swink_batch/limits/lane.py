@@ -71,7 +71,7 @@ class Lane:
         self._belief = LONGEST_SHUT
 
     def wait(self, now: float) -> float:
-        """Return the seconds that the next call must wait; `inf`: until another call has ended."""
+        """Return the seconds that the next call must wait; `inf` if another call must end first."""
         if self.busy >= int(self.window.size):
             return inf
         return max(self._shut_until, self._due) - now

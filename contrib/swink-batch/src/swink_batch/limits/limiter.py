@@ -25,8 +25,8 @@ MEMBERS_SECONDS = 5.0
 class _Queue:
     """Calls that wait for a lane, in order.
 
-    `again` are retries. They are admitted before new calls, because the time limits of a retried
-    call include this wait.
+    `again` contains the waiting retries. They are admitted before new calls, because the time
+    limits of a retried call include this wait.
     """
 
     lane: Lane

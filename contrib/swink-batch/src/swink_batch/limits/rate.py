@@ -145,7 +145,7 @@ class Rate:
 
     @property
     def pause(self) -> float:
-        """The seconds for which no call may begin, while a probe's outcome is awaited."""
+        """The seconds for which no call may begin because the outcome of a probe is awaited."""
         return PATIENT * min(self._lag, LONGEST_LAG) if self._hold else 0.0
 
     def _release(self, tried_at: float) -> None:
@@ -168,7 +168,7 @@ class Rate:
     def refuse(self, began: float, now: float) -> float:
         """Record a rejection of a call that began at the time `began`.
 
-        Return the seconds to wait if every call is rejected.
+        Return the seconds for which no call may begin: 0.0 unless every call is rejected.
         """
         self._refused.append(began)
         _forget(self._refused, now)
@@ -217,7 +217,7 @@ class Rate:
         return self._hold
 
     def _got_through(self, since: float, began: float) -> tuple[int, int, float]:
-        """Return the numbers of accepted and of rejected calls, and when the first of them began.
+        """Count accepted and rejected calls; return both numbers and the first call's start time.
 
         Only calls that began after `since`, and no later than the rejected call (`began`), are
         counted: the outcome of later calls is not known yet.
@@ -227,7 +227,7 @@ class Rate:
         return max(0, len(begun) - refused), refused, max(since, begun[0])
 
     def _climb(self) -> float:
-        """Return the share by which the rate increases with one call."""
+        """Return the fraction by which a successful call increases the rate (0.01: by 1 %)."""
         if not self._is_measured:
             return GUESS_CLIMB
         if self._noise or not self._is_found:

@@ -44,7 +44,7 @@ def turn(due: float, now: float, amount: float, rate: float) -> tuple[float, flo
 
 
 class LocalTurns:
-    """Turns for one process."""
+    """Assigns turns to the calls of one process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -17,8 +17,8 @@ class Window:
     """An adaptive limit for concurrent calls (AIMD).
 
     The limit doubles with each round of calls until the first overload, and then grows by one per
-    round. A round with too many failures reduces it by the share of failures, at most by half. A
-    round is as many calls as may run concurrently.
+    round. A round with too many failures reduces the limit by the share of failures, at most by
+    half. A round consists of as many calls as the limit allows at a time.
     """
 
     def __init__(self, most: int) -> None:
@@ -29,7 +29,7 @@ class Window:
         self._full = False
 
     def end(self, good: bool, busy: int, step: float = 1.0) -> None:
-        """Record the end of a call, while `busy` calls were running.
+        """Record the end of a call; `busy` is the number of calls that were running.
 
         Until the first overload, each success raises the limit by `step`.
         """

@@ -75,7 +75,7 @@ def _rows(found: list[Installed]) -> list[tuple[str, ...] | str]:
 
 
 def _facts(one: Installed, host: Host) -> list[tuple[str, ...] | str]:
-    """Describe one provider by its catalogue and code, in rows of a table."""
+    """Return table rows that describe one provider, with data from its catalogue and code."""
     info = one.info
     named = {
         "state": f"broken: {one.error}" if one.error else describe(info),
@@ -141,8 +141,7 @@ PLAIN = Context([UserMessage("Hi")])
 def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
     """List the options and content that the models of a provider accept.
 
-    For each listed model, one sample call per option and content type is validated as any call is
-    before it is sent; no sample call is sent.
+    For each listed model, one sample call per option and content type is validated, but not sent.
     """
     catalog = Catalog(host)
     provider: Any = host.bind(name).provider

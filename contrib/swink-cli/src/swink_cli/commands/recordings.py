@@ -1,5 +1,5 @@
-"""`swink record` and `swink replay`: store an answer with its read boundaries and timing, and
-replay it through its provider's adapter.
+"""`swink record` and `swink replay`: store an answer with the sizes and times of all network reads,
+and replay it through the adapter of the provider.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ async def _replay(recording: Recording, speed: float, plain: bool) -> int:
 
 
 def _asked_again(recording: Recording) -> tuple[swink.Context, dict[str, Any]] | None:
-    """Return the recorded conversation and options; `None` if part of them was not recorded."""
+    """Return the recorded conversation and options; `None` if either was not fully recorded."""
     asked = recording.asked
     if asked is None or '"sha256:' in json.dumps(asked["context"]):  # a hash stands for media
         return None

@@ -344,8 +344,8 @@ def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
     """Return the names in `--setting` that no provider declares.
 
     The names are reported, not refused: a provider may accept settings that it does not declare.
-    Raises SwinkError if no provider's data can be read, because then the user's own data file is at
-    fault.
+    Raises SwinkError if no provider's data can be read, because then the user's own models file
+    (SWINK_MODELS) is the probable cause.
     """
     known, faults = set[str](), list[swink.SwinkError]()
     providers = client.host.provider_names()

@@ -86,7 +86,7 @@ class Guard:
         return next((owner for owner in found if owner is not None), None)
 
     def is_from_here(self, headers: Mapping[str, str]) -> bool:
-        """Return True for a request that is addressed to this gateway and not from another site."""
+        """Return True if a request is addressed to this gateway and no other site sent it."""
         host = headers.get("Host", "")
         name = _name(f"//{host}")
         if not name or not (is_loopback(name) or name in self._hosts):

@@ -1,10 +1,10 @@
 """Charge clients' keys for the attempts of calls.
 
 The core computes all amounts: `Attempt.reserve()` before an attempt, and `Attempt.charge` after it.
-The first attempt is admitted before the call begins, so that a refusal becomes an HTTP status. The
-amount reserved for this attempt is the one for the most expensive model of the fallback chain.
-`KeyCharge` is one of the call's gates, which the core calls before and after each attempt. It
-admits the later attempts, and fills in the ledger's rows of all attempts.
+The first attempt is admitted before the call begins, so that a refusal becomes an HTTP status. For
+this attempt, the gateway reserves the amount that the most expensive model of the fallback chain
+needs. `KeyCharge` is one of the call's gates, which the core calls before and after each attempt.
+It admits the later attempts, and fills in the ledger's rows of all attempts.
 """
 
 from __future__ import annotations
@@ -118,8 +118,9 @@ class Payer:
 class KeyCharge:
     """A gate that charges a key for the attempts of one call.
 
-    `call` is the id of the call, and `guards` are its guards, if it has any; both are set when the
-    call is created. The tags of guards that changed or refused a request are added to the rows.
+    `call` is the id of the call, and `guards` are the call's guards, if any; `call` and `guards`
+    are set when the call is created. The tags of guards that changed or refused a request are added
+    to the rows.
     """
 
     _ledger: Ledger
@@ -277,7 +278,7 @@ def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
 
     Fields that are passed unchanged to a provider count as well: they may be long, or change the
     price.
-    Raises Refused for a call of more tokens than a store can hold.
+    Raises Refused for a call with a larger number of tokens than a store can represent.
     """
     passed = (asked.options.get("extra") or {}, asked.own, asked.extra)
     try:

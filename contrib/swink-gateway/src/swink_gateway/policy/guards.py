@@ -282,7 +282,7 @@ class _Redaction:
         return data
 
     def _of_own(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Redact the names too; names that are then equal get underscores."""
+        """Redact field names and values; if names become equal, underscores distinguish them."""
         redacted: dict[str, Any] = {}
         for key, value in data.items():
             name = self._of_text(key)
@@ -298,7 +298,7 @@ class _Redaction:
         return text if redacted == content else start + base64.b64encode(redacted.encode()).decode()
 
     def _of_arguments(self, text: str) -> str:
-        """Redact the values of JSON, so that it stays JSON."""
+        """Redact the values in a call's arguments, which remain valid JSON."""
         before = self.count
         try:
             data = msgspec.json.decode(text)
@@ -337,7 +337,7 @@ _WITHOUT_TEXTS = (bool, int, float, NoneType)
 
 
 def _is_own(name: str, value: Any) -> bool:
-    """Return True for a field that the client defines; `input` may also be a conversation."""
+    """Return True if the client defines a field's content; False for an `input` with messages."""
     return name in _CLIENTS_OWN and (name != "input" or isinstance(value, Mapping))
 
 
@@ -408,7 +408,7 @@ def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
 
 
 def _plain(word: str) -> str:
-    """Normalise a word of the configuration."""
+    """Normalise a word in the `block` list of a guard, for comparison with normalised texts."""
     *_, last = _plain_forms(word)
     return last
 

@@ -1,7 +1,8 @@
-"""Choose the API of a provider with several APIs, if a request needs its client's own API.
+"""Choose among the APIs of a provider if a request needs the API that its client uses.
 
-For a provider with several APIs, the rules of a model prefer one of them. Fields of the body that
-the preferred API lacks would be dropped, although the provider also serves the client's API.
+For a provider with several APIs, the catalogue's rules for a model prefer one API. Fields of the
+body that the preferred API lacks would be dropped, although the provider also serves the client's
+API.
 """
 
 from __future__ import annotations

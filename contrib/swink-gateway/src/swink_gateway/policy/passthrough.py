@@ -84,10 +84,10 @@ class Spoken:
         """Return the wire format for a request from a client that uses `wire_format`.
 
         `own` are options that override the client's. If the provider has several APIs and serves
-        the client's, the first of these that names an API decides: the operator's setting, the
-        model's catalog entry, the rules for such a call, the dialect. Otherwise, the result is the
-        provider's usual wire format, or `""` for an unknown provider. Raises UsageError for an
-        invalid call.
+        the client's, the API comes from the first of these that names one: the operator's setting,
+        the model's catalog entry, the catalog's rules for calls with such options, the provider's
+        dialect. Otherwise, the result is the provider's usual wire format, or `""` for an unknown
+        provider. Raises UsageError for an invalid call.
         """
         info = self._client.catalog.provider(model.provider)
         if info is None:
@@ -138,8 +138,9 @@ def answering(
 ) -> tuple[list[tuple[Model, dict[str, Any]]], list[str]]:
     """Return the models of a chain that can give the requested number of answers.
 
-    `spoken` are the wire formats of the requests to the models, which are returned too. A fallback
-    to another model would give one answer. Raises Refused if no model is left.
+    Other models are left out, because a fallback to them would give only one answer. `spoken` are
+    the wire formats of the requests to the models; the formats for the returned models are returned
+    as a second list. Raises Refused if no model is left.
     """
     left: list[tuple[Model, dict[str, Any]]] = []
     for (model, own), speaks in zip(chain, spoken, strict=True):

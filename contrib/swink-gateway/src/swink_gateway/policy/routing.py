@@ -209,7 +209,7 @@ class Routing:
     def _chance(self, asked: Asked, owner: str, route: Route | None) -> Callable[[str], float]:
         """Return a function that draws a random number for each model of a route.
 
-        The numbers are the same for all requests of a conversation, so they try the same account
+        All requests of a conversation get the same numbers, so that they try the same account
         first: a prompt cache belongs to one account. Weights spread conversations over accounts.
         """
         conversation = None
@@ -293,7 +293,7 @@ def usable(
 def _conversation(asked: Asked, owner: str) -> str | None:
     """Return an identifier of a conversation; `None` if its prompt is too short to cache.
 
-    It is the client's session id, or the beginning of the conversation.
+    The identifier is the client's session id, or the beginning of the conversation.
     """
     if session := asked.options.get("session_id"):
         return f"{owner}\0{session}"

@@ -14,7 +14,7 @@ __all__ = ["ServedModels"]
 
 @define(frozen=True)
 class ServedModels:
-    """The gateway's names and the models that the owner of a key may use."""
+    """The configured names and the providers' models that the owner of a key may use."""
 
     routing: Routing
     owner: str

@@ -1,4 +1,4 @@
-"""Keep the owners of keys from each other's data at a vendor, although they share one account.
+"""Prevent clients from using each other's data at a vendor, where they share one account.
 
 A vendor stores files, conversations, vector stores, containers, caches and answers, and later
 requests refer to them by id. An id belongs to the key whose answer contained it; the configuration
@@ -6,7 +6,7 @@ can allow further ids. A request with any other id is refused with 404, whether 
 at the vendor.
 
 Ids are recognized by field names: those in a protocol's table, and any other field whose name ends
-like an id. Tools, schemas and labels that the client defines are not searched.
+like `file_id` or `fileIds`. Tools, schemas and labels that the client defines are not searched.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _is_tool_use(kind: Any) -> bool:
 
 
 class Names:
-    """Hashes names of end users that are sent to vendors, so that those of two keys never match.
+    """Hashes the names of end users before they are sent to a vendor, differently for each key.
 
     Without separate names, all keys would share a prompt cache and limits at a vendor, and the
     suspension of one end user would affect all keys.

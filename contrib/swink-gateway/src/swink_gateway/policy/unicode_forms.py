@@ -30,7 +30,7 @@ def compatible(text: str) -> str:
 
 @cache
 def _long_rows() -> re.Pattern[str]:
-    """Match rows of characters whose decomposition begins with a combining mark."""
+    """Return a pattern for rows of characters that decompose into combining marks first."""
     marks = "".join(filter(_is_mark, map(chr, range(0x300, _PLANES))))
     return re.compile(f"[{re.escape(marks)}]{{{MOST_MARKS + 1},}}")
 

@@ -67,7 +67,7 @@ class Asked:
 
 
 class Known(Protocol):
-    """The interface of facts about an answer in progress; an `Attempt` implements it."""
+    """Facts about an answer in progress that an encoder reads; `Attempt` has these attributes."""
 
     @property
     def model(self) -> Model:

@@ -98,7 +98,10 @@ def _width(body: bytes) -> int:
 
 
 def check_sealed(text: bytes) -> None:
-    """Count sealed data of the request; raise BadRequest if it exceeds `MOST_SEALED_BYTES`."""
+    """Add `text` to the request's sealed data (see `sealing`) and check its total size.
+
+    Raises BadRequest if the total exceeds `MOST_SEALED_BYTES`.
+    """
     taken = _sealed.get([0])
     taken[0] += len(text) + _memory_of_values(text)
     if taken[0] > MOST_SEALED_BYTES:

@@ -163,9 +163,9 @@ def _says_limits(name: str) -> bool:
 def for_clients(error: Error) -> Error:
     """Rewrite a failure for clients, without the details that clients must not see.
 
-    If an upstream refuses the gateway's credentials, its message is for the operator, and may
-    reveal the model behind a name. The address of an unreachable upstream is private as well. After
-    a shutdown, the library's message is useful only to the operator.
+    If an upstream refuses the gateway's credentials, the upstream's message is for the operator,
+    and may reveal the model behind a name. The address of an unreachable upstream is private as
+    well. After a shutdown, the library's message is useful only to the operator.
     """
     if error.code == STOPPED:
         told = replace(error, title="The gateway was stopped", resolution="Send the request again.")

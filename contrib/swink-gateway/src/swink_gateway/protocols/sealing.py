@@ -83,7 +83,7 @@ class Numbers:
         self._seen: Counter[str | None] = Counter()
 
     def next(self, id: str | None) -> Key:
-        """Return the key of the next call with this id, or of the next text (`None`)."""
+        """Return the key that identifies the next call with this id; `None`: the next text."""
         self._seen[id] += 1
         return id, self._seen[id] - 1
 

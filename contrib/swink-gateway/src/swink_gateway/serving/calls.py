@@ -272,7 +272,7 @@ class Calls:
     async def begun(
         self, protocol: ClientProtocol, asked: Asked, owner: str
     ) -> AsyncIterator[UpstreamCall]:
-        """Start a call that is charged to the owner of a key, and end it with the block.
+        """Start a call that is charged to the owner of a key, and end the call with the block.
 
         Raises Refused for an invalid call.
         """

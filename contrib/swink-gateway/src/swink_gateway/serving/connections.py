@@ -182,7 +182,7 @@ def _is_gone(transport: asyncio.Transport) -> bool:
 
 
 class _TurnedAway(asyncio.Protocol):
-    """A connection that is refused because of the limit."""
+    """A connection that is refused because the number of connections is limited."""
 
     def connection_made(self, transport: Any) -> None:
         transport.write(BUSY)

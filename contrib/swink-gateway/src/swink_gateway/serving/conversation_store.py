@@ -1,4 +1,4 @@
-"""Stored answers, which clients continue or read again by their ids."""
+"""Stored answers: a client sends an answer's id to continue from the answer or read it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File descriptors: reserve enough of them for the concurrent answers."""
+"""Ensure that the process may open enough file descriptors for the concurrent answers."""
 
 from __future__ import annotations
 

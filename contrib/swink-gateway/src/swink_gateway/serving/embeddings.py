@@ -259,7 +259,8 @@ async def _relayed(
 ) -> web.StreamResponse:
     """Send a response to the client while it arrives; its size may exceed the memory.
 
-    If the vendor or the client breaks off, the connection to the client is closed without an end.
+    If the vendor or the client disconnects, the connection to the client is closed before the end
+    of the response.
     """
     relayed = web.StreamResponse(status=response.status, headers=headers)
     relayed.content_type = JSON

@@ -87,7 +87,7 @@ def timeouts_within(patience: float, is_whole: bool) -> Timeouts:
 
     The client waits `patience` seconds. If `is_whole` is true, it waits for the complete answer, so
     the limit applies to the whole call. A streaming client receives keep-alives, so the limit
-    applies to each time in which the provider sends nothing.
+    applies to each period in which the provider sends nothing.
     """
     usual: Timeouts = Timeouts()
     most = EARLIER * patience

@@ -92,8 +92,8 @@ class Line:
     def can_break_off(self) -> bool:
         """Whether to close the client's connection early if the connection to the vendor breaks.
 
-        This is so for clients that recover better from a broken connection than from an error
-        event, if the HTTP version distinguishes a broken connection from the end of the answer.
+        True for clients that recover better from a broken connection than from an error event, if
+        the HTTP version distinguishes a broken connection from the end of the answer.
         """
         return False
 
@@ -234,7 +234,7 @@ def _is_broken_off(event: Any, stream: EventStream) -> bool:
 def hold_little(transport: asyncio.Transport | None) -> None:
     """Limit the data that the system buffers for a slow client.
 
-    By default, it would buffer some MB per client, and the upstream would never wait.
+    By default, the system would buffer some MB per client, and the upstream would never wait.
     """
     held = None if transport is None else transport.get_extra_info("socket")
     if held is not None:
@@ -252,8 +252,8 @@ async def relayed(
     """Send a stream to its end; return whether the answer is complete.
 
     `heard` is called with each batch before it is sent. The first keep-alive comes after
-    `head_wait` seconds without output. A client that disconnects after the end has received
-    everything. Raises ConnectionResetError if it disconnects earlier.
+    `head_wait` seconds without output. A client that disconnects after the end of the answer has
+    received everything. Raises ConnectionResetError if it disconnects earlier.
     """
     is_writing = False
 

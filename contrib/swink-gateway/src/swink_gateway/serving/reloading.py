@@ -94,7 +94,7 @@ class Reloader:
             self._tell(f"{self._file} is reloaded and in use")
 
     def look(self) -> None:
-        """Load a changed file, but only if it is the same as at the last check."""
+        """Load a changed file if its content is the same as at the previous check."""
         before, self._seen = self._seen, self._stat()
         if before == self._seen != self._read:
             self.read()

@@ -371,7 +371,7 @@ class _Connection:
         self._kept.keep(PREFIX + facts.id, kept, self)
 
     async def refuse(self, refusal: Refused, lane: str | None) -> None:
-        """Send the event `error` in a lane."""
+        """Send the event `error` for a refused request, with the request's `stream_id`."""
         said = _error_of(refusal)
         await self._say({"type": "error", "status": refusal.status, "error": said}, lane)
 

@@ -45,7 +45,7 @@ class Shutdown:
     _told_at: float = 0.0
 
     def tell(self, number: int = signal.SIGINT) -> None:
-        """Start the shutdown; the second time, stop at once with this signal's exit code."""
+        """Start the shutdown; a second call exits at once, with this signal's exit code."""
         loop = asyncio.get_running_loop()
         if not self._told.is_set():
             self._told.set()

@@ -1,4 +1,4 @@
-"""Memory and time of WebSocket messages, reserved before a message is received.
+"""Limit the memory and the time of each WebSocket message before the message is received.
 
 aiohttp collects all frames of a message before the gateway sees the message, and this memory would
 not be reserved. A `SocketMeter` therefore receives the data before aiohttp does. It reads the heads

@@ -1,6 +1,6 @@
 """Worker processes: a parent that opens the listening socket, and forked workers that serve it.
 
-    worker = fork_workers(4, sock)      # returns in each worker; the parent exits in it
+    worker = fork_workers(4, sock)      # returns in each worker; in the parent, exits the process
 
 All workers accept from one listening socket: if a worker dies, the other workers accept the waiting
 connections. The parent serves nothing. It replaces a worker that dies, forwards
@@ -64,7 +64,8 @@ class Room:
 class Worker:
     """The data that a worker gets from its parent.
 
-    `number` is the worker's own, from 0; a worker that replaces a dead one gets a new number.
+    `number` identifies the worker, counted from 0; the replacement of a dead worker gets a new
+    number.
     """
 
     number: int

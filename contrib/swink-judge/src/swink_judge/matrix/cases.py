@@ -60,7 +60,7 @@ def cases_of(provider: str, models: list[AskedModel], share: int = 1) -> Iterato
 
 @cache
 def _combinations() -> list[tuple[str, dict[str, Any], bytes]]:
-    """Return the combinations as a conversation's name, options and a unique description."""
+    """Return a tuple for each combination: a conversation's name, options, and a unique key."""
     made = [("plain", options) for options in (*alone(), *pairs())]
     made += [("tools", options) for options in beside_tools()]
     made += [("tool used", options) for options in ({"tool_choice": "required"}, {"seed": 0})]

@@ -365,7 +365,7 @@ _TOOLS = frozenset(name for name, make in _MADE.items() if make().tools) | {"own
 
 
 def conversation_names(tools: bool | None = None) -> list[str]:
-    """Return the names of all conversations, or of those with (or without) tools."""
+    """Return the names of conversations with tools (`True`), without (`False`) or all (`None`)."""
     return [name for name in (*_MADE, *_OWN) if tools is None or (name in _TOOLS) is tools]
 
 

@@ -51,7 +51,7 @@ class Value:
 
 @define(slots=False)
 class Said:
-    """A named conversation. Its request must contain its values and the texts in `also`."""
+    """A named conversation. A request with it must contain its values and the texts in `also`."""
 
     name: str
     context: Context = field(repr=False)

@@ -59,7 +59,7 @@ class RunOptions:
 
 @define(frozen=True)
 class Examined:
-    """A case, its outcome, and the rules that reject the call if swink does not change it.
+    """A case, its outcome, and the rules that would reject the call if swink sent it unchanged.
 
     To find these rules, the call is repeated with `rules=False`, but only if the first call had a
     notice or an error, and only for providers with rules.

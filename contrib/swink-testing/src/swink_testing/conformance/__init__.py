@@ -3,7 +3,7 @@
     class TestAcme(ProviderConformance):
         provider = "acme"
 
-runs the checks under pytest. `swink check acme` and `run_checks(PROVIDER_CHECKS,
+This class runs the checks under pytest. `swink check acme` and `run_checks(PROVIDER_CHECKS,
 Subject.find("acme"))` run the same checks without pytest.
 """
 

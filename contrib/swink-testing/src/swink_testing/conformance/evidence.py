@@ -46,7 +46,7 @@ _OPTIONS = ("stop", "tool_choice", "response_format", "thinking")
 class Item:
     """A behaviour of a server that a recording can confirm.
 
-    `how` is the command or advice with which to record it.
+    `how` is the command that records the behaviour, or other advice on how to record it.
     """
 
     kind: str

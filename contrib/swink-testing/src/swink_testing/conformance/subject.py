@@ -71,7 +71,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY
 
 @define
 class Subject:
-    """A provider, a model, and recordings.
+    """The subject of the checks: a provider, a model, and recordings.
 
     `options` are passed to every call that is made through a client, such as a region. `offline`
     means that such a call reaches no other machine, whatever the wire format is. `heavy` names
@@ -255,7 +255,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The recordings of the provider; if it has none, those of the wire format.
+        """The provider's recordings; for a provider without any, those of the same wire format.
 
         Raises RecordingError if a recording cannot be read.
         """

@@ -45,7 +45,7 @@ class Conversation:
         return end > 0
 
     def undo(self) -> bool:
-        """Remove the last user message and everything after it; return True if there was one."""
+        """Remove the last user message and all later messages; return True if any was removed."""
         messages = self.context.messages
         last = max(
             (n for n, m in enumerate(messages) if isinstance(m, swink.UserMessage)), default=-1

@@ -53,7 +53,8 @@ class Chat:
     def run(self, file: str | None = None) -> int:
         """Run until the user exits, and return an exit code.
 
-        In a script, the result is the worst exit code of all answers, and Ctrl-C ends the script.
+        In a script, the result is the gravest exit code of all answers (see `exits.worst`), and
+        Ctrl-C ends the script.
         """
         talk = self._talk
         talk.open(talk.models, "Hello")

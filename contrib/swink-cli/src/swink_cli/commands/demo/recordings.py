@@ -78,7 +78,7 @@ class Performance:
         return self.problem is not None and not expected
 
     def feed(self, batch: Sequence[swink.AssistantMessageEvent], seconds: float) -> None:
-        """Process the events of one read; `seconds` is the time from the start to this read."""
+        """Process the events of one network read, which arrived `seconds` after the start."""
         self.events += len(batch)
         for event in batch:
             style = _STYLES.get(type(event))
@@ -96,7 +96,7 @@ class Performance:
 
 
 def plan(client: swink.Client, names: Sequence[str] = ()) -> list[Performance]:
-    """Choose the streams: one for each installed provider, or all recordings of those in `names`.
+    """Choose one stream per installed provider, or all recordings of the providers in `names`.
 
     Providers that need a network and have no recordings are omitted. Raises UnknownProvider for a
     name that is not installed.

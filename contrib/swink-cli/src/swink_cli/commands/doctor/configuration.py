@@ -142,7 +142,7 @@ def _finding(name: str, read: Iterable[str]) -> Finding:
 
 
 def _named(package: str) -> Iterator[str]:
-    """Return the variable names in the files of a package, without importing it."""
+    """Yield the names of variables in a package's files, without importing the package."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):

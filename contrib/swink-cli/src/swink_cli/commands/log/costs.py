@@ -14,7 +14,7 @@ __all__ = ["Sum", "costs_cells", "summed", "sums"]
 
 
 class Sum(msgspec.Struct):
-    """The usage of some calls.
+    """The total usage of a group of calls.
 
     `cost` is in US dollars, over the calls with a known cost; `estimated` is the part of the cost
     for which the provider reported no usage; `unpriced` counts the calls without a known cost.

@@ -83,9 +83,9 @@ class Route:
     """A name that clients may request, and the models behind it.
 
     `tiers` are tried in order until one succeeds. A tier is one model or a list. Within a list, the
-    model to try first is drawn by `weight`; the others follow. `options` apply to all models and
-    override the client's. `time_limits` are in seconds; `false` disables one. `guards` are the
-    names of the guards of the route.
+    model to try first is chosen at random according to `weight`; the other models follow. `options`
+    apply to all models and override the client's. `time_limits` are in seconds; `false` disables
+    one. `guards` are the names of the guards of the route.
     """
 
     tiers: tuple[tuple[Upstream, ...], ...]

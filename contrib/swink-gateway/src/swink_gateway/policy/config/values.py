@@ -1,4 +1,4 @@
-"""Convert configuration values strictly with cattrs, with errors that the author understands."""
+"""Convert configuration values strictly with cattrs, with error messages in TOML's terms."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Difference:
 class Findings:
     """The result of an audit: rows without a final charge (`unsettled`), and the differences.
 
-    Rows without a final charge count with their reservations.
+    A row without a final charge is counted with its reservation.
     """
 
     unsettled: Sequence[Entry]

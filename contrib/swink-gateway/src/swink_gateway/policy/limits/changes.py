@@ -21,7 +21,7 @@ OTHERS = 20
 
 
 class Changes:
-    """The changed keys that a process has not read yet; `since` is when it last read the list."""
+    """The changed keys that a process has not read yet; the list was last read at `since`."""
 
     def __init__(self) -> None:
         self.since = 0.0

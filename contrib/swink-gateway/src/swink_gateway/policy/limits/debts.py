@@ -33,7 +33,7 @@ process, and the error code `ERROR_ACCESS_DENIED`.
 class Debts:
     """The debts of this process, and of dead processes with the same `folder`.
 
-    With `folder` `None`, debts are kept in memory.
+    If `folder` is `None`, debts are kept in memory.
     """
 
     def __init__(self, folder: Path | None) -> None:

@@ -3,8 +3,8 @@
 Half of the remaining amount of each limit is leased to the processes, in equal parts. For all other
 processes, Redis counts a lease as used. While Redis is unreachable, each process admits attempts
 within its lease. After a minute, limits per minute no longer depend on the lease: each process may
-then use an equal part of them. Therefore the processes together exceed no limit. The charges of
-attempts during that time are debts, which are sent when Redis can be reached again.
+then use an equal part of each limit. Therefore the processes together exceed no limit. The charges
+of attempts during that time are debts, which are sent when Redis can be reached again.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Leases:
         return ticket
 
     async def settle(self, ticket: Ticket, tokens: int, dollars: float | None, ends: bool) -> None:
-        """Settle an attempt while the server is lost, if the attempt was also admitted then."""
+        """Settle an attempt while the server is lost, if it was admitted without the server too."""
         if ticket.key in self.local.accounts:
             await self.local.settle(ticket, tokens, dollars, ends=ends)
 

@@ -185,7 +185,7 @@ class Circuit:
     """A model whose calls failed in a row; `kind` and `message` describe the last failure.
 
     `rest` is the remaining cooldown in seconds; with 0.0, attempts are admitted. `is_stated` says
-    whether the provider stated the time.
+    whether the provider stated the length of the cooldown.
     """
 
     failures: int
@@ -236,7 +236,7 @@ class Ledger(Protocol):
     async def settle(
         self, ticket: Ticket, tokens: int, dollars: float | None, *, ends: bool = True
     ) -> None:
-        """Replace the reservation of a ticket by a charge, once, and write the ticket's row.
+        """Replace the reservation of a ticket by a charge, and write the ticket's row.
 
         `ends` says whether the call ends with this attempt.
         """

@@ -242,7 +242,7 @@ def _escaped(text: str) -> str:
 def _values(
     by: Sequence[str], row: Sequence[Any], tags: frozenset[str] | None
 ) -> list[tuple[str, ...]]:
-    """Return the values of a group's dimensions, once for each tag."""
+    """Return tuples with the values of a group's dimensions: one tuple for each tag."""
     found: list[tuple[str, ...]] = [()]
     for name, value in zip(by, row, strict=False):
         if name == "tag":

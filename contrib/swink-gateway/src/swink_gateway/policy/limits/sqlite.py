@@ -114,7 +114,10 @@ _HAS_ROWS = "SELECT 1 FROM sqlite_master WHERE name = 'attempts'"
 
 
 class SQLiteLedger(SQLLedger):
-    """A ledger in the file at `path`, which is created. Raises StoreError if that fails."""
+    """A ledger in the file at `path`, which is created if it is missing.
+
+    Raises StoreError if the file cannot be used.
+    """
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         database = open_rows(path)

@@ -231,7 +231,7 @@ class ChatEncoder(EventEncoder):
         out += (data_frame({"error": error_data(error)}), DONE)
 
     def _called(self, name: str, arguments: str) -> dict[str, Any]:
-        """Return a tool call in the form of Chat Completions: of a function or a custom tool."""
+        """Return a call of a function or a custom tool in the format of Chat Completions."""
         if self._tools.get(name, Known(name)).is_free_text:
             return {"type": FREE_TEXT, FREE_TEXT: {"name": name, "input": arguments}}
         return {"type": "function", "function": {"name": name, "arguments": arguments}}
@@ -308,8 +308,8 @@ class ChatEncoder(EventEncoder):
 def _streamed(choice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a choice of an unstreamed answer as choices of two chunks.
 
-    The first one contains only the role, because OpenAI's SDK appends the log probabilities in the
-    first chunk of a choice twice.
+    The first choice contains only the role, because OpenAI's SDK appends the log probabilities in
+    the first chunk of a choice twice.
     """
     delta = {**(choice.get("message") or {})}
     role = {"role": delta.pop("role", "assistant")}
@@ -343,7 +343,7 @@ def _free_text(arguments: Mapping[str, Any] | None, raw: str | None) -> str:
 
 
 def _beside(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the opaque data of a call for which this format has a field (only Google's)."""
+    """Return the opaque data for which a tool call has a field: `extra_content`, from Google."""
     extra = (metadata or {}).get("extra_content")
     return {"extra_content": extra} if isinstance(extra, dict) else {}
 

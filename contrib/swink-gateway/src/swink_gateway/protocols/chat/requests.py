@@ -232,7 +232,7 @@ def _call(id: str, name: str, raw: str) -> ToolCallBlock:
 
 
 def _content(said: Fields) -> Any:
-    """Return a content as a string, or as blocks if it has parts."""
+    """Return a message's content: a string, or a list of blocks if the content has parts."""
     content = said.take("content", (str, list))
     if not isinstance(content, list):
         return content or ""
@@ -264,7 +264,7 @@ def _part(said: Fields) -> Block | None:
 
 
 def _sound(data: str, place: str) -> Base64Source | UrlSource:
-    """Return audio from a URL or from data, whose first bytes show the format."""
+    """Return audio from a URL or from data; the first bytes of the data determine the format."""
     if ":" in data:
         return source_of(data, place)
     return Base64Source(SOUNDS["wav" if data.startswith(_WAV) else "mp3"], data)

@@ -270,7 +270,7 @@ def _media_block(kind: str, source: Any, name: str | None, notes: dict[str, Any]
 
 
 def _outcome(response: dict[str, Any]) -> tuple[str, bool]:
-    """Return the output of a tool, and whether the tool failed; several values stay JSON."""
+    """Return the output of a tool (JSON if it has several values), and whether the tool failed."""
     if len(response) == 1:
         ((name, value),) = response.items()
         if name in ("output", "result", "error"):

@@ -3,9 +3,9 @@
 https://ai.google.dev/api/generate-content, https://ai.google.dev/api/caching#Content: contents of
 the roles user and model, each a list of parts. Field names may be written in camel case or snake
 case, and bytes in either base64 alphabet; a list with one value may be replaced by the value
-itself. A call without an id gets one from its position in the conversation, which is the same in
-every request. A result without an id belongs to the first call with the same name that has no
-result yet.
+itself. A call without an id gets an id that is derived from the call's position in the
+conversation, and is therefore the same in every request. A result without an id belongs to the
+first call with the same name that has no result yet.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHOICES = {"AUTO": "auto", "ANY": "required", "NONE": "none"}
 
 
 class _Message(Fields):
-    """A JSON object in the encoding of protocol buffers."""
+    """A reader of an object in the JSON format of protocol buffers."""
 
     def __init__(self, data: Any, path: str = "", parent: Fields | None = None) -> None:
         if isinstance(data, dict):
@@ -153,7 +153,7 @@ def _options(config: Fields, asked: Asked) -> None:
 
 
 def _check_one_answer(config: Fields) -> None:
-    """Refuse a request for several answers. Raises BadRequest."""
+    """Raise BadRequest for a request for several answers."""
     count = config.whole_number("candidateCount")
     if count not in (None, 1):
         raise BadRequest(

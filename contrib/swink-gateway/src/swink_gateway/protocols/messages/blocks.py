@@ -1,4 +1,4 @@
-"""Convert the blocks of Anthropic's Messages, and their opaque fields.
+"""Convert blocks to those of Anthropic's Messages, including their opaque fields.
 
 https://platform.claude.com/docs/en/api/messages: the API defines `signature` of thinking and `data`
 of redacted thinking as opaque.
@@ -27,7 +27,7 @@ _DIRECT = {"caller": {"type": "direct"}}
 
 
 def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -> list[Any]:
-    """Return the citations of a text; another provider's data is sealed into the first one.
+    """Return the citations of a text; another provider's data is sealed into the first citation.
 
     The API defines `encrypted_index` as opaque.
     """

@@ -2,12 +2,12 @@
 
 An answer is a list of blocks, each started, continued and stopped under its own index. Opaque
 provider data of a block is sent in the only opaque field: unchanged if the provider uses this
-protocol, otherwise sealed (see `sealing`). Thinking that the client did not request is sealed as
-well; the API's newer models also leave it out. Opaque data outside of thinking, such as the
-signature of a call, is sealed into a block of redacted thinking. This block precedes the call if
-the signature is known in time. Opaque data of a text is sealed into a block after the text, but
-only if another block follows: in its non-interactive mode, Claude Code prints the last block, which
-must be the text.
+protocol, otherwise sealed (see `sealing`). The text of thinking that the client did not request is
+sealed as well: Anthropic's newer models do not return this text either. Opaque data outside of
+thinking, such as the signature of a call, is sealed into a block of redacted thinking. This block
+precedes the call if the signature is known in time. Opaque data of a text is sealed into a block
+after the text, but only if another block follows: in its non-interactive mode, Claude Code prints
+the last block, which must be the text.
 """
 
 from __future__ import annotations
@@ -330,7 +330,7 @@ def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
     """Return the token usage of an answer; `cost` is in US dollars.
 
-    The API requires the fields of the counts that Anthropic reports.
+    Unknown numbers of input and output tokens become 0, because the API requires these fields.
     """
     usage = usage or Usage()
     read, write = usage.cache_read, usage.cache_write

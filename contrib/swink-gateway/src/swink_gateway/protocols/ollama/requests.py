@@ -1,10 +1,10 @@
 """Convert requests of Ollama's API to conversations and options.
 
 https://github.com/ollama/ollama/blob/main/docs/api.md: contents are strings, with images next to
-them as bare base64. Most clients send no ids of calls. A call gets an id from its place in the
-conversation, which is the same in every request. A result that names a tool belongs to the first
-call of this tool without a result. A result without a name belongs to the first call without a
-result.
+them as bare base64. Most clients send no ids of calls. A call gets an id that is derived from the
+call's position in the conversation, and is therefore the same in every request. A result that names
+a tool belongs to the first call of this tool without a result. A result without a name belongs to
+the first call without a result.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _content(said: Fields, text: str) -> str | list[Block]:
 
 
 def _image(data: Any, place: str) -> ImageBlock:
-    """Return an image; its first bytes show the type."""
+    """Return an image, whose media type is detected from the first bytes."""
     if not isinstance(data, str):
         raise BadRequest(f"{place} is not a string; expected an image as base64")
     try:

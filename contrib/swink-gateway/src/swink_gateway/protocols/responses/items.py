@@ -65,16 +65,16 @@ class Items:
         self._has_refusal = False
 
     def message(self, notes: Notes = None) -> dict[str, Any]:
-        """Return a message in progress."""
+        """Return a message item in progress."""
         return {"type": "message", "id": self._id("msg", notes), "status": "in_progress",
                 "role": "assistant", "content": []}  # fmt: skip
 
     def reasoning(self, notes: Notes = None) -> dict[str, Any]:
-        """Return reasoning in progress."""
+        """Return a reasoning item in progress."""
         return {"type": "reasoning", "id": self._id("rs", notes), "summary": []}
 
     def call(self, id: str, name: str, notes: Notes = None) -> dict[str, Any]:
-        """Return a call in progress, under the client's name of the tool."""
+        """Return a call item in progress, under the client's name of the tool."""
         known = self._tools.get(name, Known(name))
         item: dict[str, Any] = {"status": "in_progress", "call_id": id, "name": known.name}
         if known.namespace:
@@ -84,7 +84,7 @@ class Items:
         return {"type": "function_call", "id": self._id("fc", notes), **item, "arguments": ""}
 
     def said(self, item: dict[str, Any], block: TextBlock) -> dict[str, Any]:
-        """Return the completed message: with its text and the provider's ids."""
+        """Return the completed message item, with its text and the provider's ids."""
         metadata = block.metadata or {}
         own = _item(metadata) if self.is_own else {}
         own.pop("refused", None)
@@ -98,7 +98,7 @@ class Items:
         return {**item, **own, "id": item["id"], "status": "completed", "content": [part]}
 
     def thought(self, item: dict[str, Any], block: ThinkingBlock) -> dict[str, Any]:
-        """Return the completed reasoning: with its text and opaque provider data."""
+        """Return the completed reasoning item, with its text and opaque provider data."""
         own = _item(block.metadata) if self.is_own else {}
         if own:
             return {**own, "id": item["id"]}
@@ -113,7 +113,7 @@ class Items:
         return whole
 
     def called(self, item: dict[str, Any], block: ToolCallBlock) -> dict[str, Any]:
-        """Return the completed call: with its arguments and the provider's ids."""
+        """Return the completed call item, with its arguments and the provider's ids."""
         own = _item(block.metadata) if self.is_own else {}
         own.pop("type", None)
         whole = {**item, **own, "id": item["id"], "status": _status(block)}
@@ -122,7 +122,7 @@ class Items:
         return {**whole, "arguments": arguments_text(block)}
 
     def key(self, id: str | None) -> Key:
-        """Return the key of the next call with this id, or of the next text (`None`)."""
+        """Return the key that identifies the next call with this id; `None`: the next text."""
         return self._numbers.next(id)
 
     def beside(
@@ -237,7 +237,7 @@ def _item(metadata: Notes) -> dict[str, Any]:
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any] | None:
     """Return the token usage of an answer, if it is known; `cost` is in US dollars.
 
-    The API requires every one of these counts.
+    Unknown counts become 0, because the API requires all of these fields.
     """
     if usage is None:
         return None

@@ -1,9 +1,10 @@
 """Compares messages with the bytes of their answers, independently of the parser.
 
 Each text and number of a recorded answer is replaced by a unique value, the mark. The parsed
-message must contain the mark in a suitable field, and several marks in the order of the answer; or
-the mark must change something else, such as the finish reason. Otherwise the provider loses the
-field, which is a fault, unless the package gives a reason to ignore the field.
+message must contain the mark in a suitable field, and must contain several marks in the order of
+the answer. A mark in a field such as the finish reason may instead change the message in another
+way. Otherwise the provider loses the field, which is a fault, unless the package gives a reason to
+ignore the field.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ class _Reader:
                 await self._require_pieces(answer, seen)
 
     async def _require_pieces(self, answer: RecordedAnswer, seen: set[_Kind]) -> None:
-        """Check for one field of each kind that texts which parsers easily lose are kept."""
+        """For one field of each kind, check that texts such as white space and markup are kept."""
         places: dict[tuple[int, Path], _Kind] = {}
         for leaf in self._content(answer):
             depth = leaf.path.index(_JSON) if _JSON in leaf.path else len(leaf.path)
@@ -286,7 +287,7 @@ class _Reader:
         """Check one text while the other fields are unchanged.
 
         If several fields are changed together, the meaning of the text can change. `times` is how
-        often the message contained the text then.
+        often the message contained the text when several fields were changed.
         """
         if _notices(answer.whole) or self._is_ignored(answer, leaf):
             return  # the recording's notices.json says that a part is left out
@@ -395,10 +396,10 @@ def _counted(
 def _moved(
     answer: RecordedAnswer, leaf: _Leaf, found: AssistantMessage, before: AssistantMessage
 ) -> str | None:
-    """Describe a wrong count that a number gives, whose path does not name a count.
+    """Describe the fault if a number that is not named like a count changes a token count wrongly.
 
-    A count may differ from the number by other numbers of the answer, such as cached tokens. A
-    number named `in` is not the output.
+    A count may be the sum or difference of the number and other numbers, such as cached tokens. A
+    number whose name refers to the input must not change the output count, and vice versa.
     """
     others = {
         other.path: other.value

@@ -102,7 +102,7 @@ def check_finish_reasons(subject: Subject) -> None:
 
 
 async def _require_meant(subject: Subject, ended: _Ended) -> None:
-    """Check that a reason of any API for an incomplete answer is not treated as a normal end."""
+    """Check that no API's finish reason for an incomplete answer is treated as a normal end."""
     answer = ended.answer
     parser = subject.provider.parser(subject.model_of(answer.recording))
     for word in dict.fromkeys([*NOT_WHOLE, *filter(_NOT_WHOLE.search, _vocabulary(parser))]):
@@ -139,7 +139,7 @@ async def _require_reported(ended: _Ended, what: str, word: Any) -> None:
 
 
 async def _require_not_early(ended: _Ended) -> None:
-    """Check that no text is lost without a report if each frame repeats the reason."""
+    """Check that no text is lost without a notice if each frame repeats the finish reason."""
     answer = ended.answer
     named = [(number, path) for number, path in ended.places if _is_named(names_of(path))]
     if not named:
@@ -188,7 +188,7 @@ async def _require_as_other(one: _Ended, other: _Ended) -> None:
 def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
     """Return True if the finish reason of the truncated answer `other` can be inserted in `one`.
 
-    In the answers `ended`, the words of that reason must have no other meaning.
+    In all answers (`ended`), the words of that reason must have only this meaning.
     """
     reason = other.answer.message.stop_reason
     if reason not in _CUT or one.words.keys() - other.words.keys():

@@ -1,4 +1,4 @@
-"""Split and merge the JSON data of frames, as other servers may send them."""
+"""Split and merge the JSON data of frames, because servers may frame an answer differently."""
 
 from __future__ import annotations
 

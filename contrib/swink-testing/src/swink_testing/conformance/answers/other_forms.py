@@ -136,7 +136,7 @@ def _rewritten(answer: RecordedAnswer, write: Callable[[Any], str]) -> Changes:
 def _apart(data: Any, signed: set[str], thought: str) -> list[Any] | None:
     """Split a frame into one without its signature and one without its text.
 
-    Return `None` if the frame does not have exactly one of each.
+    Return `None` if the frame does not have exactly one signature and one text.
     """
     strings = [(path, value) for path, value in values_in(data) if path and isinstance(value, str)]
     signatures = [path for path, value in strings if value in signed]

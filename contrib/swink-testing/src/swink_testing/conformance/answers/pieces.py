@@ -1,4 +1,4 @@
-"""Checks that unusual texts are kept, and texts that are moved to other frames.
+"""Checks that no text is lost if it is unusual, or if another frame contains it.
 
 The arguments `frame` and `path` locate a text that the answer's message contains once.
 """

@@ -93,7 +93,7 @@ class RecordedAnswer:
     def values(self) -> Iterator[tuple[int, Path, Any]]:
         """Yield every value in the frames, with its frame's number and its path in the frame.
 
-        The order is number, path, value.
+        Each tuple contains the number, the path and the value.
         """
         for number, data in enumerate(self.frames):
             if not isinstance(data, bytes):

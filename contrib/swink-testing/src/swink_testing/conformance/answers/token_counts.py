@@ -148,7 +148,7 @@ def _repeatable(
 ) -> Iterator[tuple[tuple[int, Path], tuple[int, Path], str]]:
     """Yield pairs of usage objects of which only the earlier has a certain count.
 
-    The values are the places of the two objects and the name of the count.
+    Each tuple contains the frame numbers and paths of the two objects, and the name of the count.
     """
     said: dict[tuple[Any, str], tuple[int, Path]] = {}
     for number, path, value in answer.values():

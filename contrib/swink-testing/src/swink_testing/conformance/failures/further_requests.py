@@ -44,7 +44,7 @@ class _Fault:
 
 
 def check_further_requests(subject: Subject) -> None:
-    """If an additional request fails, the call fails, unless its answer is already complete.
+    """If an additional request fails, the call fails too, unless the answer is already complete.
 
     After a complete answer, a Notice reports the failed request.
     """

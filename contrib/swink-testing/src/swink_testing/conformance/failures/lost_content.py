@@ -31,7 +31,7 @@ _MOST_TRIES = 8
 
 
 def check_lost_content(subject: Subject) -> None:
-    """Lost content is reported: a truncated answer by a network error.
+    """Lost content is reported, and a truncated answer ends with a network error.
 
     An answer that is cut after the frame that completes it counts as complete. If a damaged frame
     contained content, an error or a Notice reports its loss.

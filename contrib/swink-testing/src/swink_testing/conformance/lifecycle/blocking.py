@@ -31,7 +31,7 @@ class TookTooLong(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TookTooLong in the body of the `with` statement if it takes longer.
+    """Raise TookTooLong in the body of the `with` statement after `seconds`.
 
     In the main thread, a signal interrupts blocking calls too. In other threads, and on systems
     without such signals, only Python code is interrupted.

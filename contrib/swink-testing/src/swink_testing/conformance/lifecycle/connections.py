@@ -115,7 +115,7 @@ async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes
 
 
 async def _abandon_played(subject: Subject, recording: Recording) -> None:
-    """Leave a stream whose `exchange` has given half of a recorded answer and stalls."""
+    """Close a stream after its `exchange` has yielded half of a recorded answer and stalls."""
     stalled = asyncio.Event()
     closed = asyncio.Event()
 
@@ -135,7 +135,7 @@ async def _abandon_played(subject: Subject, recording: Recording) -> None:
 
 
 async def _leave(stream: EventStream, stalled: asyncio.Event) -> None:
-    """Close a stream whose answer stalls. It ends with Error(aborted)."""
+    """Close a stream whose answer stalls, and check that it ends with Error(aborted)."""
     reader = asyncio.create_task(_read(stream))
     await _until_stalled(reader, stalled)
     if reader.done():
@@ -159,7 +159,7 @@ async def _read(stream: EventStream) -> list[Event]:
 
 
 async def _left_at(subject: Subject, types: Collection[type]) -> StopReason | None:
-    """Close a stream at its first event of these types, and return its stop reason."""
+    """Close a stream after its first event of one of `types`, and return the stop reason."""
     async with subject.client().stream(subject.model, "Hello", **subject.call_options()) as stream:
         async for event in stream:
             if type(event) in types:
@@ -181,7 +181,7 @@ async def _abandon_in_process(subject: Subject) -> None:
 
 
 async def _require_closed(subject: Subject) -> None:
-    """Check that every response is closed, whatever it contains, and if the call is cancelled."""
+    """Check that every response is closed, whatever it contains, even if the call is cancelled."""
     for what, question in _questions(subject).items():
         for how in _HOW:
             silent = asyncio.Event()

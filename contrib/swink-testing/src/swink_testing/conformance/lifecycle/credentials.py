@@ -1,4 +1,4 @@
-"""Checks of API keys and of the access tokens for which some providers exchange them."""
+"""Checks of API keys, and of the access tokens that some providers fetch with an API key."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_credentials(subject: Subject) -> None:
 
 
 def _elsewhere(recording: Recording) -> Iterator[tuple[dict[int, Any], bool]]:
-    """Yield responses that contain the URL of another server for a later request of the call.
+    """Yield responses in which the URL of a later request of the call names another server.
 
     The second value is `True` if the later request is sent only when the call is abandoned.
     """
@@ -123,7 +123,7 @@ class _Session:
                     require(key in sent_by(played.request), f"{what} has not the key of its call")
 
     async def run(self, token_leg: int) -> None:
-        """Make calls whose keys are exchanged for tokens."""
+        """Make calls whose keys are exchanged for tokens; check which tokens are sent and when."""
         http = self._http
         async with self._client() as client:
             await self._require(client, "a first call", 1)
@@ -159,7 +159,7 @@ class _Session:
             require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
 
     async def _require_sent(self, name: str) -> None:
-        """Check that the value of a setting is in a request, or that a request is sent to it."""
+        """Check that a request contains a setting's value, or that the value is its URL."""
         sent: list[bool] = []
         for value in ("swink-setting", "https://swink-setting.invalid/own"):
             before = len(self._http.played)

@@ -88,10 +88,10 @@ class _Pausing:
         return response
 
     def close_idle(self) -> None:
-        """Do nothing: memory needs no connections."""
+        """Do nothing: no connections are open."""
 
     async def aclose(self) -> None:
-        """Do nothing: memory needs no connections."""
+        """Do nothing: no connections are open."""
 
 
 class _Pair:

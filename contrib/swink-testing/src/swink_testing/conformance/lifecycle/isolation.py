@@ -56,7 +56,7 @@ def check_calls_are_apart(subject: Subject) -> None:
 async def _sent(
     subject: Subject, *calls: dict[str, Any], without: str = "", at_once: bool = False
 ) -> list[HTTPRequest]:
-    """Make calls with one client, refuse them, and return their requests.
+    """Make calls with one client, answer each call with an error, and return the requests.
 
     `calls` contains the options of each call in addition to the usual options; `without` is the
     name of a usual option to omit.
@@ -140,7 +140,7 @@ async def _require_held(subject: Subject, name: str, value: str) -> None:
 
 
 async def _require_key(subject: Subject) -> None:
-    """A call does not change the environment, and a call without a key fails before a request."""
+    """Check that calls do not change the environment, and that none is sent without a key."""
     before = dict(os.environ)
     await _sent(subject, {})
     changed = ", ".join(sorted({name for name, _ in before.items() ^ os.environ.items()}))

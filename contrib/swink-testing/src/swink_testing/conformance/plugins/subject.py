@@ -79,7 +79,7 @@ class AnsweringProvider:
 
 @define
 class PluginSubject:
-    """A plugin under test. `make` creates one for each check; it is closed after the check.
+    """A plugin under test. `make` creates a plugin for a check; the plugin is closed afterwards.
 
     `installed` is the object to which the plugin's entry point refers. `written` returns the text
     that a plugin has written, for example to files, apart from logs and printed output.

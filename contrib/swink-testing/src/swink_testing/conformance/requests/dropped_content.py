@@ -125,7 +125,7 @@ class _Session:
     required: Asked | None = None
 
     def missing(self, outcome: Outcome) -> Iterator[str]:
-        """Yield the parts of a call that neither its request contains nor a Notice reports."""
+        """Yield the parts of a call that its request does not contain and no Notice reports."""
         assert outcome.asked is not None
         assert outcome.request is not None
         case, body = outcome.case, outcome.asked.body
@@ -167,7 +167,7 @@ def _properties(schema: Any) -> Iterable[str]:
 
 
 def _ids_told_twice(data: Any) -> Iterator[str]:
-    """Yield ids that several objects of the same list have."""
+    """Yield each id that occurs in several objects of one list."""
     if isinstance(data, list):
         ids = [each["id"] for each in data if isinstance(each, dict) and "id" in each]
         if ids:

@@ -1,4 +1,4 @@
-"""A check that calls are refused if they need a missing feature, and only then."""
+"""A check that calls are refused if, and only if, they need a missing feature."""
 
 from __future__ import annotations
 
