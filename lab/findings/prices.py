@@ -7,10 +7,7 @@ Models whose prices depend on the prompt's length or on other cases.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
-from swink_core import Client, Context, ModelInfo, Usage, UserMessage
+from swink_core import Client, Context, Model, ModelInfo, Usage, UserMessage
 from swink_core.providers import cost_of
 from swink_gateway.policy.charging import most_of
 from swink_gateway.protocols import Asked
@@ -22,9 +19,8 @@ WORDS = (2_000, 60_000)
 
 def reserved(client: Client, info: ModelInfo, context: Context) -> tuple[int, float]:
     """Return the tokens and US dollars that the gateway reserves for a call."""
-    chain: Any = [(SimpleNamespace(info=info, provider=info.provider), {})]
     asked = Asked("", context, {"max_tokens": OUTPUT})
-    most = most_of(client, chain, asked)
+    most = most_of(client, Model(info.provider, info.id, info), {}, asked)
     return most.tokens, most.cost or 0.0
 
 

@@ -261,7 +261,7 @@ async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
                     swink.Usage(prompt, 2000, cache_write=written) for written in (0, prompt)
                 ]
                 before = [total_of(each, info.prices) for each in used]
-                dollars = most_of(client, [(swink.Model(provider, info.id, info), {})], asked).cost
+                dollars = most_of(client, swink.Model(provider, info.id, info), {}, asked).cost
                 # prices may change at an hour
                 after = [total_of(each, info.prices) for each in used]
                 if None not in before and dollars not in (max(before), max(after)):
@@ -285,14 +285,14 @@ async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
 async def test_fields_that_pass_unchanged_raise_the_reservation(field: dict[str, Any]) -> None:
     context, options = swink.Context.of("Hi"), {"max_tokens": 100}
     async with swink.Client() as client:
-        chain = [(client.target("openai/gpt-6.1-sol").model, dict[str, Any]())]
-        plain = most_of(client, chain, Asked(MODEL, context, options)).cost
+        model = client.target("openai/gpt-6.1-sol").model
+        plain = most_of(client, model, {}, Asked(MODEL, context, options)).cost
         for asked in (
             Asked(MODEL, context, options, own=field),
             Asked(MODEL, context, {**options, "extra": field}),
             Asked(MODEL, context, options, extra=field),
         ):
-            cost = most_of(client, chain, asked).cost
+            cost = most_of(client, model, {}, asked).cost
             assert cost is not None
             assert plain is not None
             assert cost > 1.5 * plain
@@ -316,8 +316,8 @@ async def test_fields_of_a_request_are_merged_for_the_reservation_as_they_are_se
     layered: Callable[[dict[str, Any]], Asked], other: dict[str, Any]
 ) -> None:
     async with swink.Client() as client:
-        chain = [(client.target("anthropic/claude-haiku-4-5").model, dict[str, Any]())]
-        cost = most_of(client, chain, layered(other)).cost
+        model = client.target("anthropic/claude-haiku-4-5").model
+        cost = most_of(client, model, {}, layered(other)).cost
     assert cost is not None
     assert cost > 1.0  # the fees of 100 searches
 
@@ -326,9 +326,9 @@ async def test_fields_of_a_request_are_merged_for_the_reservation_as_they_are_se
 async def test_an_impossible_max_tokens_of_a_key_with_a_budget_is_refused(most: int) -> None:
     asked = Asked(MODEL, swink.Context.of("Hi"), {"max_tokens": most})
     async with swink.Client() as client:
-        chain = [(client.target("openai/gpt-6.1-sol").model, dict[str, Any]())]
+        model = client.target("openai/gpt-6.1-sol").model
         with pytest.raises(Refused, match="tokens") as refused:
-            most_of(client, chain, asked)
+            most_of(client, model, {}, asked)
     assert refused.value.status == 400
 
 

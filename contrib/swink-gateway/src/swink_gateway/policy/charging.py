@@ -1,10 +1,9 @@
 """Charge clients' keys for the attempts of calls.
 
 The core computes all amounts: `Attempt.reserve()` before an attempt, and `Attempt.charge` after it.
-The first attempt is admitted before the call begins, so that a refusal becomes an HTTP status. For
-this attempt, the gateway reserves the amount that the most expensive model of the fallback chain
-needs. `KeyCharge` is one of the call's gates, which the core calls before and after each attempt.
-It admits the later attempts, and fills in the ledger's rows of all attempts.
+An attempt with the first model is admitted before the call begins, so that a refusal becomes an
+HTTP status. `KeyCharge` is one of the call's gates, which the core calls before and after each
+attempt. It admits the other attempts, and fills in the ledger's rows of all attempts.
 """
 
 from __future__ import annotations
@@ -118,14 +117,15 @@ class Payer:
 class KeyCharge:
     """A gate that charges a key for the attempts of one call.
 
-    `call` is the id of the call, and `guards` are the call's guards, if any; `call` and `guards`
-    are set when the call is created. The tags of guards that changed or refused a request are added
-    to the rows.
+    `call` is the id of the call, `first` is its first target, for which `begin` reserves, and
+    `guards` are the call's guards, if any; these three are set when the call is created. The tags
+    of guards that changed or refused a request are added to the rows.
     """
 
     _ledger: Ledger
     _payer: Payer
     call: str = ""
+    first: Target | None = None
     guards: CallGuards | None = None
     _ticket: Ticket | None = None
     _is_used: bool = False
@@ -151,7 +151,7 @@ class KeyCharge:
         """
         if self._payer.key.has_budget and _lacks_price(target.model):
             raise ProviderFailure(_limited(_no_price(self._payer.owner, [target.model])))
-        if self._is_used or self._ticket is None:
+        if self._is_used or self._ticket is None or target is not self.first:
             most = await attempt.reserve()
             try:
                 await self._settle(ends=False)
@@ -267,36 +267,29 @@ async def charged(
         raise Refused(_no_price(payer.owner, models), BAD_REQUEST)
     charge = KeyCharge(ledger, payer)
     try:
-        await charge.begin(most_of(client, chain, asked), models[0])
+        await charge.begin(most_of(client, *chain[0], asked), models[0])
         yield charge
     finally:
         await asyncio.shield(charge.end())
 
 
-def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
-    """Return the amount to reserve for a call's first attempt with the most expensive model.
+def most_of(client: Client, model: Model, own: Mapping[str, Any], asked: Asked) -> Charge:
+    """Return the amount to reserve for an attempt with a model of a chain and its options `own`.
 
     Fields that are passed unchanged to a provider count as well: they may be long, or change the
     price.
     Raises Refused for a call with a larger number of tokens than a store can represent.
     """
-    passed = (asked.options.get("extra") or {}, asked.own, asked.extra)
+    passed = (asked.options.get("extra") or {}, asked.own, asked.extra, own.get("extra") or {})
+    options = _options({**asked.options, **own}, *passed)
+    provider = client.catalog.provider(model.provider)
     try:
-        charges = [
-            reservation(
-                model.info,
-                client.catalog.provider(model.provider),
-                asked.context,
-                _options({**asked.options, **own}, *passed, own.get("extra") or {}),
-            )
-            for model, own in chain
-        ]
+        charge = reservation(model.info, provider, asked.context, options)
     except OverflowError:
-        charges = []
-    if not charges or max(each.tokens for each in charges) > MOST_TOKENS:
+        charge = Charge(MOST_TOKENS + 1)
+    if charge.tokens > MOST_TOKENS:
         raise Refused(of_bad_request("the request is for too many tokens"), BAD_REQUEST)
-    costs = [each.cost for each in charges if each.cost is not None]
-    return Charge(max(each.tokens for each in charges), max(costs, default=None), True)
+    return charge
 
 
 def _options(given: Mapping[str, Any], *extra: Mapping[str, Any]) -> StreamOptions:

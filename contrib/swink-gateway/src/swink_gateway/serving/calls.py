@@ -292,13 +292,16 @@ class Calls:
                 await self.check_ids(request, key, owner)
             names = self._names.options
             chain = [(model, {**names(model, request, owner), **own}) for model, own in chain]
+        with refusing():
+            chain, spoken = self._spoken_by(protocol, chain, request)
+        if key is not None:
             payer = Payer(owner, key, asked.tags, partial(_account_of, routing), self.heard)
             account = charged(self.client, self.ledger, payer, chain, request)
         async with AsyncExitStack() as stack:
             with _store_needed():
                 charge: KeyCharge | None = await stack.enter_async_context(account)
             with refusing():
-                stream, facts = self._stream(protocol, chain, request, owner)
+                stream, facts = self._stream(protocol, chain, spoken, request, owner)
             asked.dropped, asked.notices = request.dropped, request.notices
             stream.call.gates = (ClientDataGate(stream.call.context),)
             guarding = CallGuards(owner, stream.call, guards) if guards else None
@@ -307,6 +310,7 @@ class Calls:
                 stream.call.gates = (*stream.call.gates, guarding)
             if charge is not None:
                 charge.call = stream.call.id
+                charge.first = stream.call.attempt.target
                 charge.guards = guarding
                 stream.call.gates = (*stream.call.gates, charge)
             async with stream:
@@ -325,14 +329,25 @@ class Calls:
             owned = await self.ledger.owned(owner, {id for _, id in named})
             check_ids(named, owned, key.vendor_ids)
 
+    def _spoken_by(
+        self, protocol: ClientProtocol, chain: Chain, asked: Asked
+    ) -> tuple[Chain, Sequence[str]]:
+        """Return the models that can answer, and the wire formats of the requests to them."""
+        spoken = [self._spoken.by(one, asked, protocol.wire_format, own) for one, own in chain]
+        if asked.answers > 1:
+            return answering(chain, spoken, asked, protocol.wire_format)
+        return chain, spoken
+
     def _stream(
-        self, protocol: ClientProtocol, chain: Chain, asked: Asked, owner: str
+        self,
+        protocol: ClientProtocol,
+        chain: Chain,
+        spoken: Sequence[str],
+        asked: Asked,
+        owner: str,
     ) -> tuple[EventStream, Facts]:
         asked.context = answerable(asked)
         wire_formats: dict[str, str] = {}
-        spoken = [self._spoken.by(one, asked, protocol.wire_format, own) for one, own in chain]
-        if asked.answers > 1:
-            chain, spoken = answering(chain, spoken, asked, protocol.wire_format)
         for (one, _), speaks in zip(chain, spoken, strict=True):
             if wire_formats.setdefault(one.provider, speaks) != speaks:
                 wire_formats[one.provider] = ""  # sealed data is valid for both
