@@ -1,7 +1,7 @@
 """`Attempt`: one try of a call on one model, with its requests, usage and charge.
 
 This module does not import the code that runs an attempt (the event source and the call's driver).
-That code calls the methods of `Attempt` to record what happened.
+The code that runs an attempt calls the methods of `Attempt` to record what happened.
 """
 
 from __future__ import annotations

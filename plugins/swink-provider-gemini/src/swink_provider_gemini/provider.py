@@ -52,7 +52,7 @@ class GeminiProvider(HTTPProvider):
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API and the model.
 
-        A notice reports document names, because the API has no field for them.
+        Names of documents are not sent, because the API has no field for them; a notice says so.
         """
         call = super().fit(model, context, options)
         named = [
