@@ -31,7 +31,7 @@ class ClientTasks:
         return task
 
     async def aclose(self) -> None:
-        """End the running loop's tasks: await those started with `finish`, cancel the others."""
+        """Wait for this loop's tasks that were started with `finish`, and cancel its other tasks."""
         loop = asyncio.get_running_loop()
         if last := [task for task in self._finished if task.get_loop() is loop]:
             await asyncio.wait(last, timeout=CLOSE_SECONDS)

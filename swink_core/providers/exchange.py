@@ -2,13 +2,14 @@
 
 A provider that sends a single request does not need this module. A provider that sends several
 requests overrides the method `exchange` as an async generator, whose local variables hold the state
-of the call. Each request is sent with credentials, headers, limits and proxies in the same way as a
-single request, and an error response becomes a failure that the provider's own tables classify.
+of the call. Each request is sent in the same way as a single one, with the same credentials,
+headers, limits and proxies. An error response becomes a failure that the provider classifies.
 
-If the caller closes a stream, work may continue on a server. A generator cannot find out why it is
-closed. Therefore it passes the request that ends the work to `on_abandon`, and the core sends this
-request. The first step of a generator runs in a task, because a request that creates something on
-the server cannot be undone while it is being sent: if the caller leaves at that moment, the step
+If the caller closes a stream early, the server may continue to work on the answer. The provider's
+generator is then closed, too, but cannot find out why. Therefore it passes a request that stops the
+work to `on_abandon` in advance, and the core sends this request if necessary. The first request of
+a generator may start work that can be stopped only after the response has arrived. Therefore the
+generator's first step runs in a task: if the caller closes the stream during this step, the step
 continues in the background until it has called `on_abandon`.
 """
 
@@ -62,7 +63,7 @@ ABANDON_SECONDS = 5.0
 """The maximum time for requests that stop abandoned work on a server, in seconds."""
 
 WAIT_SECONDS = 0.05
-"""The maximum time that a call waits for such requests when it ends, in seconds."""
+"""How long a call that ends waits for requests that stop abandoned work, in seconds."""
 
 _NOT_CONVERTED = object()
 
@@ -88,7 +89,8 @@ class Provider(Protocol):
     ) -> Callable[[Failure], bool] | None:
         """Sign a request.
 
-        Returns a function that discards a token which the server refused, or `None`.
+        Return a function that discards the token if the server refuses it, or `None` if the request
+        was signed without a token.
         """
 
 
