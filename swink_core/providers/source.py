@@ -120,7 +120,7 @@ class Source(Protocol):
         """
 
     def cut(self, failure: Failure) -> list[ev.Event]:
-        """Return the events after a failure outside the source: block ends, and the error."""
+        """Return the last events after a failure outside the source: block ends, and the error."""
 
     def settle(self) -> list[ev.Event]:
         """Return the last events of a complete answer when the server does not end the response."""

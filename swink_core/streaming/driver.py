@@ -389,9 +389,10 @@ class Driver:
         return ceil(text_tokens(text).tokens + data_tokens(said).tokens)
 
     def _free(self, error: ev.Error) -> None:
-        """Free resources before the next attempt: close idle connections.
+        """Close idle connections, to free resources before the next attempt.
 
-        If the attempt failed for lack of memory, also record this for the next attempt.
+        If the attempt failed because memory ran out, the next attempt will not be streamed, if the
+        provider supports that.
         """
         if self.call.http is not None:
             self.call.http.close_idle()
