@@ -156,7 +156,7 @@ _OF_EVENT = {
 READ_AS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {"message": _OF_MESSAGE, "event": _OF_EVENT}
 )
-"""Names of attributes of messages and events in other libraries, with swink's counterparts."""
+"""Maps attribute names of messages and events in other libraries to swink's attributes."""
 
 
 def missing_part(whole: str, value: object, name: str) -> AttributeError:
@@ -167,9 +167,10 @@ def missing_part(whole: str, value: object, name: str) -> AttributeError:
 
 
 def in_own_words(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options under swink's names.
+    """Replace option names of other libraries by swink's names.
 
-    Raises ValueError with advice for an option that has no counterpart, or that is given twice.
+    Raises ValueError, with advice, if swink has no equivalent option or if the equivalent option is
+    given, too.
     """
     options = dict(given)
     if _NAMES.isdisjoint(given):
