@@ -64,15 +64,15 @@ class Client:
 
     `plugins` are added to the installed plugins. `host`, `http` and `clock` replace the plugin
     host, the HTTP client and the clock. Calls without a model use `default`, or the environment
-    variable `SWINK_MODEL` if `default` is `None`. `gates` can delay or refuse an attempt, see `Gate`.
-    They are called in order before each attempt, after the circuit breaker; `breaker=False` removes
-    the circuit breaker. `providers` maps the name of a provider to options for it alone, such as
-    credentials and address, or to the class of a provider that is not installed: `{"acme": Acme}`.
-    `count_tokens` replaces swink's estimate of the tokens in a prompt: a function, possibly async,
-    that takes a `Model` and a `Context` and returns the number of tokens. If it raises an
-    exception, the estimate is used. `limits` limit the sum of all calls of the client, for example
-    their cost. Other keyword arguments are the default options of every call. Raises UsageError for an unknown option, or for a credential that would
-    apply to every provider.
+    variable `SWINK_MODEL` if `default` is `None`. `gates` can delay or refuse an attempt, see
+    `Gate`. They are called in order before each attempt, after the circuit breaker; `breaker=False`
+    removes the circuit breaker. `providers` maps the name of a provider to options for it alone,
+    such as credentials and address, or to the class of a provider that is not installed:
+    `{"acme": Acme}`. `count_tokens` replaces swink's estimate of the tokens in a prompt: a
+    function, possibly async, that takes a `Model` and a `Context` and returns the number of tokens.
+    If it raises an exception, the estimate is used. `limits` limit the sum of all calls of the
+    client, for example their cost. Other keyword arguments are the default options of every call.
+    Raises UsageError for an unknown option, or for a credential that would apply to every provider.
 
     The attribute `catalog` contains the data about providers and models, see `Catalog`.
     """

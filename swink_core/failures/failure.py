@@ -29,11 +29,11 @@ def _check_status(failure: Failure, attribute: Any, status: object) -> None:
 class Failure:
     """The details of a failure, before it is classified.
 
-    `phase` is the step at which the attempt failed. `code`, `type` and `message` are copied
-    from the provider's error, if it has them; `body` is the response body, cut to a maximum size.
-    `kind` is set only if the core itself detected the failure, for example a time limit; otherwise,
-    the failure is still to be classified. `title` and `resolution` tell people what happened and what to do; a
-    plugin sets them if it can give better advice than the core.
+    `phase` is the step at which the attempt failed. `code`, `type` and `message` are copied from
+    the provider's error, if it has them; `body` is the response body, cut to a maximum size. `kind`
+    is set only if the core itself detected the failure, for example a time limit; otherwise, the
+    failure is still to be classified. `title` and `resolution` tell people what happened and what
+    to do; a plugin sets them if it can give better advice than the core.
 
     Raises ValueError for an unknown phase or kind, and TypeError for a status that is not an
     integer.

@@ -28,12 +28,12 @@ class KindRow(NamedTuple):
     """The properties of a kind of failure.
 
     `scope` is what the failure affects. `reply` is the HTTP status with which a gateway reports the
-    failure to its client (RFC 9110 section 15). `retries` is the default number of retries on the same
-    model. `falls_back` says whether the next model of a fallback chain is tried. `healthy` is the
-    effect on the circuit breaker: `False` counts as a failure of the target; `True` closes the
-    circuit, because the target works and only this request failed; `None` has no effect. `statuses` are the HTTP statuses
-    that mean this kind, if the provider does not classify the failure (RFC 9110 section 15; several
-    providers use 529 for overload).
+    failure to its client (RFC 9110 section 15). `retries` is the default number of retries on the
+    same model. `falls_back` says whether the next model of a fallback chain is tried. `healthy` is
+    the effect on the circuit breaker: `False` counts as a failure of the target; `True` closes the
+    circuit, because the target works and only this request failed; `None` has no effect. `statuses`
+    are the HTTP statuses that mean this kind, if the provider does not classify the failure (RFC
+    9110 section 15; several providers use 529 for overload).
     """
 
     title: str

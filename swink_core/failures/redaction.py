@@ -127,8 +127,8 @@ def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
     """Return the secrets in the headers and the URL of a request.
 
     The secrets are the words of all headers and query parameters whose names indicate credentials,
-    and the user information in the URL. The user information is returned in three forms:
-    unchanged, unescaped, and as HTTP Basic credentials.
+    and the user information in the URL. The user information is returned in three forms: unchanged,
+    unescaped, and as HTTP Basic credentials.
     """
     found: set[str] = set()
     for name, value in headers.items():

@@ -44,8 +44,8 @@ class Decoder(Protocol):
     """Splits a byte stream into frames; the sizes of the reads do not affect the frames.
 
     A decoder may have two further attributes. `binary` is true if its frames are not UTF-8 text;
-    the parser then checks the text inside them. `reports` is a list of notices about the input.
-    A notice is a tuple of a number, a code and a detail. The number is how many of the frames that
+    the parser then checks the text inside them. `reports` is a list of notices about the input. A
+    notice is a tuple of a number, a code and a detail. The number is how many of the frames that
     this `feed` returns precede the reported input. `EventSource` empties the list.
     """
 

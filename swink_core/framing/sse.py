@@ -111,8 +111,8 @@ class SSEDecoder:
     def named(cls) -> SSEDecoder:
         """Return a decoder that keeps the names of events, for events whose data are JSON.
 
-        Its frames have the form `{"type": NAME, "data": DATA}`. An event without a name has the name
-        `message` (section 9.2.6).
+        Its frames have the form `{"type": NAME, "data": DATA}`. An event without a name has the
+        name `message` (section 9.2.6).
         """
         return _NamedEvents()
 

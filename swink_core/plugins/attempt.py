@@ -82,8 +82,8 @@ class Plan:
     """The conversation, options and tools that an attempt sends, fixed when the attempt begins.
 
     `context` and `options` are the conversation and the merged options after adaptation to the API
-    and the model. `notices` report the changes to the caller's values. `names` maps the names
-    of the tools in the request to the caller's names. `request` is the last request that was built,
+    and the model. `notices` report the changes to the caller's values. `names` maps the names of
+    the tools in the request to the caller's names. `request` is the last request that was built,
     without credentials; `None` before the first.
     """
 
@@ -109,8 +109,8 @@ class Leg:
 
     `kind` is `stream` (the response is streamed), `whole` (the response is read whole), `token`
     (the request fetched a credential) or `abandon` (the caller abandoned the answer, and the
-    request told the server to stop generating it). `sent_at` is in seconds of the call's clock. `response` is `None` until a
-    response arrives.
+    request told the server to stop generating it). `sent_at` is in seconds of the call's clock.
+    `response` is `None` until a response arrives.
     """
 
     request: HTTPRequest = field(repr=False)

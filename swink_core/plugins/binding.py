@@ -111,11 +111,11 @@ class Target:
     passed to `stream` override the options in the target.
 
     `info` is the provider's catalogue entry. `is_last` says whether the target is the last one of
-    the chain. `inherited` contains the names of the options that the client sets and the call does not.
-    `extra` is the option `extra` of the call; its fields override the inherited options. `given`
-    contains the names of all options that the client or the call set. `remembered` is a cache in
-    which the provider stores results for this model and these options; equal targets of a client
-    share it.
+    the chain. `inherited` contains the names of the options that the client sets and the call does
+    not. `extra` is the option `extra` of the call; its fields override the inherited options.
+    `given` contains the names of all options that the client or the call set. `remembered` is a
+    cache in which the provider stores results for this model and these options; equal targets of a
+    client share it.
     """
 
     model: Model

@@ -263,7 +263,7 @@ class Call:
         return redact(text, self.secrets)
 
     def hide(self, headers: Mapping[str, str], url: str = "") -> None:
-        """Treat the credentials in the headers and the URL as secrets in later texts of the call."""
+        """Add the credentials in headers and a URL to the secrets that `redact` removes."""
         self.secrets |= credentials_in(headers, url)
 
     # -- called by the driver ----------------------------------------------------------------

@@ -31,7 +31,10 @@ class ClientTasks:
         return task
 
     async def aclose(self) -> None:
-        """Wait for this loop's tasks that were started with `finish`, and cancel its other tasks."""
+        """End the tasks of the running loop.
+
+        Wait for the tasks that were started with `finish`, and cancel the others.
+        """
         loop = asyncio.get_running_loop()
         if last := [task for task in self._finished if task.get_loop() is loop]:
             await asyncio.wait(last, timeout=CLOSE_SECONDS)

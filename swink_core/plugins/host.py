@@ -203,8 +203,8 @@ class Host:
         """Unregister a client; after the last one, close the shared plugins that this host loaded.
 
         The `aclose()` of each plugin is awaited for at most `CLOSE_SECONDS`, and its exceptions are
-        logged. A plugin object that was passed to the host must be closed by the
-        code that created it.
+        logged. A plugin object that was passed to the host must be closed by the code that created
+        it.
         """
         self._clients -= 1
         if self._clients == 0 and self._shared is not None:

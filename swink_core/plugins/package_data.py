@@ -113,7 +113,7 @@ def _catalog(file: str, state: tuple[int, ...], where: str) -> PackageCatalog:
 
 
 def state_of(path: str) -> tuple[int, ...]:
-    """Return a value that changes when a file or folder changes; `()` if the path does not exist."""
+    """Return a value that changes when a file or folder changes; `()` if neither is at `path`."""
     with suppress(OSError):
         found = os.stat(path or ".")  # for the import system, an empty name is the current folder
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

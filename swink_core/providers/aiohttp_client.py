@@ -65,8 +65,8 @@ class AiohttpClient:
     ) -> tuple[aiohttp.ClientSession, HTTPRequest, str | None]:
         """Return the running loop's session, the request with checked headers, and its proxy.
 
-        This method is for protocols that begin with an HTTP request, such as WebSocket. Raises ProviderFailure for
-        an invalid header, and UsageError once the client is closed.
+        This method is for protocols that begin with an HTTP request, such as WebSocket. Raises
+        ProviderFailure for an invalid header, and UsageError once the client is closed.
         """
         request, proxy = self.check(request)
         return await self._session(), request, proxy
@@ -75,8 +75,8 @@ class AiohttpClient:
         """Return the request with checked headers, and its proxy (`None`: no proxy).
 
         User information in the URL becomes a header. HTTP clients that send some requests
-        themselves, and the others with this class, call this method for their own requests. Raises ProviderFailure for an invalid
-        header, and UsageError once the client is closed.
+        themselves, and the others with this class, call this method for their own requests. Raises
+        ProviderFailure for an invalid header, and UsageError once the client is closed.
         """
         if self._closed:
             hint = "Make another Client, or close it later."

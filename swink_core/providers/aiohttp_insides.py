@@ -1,4 +1,4 @@
-"""All code that needs private attributes of aiohttp, because aiohttp has no public interface for it.
+"""All code that uses private attributes of aiohttp, where aiohttp has no public interface.
 
 `NEEDED` lists these attributes and their purposes. A test reports those that are missing in the
 installed release of aiohttp.

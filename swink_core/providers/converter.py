@@ -1,8 +1,8 @@
 """`MessageConverter`: converts a conversation to a provider's format, and checks each block.
 
 Each block must be converted, or reported in a notice with its path. To check this, the converter
-records which blocks its methods have handled, and compares them with the blocks of the messages.
-A path is computed only for a notice or an error, because most conversations need neither.
+records which blocks its methods have handled, and compares them with the blocks of the messages. A
+path is computed only for a notice or an error, because most conversations need neither.
 """
 
 from __future__ import annotations

@@ -147,8 +147,8 @@ class Exchange:
     """The requests of one attempt, with methods for a provider that sends several requests.
 
     `model` and `options` are those of the call, adapted to the API. `payload` is the result of the
-    hook `convert_messages`; the hook is called when `payload` is first read. A provider may
-    assign other values to all three before it builds a request.
+    hook `convert_messages`; the hook is called when `payload` is first read. A provider may assign
+    other values to all three before it builds a request.
     """
 
     __slots__ = (
@@ -414,9 +414,9 @@ class DrivenExchange(Exchange):
     def attach(self, out: EventWriter, feed_frame: Callable[[bytes], None]) -> bool:
         """Give the provider's code access to the state of the parser, and return True.
 
-        Do nothing and return False if the provider's `exchange` only returned a response body. `out` is the
-        parser's writer, and `feed_frame` passes a frame directly to the parser, without the
-        decoder.
+        Do nothing and return False if the provider's `exchange` only returned a response body.
+        `out` is the parser's writer, and `feed_frame` passes a frame directly to the parser,
+        without the decoder.
         """
         if self._steps is None:
             return False

@@ -69,7 +69,7 @@ def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
 def with_extra(
     extra: Mapping[str, Any], fields: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return a body with the fields of `defaults`, `extra` and `fields`; later ones take precedence.
+    """Merge `defaults`, `extra` and `fields` to a body; later ones take precedence.
 
     As an exception, the call's own `extra` takes precedence over fields for options that only the
     client sets. The value `None` in `extra` removes a field. In `fields`, `None` is a normal value,

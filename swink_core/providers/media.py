@@ -169,10 +169,9 @@ async def read_media(
 ) -> Context:
     """Replace the files of a conversation by their content, read in a thread.
 
-    Media given as base64 that were too large to be checked when the call was made are checked in
-    a thread, too. `each`
-    and `in_all` are limits in bytes for one file and for all together. Raises MediaError for a file
-    that cannot be read, and InvalidContext for invalid base64.
+    Media given as base64 that were too large to be checked when the call was made are checked in a
+    thread, too. `each` and `in_all` are limits in bytes for one file and for all together. Raises
+    MediaError for a file that cannot be read, and InvalidContext for invalid base64.
     """
     sources = sources_of(context)
     if not sources:

@@ -132,7 +132,8 @@ class HTTPProvider:
 
         The body contains the conversation, the tools, the fields for the options (see
         `sent_options`), the fields in `extra` (see `with_extra`), and other fields that the API
-        needs, such as the model's name. Wrappers of the hook `convert_messages` receive exactly this body and may change it.
+        needs, such as the model's name. Wrappers of the hook `convert_messages` receive exactly
+        this body and may change it.
         """
         raise NotImplementedError("convert() has to be written")
 

@@ -465,7 +465,8 @@ class EventSource:
     def _ends_an_agent(self) -> bool:
         """Whether an empty answer is accepted as complete.
 
-        This is so if the answer follows tool results and its stop reason is `STOP`. Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons, "Empty
+        This is so if the answer follows tool results and its stop reason is `STOP`. Source:
+        https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons, "Empty
         responses with end_turn".
         """
         messages = self._call.context.messages

@@ -176,7 +176,7 @@ class EventWriter:
             call.named_before = call.name is not None
 
     def extension(self, kind: str, data: Any, metadata: Mapping[str, Any] | None = None) -> None:
-        """Add a complete extension block, whose data is later sent back unchanged to the provider."""
+        """Add a complete extension block, whose data is later sent back to the provider."""
         size = measured((data, metadata))
         self._make_room()
         self._answered = True
@@ -206,7 +206,7 @@ class EventWriter:
         cost: float | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record token counts. A count replaces an earlier one of the same name, unless it is `None`.
+        """Record token counts; any count but `None` replaces an earlier one of the same name.
 
         `input` includes tokens read from or written to a cache, and `output` includes reasoning;
         `cost` is in US dollars.
@@ -338,12 +338,14 @@ class EventWriter:
         return self._facts.data or None
 
     def hold(self, chars: int) -> None:
-        """Add characters that a parser stores to `kept`; content of events is added automatically."""
+        """Add characters that a parser stores to `kept`. Those in events are already counted."""
         self._kept += chars
 
     @property
     def kept(self) -> int:
-        """The size of the content in memory, in characters (approximate for metadata and extensions).
+        """The size of the content in memory, in characters.
+
+        The size of metadata and extensions is approximate.
         """
         return self._said + self._kept
 
@@ -356,7 +358,7 @@ class EventWriter:
                 self._close_call(call)
 
     def _make_room(self) -> None:
-        """Close the open text or thinking block before a new block, and check the number of blocks."""
+        """Close the open text or thinking block, and check that another block is allowed."""
         self._close_run()
         if self._has_calls:
             self._announce(*self._calls.take_named())

@@ -35,9 +35,8 @@ class EventStream(AsyncOnly):
         print(stream.message.usage)
 
     Iterate over the stream to receive its events. The end of the `async with` block closes the
-    connection.
-    `call` contains the attempts, the usage and the cost of the call; `message` is the partial
-    message at any time, also after a failure.
+    connection. `call` contains the attempts, the usage and the cost of the call; `message` is the
+    partial message at any time, also after a failure.
     """
 
     def __init__(self, driver: Driver) -> None:

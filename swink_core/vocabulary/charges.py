@@ -34,7 +34,7 @@ OUTPUT_RATE = 150.0
 """The assumed output tokens per second of a model if the catalogue gives no rate."""
 
 LONG = 3600
-"""Cache writes with at least this time to live, in seconds, have the price for long-lived caches."""
+"""Cache writes with at least this lifetime, in seconds, have the price for long-lived caches."""
 
 SEARCHES = 5
 """How many searches are reserved for a provider's search tool if the request sets no limit."""
@@ -151,8 +151,8 @@ def _most_uses(kind: str, tool: Mapping[str, Any], extra: Mapping[str, Any]) -> 
 
     In the Messages API, whose tools have a date (`web_search_20250305`), the number is the limit
     `max_uses`. In the Responses API, the limit is `max_tool_calls`. Other vendors with this API may
-    ignore that limit, so a limit below `SEARCHES` does not lower the number.
-    Sources: https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool,
+    ignore that limit, so a limit below `SEARCHES` does not lower the number. Sources:
+    https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool,
     https://developers.openai.com/api/reference/resources/responses/methods/create.
     """
     if _DATED.search(kind):

@@ -70,11 +70,12 @@ def held_to(annotation: Any, value: Any) -> Any:
 
 @cache
 def _known(annotation: Any) -> tuple[list[str], set[Any]]:
-    """Return the names of the structs and attrs classes that an annotation contains, and some types.
+    """Return what `held_to` must know about an annotation.
 
-    The second result is the set of those types among `str`, `bool` and `NoneType` that the
-    annotation allows. The results are cached, because msgspec would inspect the annotation again
-    for each value, which takes ten times as long.
+    The first result is a list of the names of the structs and attrs classes that the annotation
+    contains. The second result is the set of those types among `str`, `bool` and `NoneType` that
+    the annotation allows. The results are cached, because msgspec would inspect the annotation
+    again for each value, which takes ten times as long.
     """
     parts = (annotation, *get_args(annotation))
     alone = parts if get_origin(annotation) in (Union, UnionType) else (annotation,)

@@ -14,8 +14,7 @@ MAX_DEPTH = 128
 """The maximum depth of nested arrays and objects that is accepted from a provider."""
 
 SHALLOW_SIZE = 2 * MAX_DEPTH
-"""JSON of at most this many bytes has at most `MAX_DEPTH` levels, because a level needs two bytes.
-"""
+"""JSON with at most this many bytes has at most `MAX_DEPTH` levels: a level needs two bytes."""
 
 # A string, with its closing quote if present. Possessive, hence linear.
 _remove_strings = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?').sub

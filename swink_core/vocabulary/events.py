@@ -195,5 +195,4 @@ Event: TypeAlias = (
     | Extension | Notice | Retry
     | Done | Error
 )  # fmt: skip
-"""The union of all events of a stream, with which type checkers verify that a `match` is complete.
-"""
+"""The union of all events of a stream; with it, type checkers verify that a `match` is complete."""

@@ -422,7 +422,7 @@ class Context(Record):
 _KINDS_OF_PROMPT = "a string, a message, a list of strings, media and messages, or a Context"
 
 Piece: TypeAlias = str | TextBlock | MediaBlock | ExtensionBlock | Message
-"""A part of a prompt: either a message, or a string or block that becomes part of a user message."""
+"""A part of a prompt: a message, or a string or block that becomes part of a user message."""
 
 
 _TURNS = frozenset(get_args(Message))

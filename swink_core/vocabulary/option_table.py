@@ -142,8 +142,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType({option.name: option for option
 """All options by name, in the order of a call's keyword arguments."""
 
 TUNING: tuple[str, ...] = tuple(name for name, each in OPTIONS.items() if each.kind == "tuning")
-"""The sampling and output options. One that a provider does not support is left out, with a notice.
-"""
+"""The sampling and output options; a provider leaves out unsupported ones, with a notice."""
 
 StreamOptions.__doc__ = "\n".join(
     (

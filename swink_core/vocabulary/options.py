@@ -175,8 +175,8 @@ def _format(value: Any) -> Any:
     The `type` of OpenAI's forms is `json_object`, `json_schema` or `text`. JSON Schema has no such
     types, so a schema cannot be mistaken for one of these forms. The form's `name` and
     `description` become the title and the description of the schema. `strict` is dropped, because
-    provider plugins use strict mode for every schema that strict mode accepts. Source: OpenAI's API reference, `response_format` of
-    Chat Completions and `text.format` of Responses.
+    provider plugins use strict mode for every schema that strict mode accepts. Source: OpenAI's API
+    reference, `response_format` of Chat Completions and `text.format` of Responses.
     """
     if isinstance(value, type) or get_origin(value) is not None:
         name = getattr(value, "__name__", repr(value))
@@ -233,9 +233,8 @@ def _option(
 class StreamOptions(Checked):
     """The options of a call. `None` means that the option is not set, so that the provider decides.
 
-    The table `OPTIONS` describes each field. The repr hides `api_key`, `headers` and
-    the parts of `base_url` that may be secret. Raises ValueError for a value that no provider could
-    accept.
+    The table `OPTIONS` describes each field. The repr hides `api_key`, `headers` and the parts of
+    `base_url` that may be secret. Raises ValueError for a value that no provider could accept.
     """
 
     none_is_default: ClassVar[bool] = True

@@ -55,9 +55,10 @@ class PriceCase(Rates, frozen=True, kw_only=True):
     """Prices that replace the usual prices if all conditions hold; other prices stay the same.
 
     The conditions: the prompt is longer than `above` tokens; the usage contains all `terms`, such
-    as a service tier; the day is `since` (ISO date) or later; the time is within `hours` (`["22:00", "06:30"]`, from
-    the first time to just before the second); the day is Monday to Friday if `weekdays` is true.
-    Days and times are in UTC. `factor` multiplies the price of all tokens.
+    as a service tier; the day is `since` (ISO date) or later; the time is within `hours`
+    (`["22:00", "06:30"]`, from the first time to just before the second); the day is Monday to
+    Friday if `weekdays` is true. Days and times are in UTC. `factor` multiplies the price of all
+    tokens.
     """
 
     above: int = -1
@@ -83,7 +84,7 @@ class PriceCase(Rates, frozen=True, kw_only=True):
 
 
 class Prices(Rates, frozen=True):
-    """A model's prices. If several of the `cases` apply, the prices of later ones take precedence."""
+    """A model's prices. If several of the `cases` apply, later ones take precedence."""
 
     cases: tuple[PriceCase, ...] = ()
 

@@ -59,10 +59,10 @@ class MediaTokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a provider counts the tokens of media.
 
     If `image_tile` (the side of a tile in pixels) is 0, an image counts as `image` tokens.
-    Otherwise, the longer side of the image is scaled to `image_side` pixels (0: not scaled), and
-    the image counts as `image_base` tokens plus `image_tile_tokens` for each tile; `image` is used
-    only for an image whose size is unknown. Sound counts as `audio_second` tokens per second, and a
-    document as `page` tokens per page.
+    Otherwise, an image whose longer side exceeds `image_side` pixels is scaled down to this size
+    (0: not scaled), and counts as `image_base` tokens plus `image_tile_tokens` for each tile;
+    `image` is used only for an image whose size is unknown. Sound counts as `audio_second` tokens
+    per second, and a document as `page` tokens per page.
     """
 
     image: int = 2_200
@@ -101,7 +101,7 @@ PREFIX = Estimate(0.0, 100.0)
 
 UNKNOWN_MEDIUM_SECONDS = 60.0
 UNKNOWN_PAGES = 10
-"""Assumed number of pages or seconds, if the request names a document or sound by URL or id."""
+"""Assumed pages of a document that the request contains only as a URL or an id."""
 
 
 def text_tokens(text: str) -> Estimate:

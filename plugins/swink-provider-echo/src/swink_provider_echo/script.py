@@ -61,8 +61,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     set, the status determines the kind. The failure comes after `fail_after` deltas, in the first
     `fail_attempts` attempts (`None`: in all attempts). `fail_message` is the failure's message, and
     `retry_after` the number of seconds to wait before a retry. `cut_after` is the number of deltas
-    after which the stream ends without the end of the answer. `stall_after` is the number of deltas after which echo sends nothing
-    more.
+    after which the stream ends without the end of the answer. `stall_after` is the number of deltas
+    after which echo sends nothing more.
 
     **Timing.** `delta` is the number of characters in a delta (`None`: one word). `delay` is the
     number of seconds before each delta, `first_delay` before the answer begins; both are measured

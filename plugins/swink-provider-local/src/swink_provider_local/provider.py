@@ -92,8 +92,8 @@ def _settings(path: Path, numbers: dict[str, int | None], kept_as: str) -> Setti
 async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes, None]:
     """Download a file in a thread.
 
-    Yield empty bytes whenever data has arrived, so that the call does not time out. Add a notice
-    to the call whenever the text of `_progress` has changed.
+    Yield empty bytes whenever data has arrived, so that the call does not time out. Add a notice to
+    the call whenever the text of `_progress` has changed.
     """
     loop, moved, stopped = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     latest: list[tuple[int, int | None]] = []

@@ -1,8 +1,9 @@
 """Download one file from the hub, up to its declared size.
 
 The response to a HEAD request contains the size and the SHA-256 of a file. If the file is large,
-this response is a redirect to the host that stores the content. A response with more bytes than the declared size is
-rejected, and the excess is not written. Source: the `x-linked-etag` and `x-linked-size` headers of
+this response is a redirect to the host that stores the content. A response with more bytes than the
+declared size is rejected, and the excess is not written. Source: the `x-linked-etag` and
+`x-linked-size` headers of
 https://huggingface.co/docs/huggingface_hub/package_reference/file_download.
 """
 

@@ -50,8 +50,7 @@ class Dialect:
     the end user (`None` if the API has no such field); `shortest_user` is the minimum length of the
     end user's name. `headers` maps names of request headers to environment variables. A header is
     left out if its variable is not set, unless the provider's `required_env` lists this variable.
-    `tool_id_length` is the maximum length of a tool call
-    id in characters; `None` means unlimited.
+    `tool_id_length` is the maximum length of a tool call id in characters; `None` means unlimited.
 
     `documents` selects how documents are sent over Chat Completions. `data`, `either` and `address`
     send a part of the type `file`: `data` with the document's data, `address` with its URL, and
@@ -65,16 +64,16 @@ class Dialect:
     `thinking` selects the form of reasoning parameters. `effort` sends `reasoning_effort`.
     `reasoning` sends an object `reasoning` with `effort` or `max_tokens`. `switch` sends
     `reasoning_effort` and `thinking: {type}`. `type` sends `thinking: {type}` if the rules map the
-    thinking level to a type such as `enabled`, and otherwise sends `reasoning_effort`.
-    `template` sends `reasoning_effort`, and `{enable_thinking}` in the field that `template` names.
-    `budget` sends `enable_thinking` and `thinking_budget`. `enabled` sends `reasoning: {enabled}`
-    to turn reasoning off, and `reasoning_effort` otherwise. `replay` is the field of an assistant
-    message in which earlier reasoning is sent back. `think_tags`: reasoning may arrive as
+    thinking level to a type such as `enabled`, and otherwise sends `reasoning_effort`. `template`
+    sends `reasoning_effort`, and `{enable_thinking}` in the field that `template` names. `budget`
+    sends `enable_thinking` and `thinking_budget`. `enabled` sends `reasoning: {enabled}` to turn
+    reasoning off, and `reasoning_effort` otherwise. `replay` is the field of an assistant message
+    in which earlier reasoning is sent back. `think_tags`: reasoning may arrive as
     `<think>…</think>` at the start of the content.
 
     `api` is the API that is used if neither caller nor model selects one. With the value `agent`,
-    Perplexity's variant of the Responses API is always used. `websocket` is `offered` if
-    the Responses API supports WebSockets, and `preferred` if calls use them by default.
+    Perplexity's variant of the Responses API is always used. `websocket` is `offered` if the
+    Responses API supports WebSockets, and `preferred` if calls use them by default.
 
     `places` maps placeholders in the URL (names in braces) to the environment variables with their
     values. A setting with the name of a placeholder takes precedence over its variable. `always`
@@ -85,9 +84,9 @@ class Dialect:
     `path` is the path of Chat Completions, below the base URL.
 
     `answer` maps the names of answer fields in OpenAI's Chat Completions to the endpoint's names.
-    The fields that may be mapped are `content` and `reasoning_content` (of a message or a delta), `usage`, and the fields of `usage`:
-    `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens`, `usage.cached_tokens`,
-    `usage.reasoning_tokens`.
+    The fields that may be mapped are `content` and `reasoning_content` (of a message or a delta),
+    `usage`, and the fields of `usage`: `usage.prompt_tokens`, `usage.completion_tokens`,
+    `usage.total_tokens`, `usage.cached_tokens`, `usage.reasoning_tokens`.
 
     `regions` is a regular expression for the names of hosts that process data in only one region,
     at a different price.
@@ -99,10 +98,10 @@ class Dialect:
     a cost. `marks` names metadata fields of a block that are sent in the block's message part. If
     `prefix` is set, a request whose last message is an incomplete answer marks this answer as a
     prefix for the model to continue. Such a request inserts the value of `prefix` into the URL,
-    before the path. `adds` names features that few endpoints have: `strict` (for tools),
-    `video`, `file_ids`, `system_messages` anywhere in the conversation, generated `images`, `names`
-    of users over Chat Completions; and sampling options such as `top_k`, which Chat Completions
-    accepts under the same names.
+    before the path. `adds` names features that few endpoints have: `strict` (for tools), `video`,
+    `file_ids`, `system_messages` anywhere in the conversation, generated `images`, `names` of users
+    over Chat Completions; and sampling options such as `top_k`, which Chat Completions accepts
+    under the same names.
     """
 
     max_tokens: str = "max_tokens"

@@ -191,7 +191,7 @@ class _Others:
         return self._finished == self._count - 1
 
     def take(self) -> tuple[int, list[dict[str, Any]]]:
-        """Return the number of characters received, and the choices with content, and forget both."""
+        """Return the number of received characters and the choices with content, and clear both."""
         size, found = self._size, sorted(self._found.items())
         self._size = self._finished = 0
         self._found = {}

@@ -1,8 +1,8 @@
 """`proxy/<provider>/<model>`: swink's native protocol, with one JSON event per SSE frame.
 
-The events have the JSON form that `swink_core.dump` writes. The gateway does not send the partial message,
-because the client builds it from the deltas. The client checks the order of all events, including
-the `Retry` events of the gateway.
+The events have the JSON form that `swink_core.dump` writes. The gateway does not send the partial
+message, because the client builds it from the deltas. The client checks the order of all events,
+including the `Retry` events of the gateway.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TYPES = frozenset(event.type for event in get_args(Event))
 
 
 class _EveryField(Container[str]):
-    """A container of all names, so that every field of a block's metadata is sent to the gateway."""
+    """Contains every name, so that all fields of a block's metadata are sent to the gateway."""
 
     def __contains__(self, name: object) -> bool:
         return True

@@ -88,7 +88,8 @@ async def followed(
 
     `id` is the id of a response that the service has already begun (`None`: begin a new one), and
     `after` is the number of the last event received. If the caller closes the stream early, the
-    request from `cancel` is sent; if `cancel` is `None`, the service continues the response. Raises ProviderFailure if a request fails permanently, or too often in a row.
+    request from `cancel` is sent; if `cancel` is `None`, the service continues the response. Raises
+    ProviderFailure if a request fails permanently, or too often in a row.
     """
     request: HTTPRequest | None = None
     failures = 0

@@ -122,7 +122,7 @@ class ResponsesConverter(OpenAIConverter):
         return native
 
     def _note_asked(self, block: ExtensionBlock) -> None:
-        """Record the ids of a hosted tool call, so that tool results with these ids are accepted."""
+        """Record the ids of a hosted tool call, so that tool results may refer to them."""
         if block.provider == self.provider and isinstance(block.data, Mapping):
             ids = (block.data.get("call_id"), block.data.get("id"))
             self._asked.update(id for id in ids if isinstance(id, str))
