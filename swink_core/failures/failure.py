@@ -61,8 +61,8 @@ class Classification:
     """The kind of a failure, and the waiting time that the server requested.
 
     `retry_after` is the waiting time in seconds, or `None` if the server did not request one.
-    `code` is the provider's error code, or swink's own code for a failure that swink detected; it
-    is `None` if there is no code.
+    `code` is the provider's error code, or swink's own code for a failure that swink detected, or
+    `None` if neither exists.
     """
 
     kind: StreamErrorKind

@@ -70,7 +70,7 @@ class Gate(Protocol):
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
         """Record how an attempt ended; called once for each attempt that `enter` allowed.
 
-        `response` is the head of the provider's response, or `None` if there was no response. This
+        `response` is the head of the provider's response, or `None` if it did not respond. This
         method cannot be async, because it runs while streams close. If it raises an exception, the
         client's next attempt fails with an error of kind `internal` that names the gate, the file
         and the line. The attempts after that one run normally.

@@ -44,7 +44,7 @@ def stream(
     """Return the events of one attempt, or `None` to let the next plugin handle the attempt.
 
     The hook itself must not do I/O: the request is sent when the result is iterated. Unless the
-    result is an `EventSource` of the core, the order of its events is checked. A wrapper that
+    result is an `EventSource` of the core, the order of the events is checked. A wrapper that
     iterates over the result that it wraps must use `contextlib.aclosing`. The `stream` of a shared
     plugin must be a plain function: an async generator function never returns `None`, so it would
     take over every call, and its registration is rejected.

@@ -128,7 +128,7 @@ def _facts(folder: Path) -> tuple[str, ...]:
 
 
 def _problem(file: Path) -> str:
-    """Return why a metadata file cannot be read, or an empty string if it can be read."""
+    """Return the reason if a metadata file cannot be read, or else an empty string."""
     try:
         file.read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):

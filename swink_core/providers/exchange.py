@@ -214,7 +214,7 @@ class Exchange:
     async def read(self, request: HTTPRequest | None, into: type[T]) -> T: ...
 
     async def read(self, request: HTTPRequest | None = None, into: Any = bytes) -> Any:
-        """Send a request and return the body of its response, decoded as the type `into`.
+        """Send a request and return the body of the response, decoded as the type `into`.
 
         `request` is the provider's usual request unless one is given. `into` is a type to which
         msgspec decodes JSON, or `bytes`, for the body itself. Raises ProviderFailure if the request

@@ -54,7 +54,7 @@ def layered_extra(
 
 
 def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """Return a copy of nested mappings with only the value at `path`; `{}` if there is none."""
+    """Return a copy of nested mappings with only the value at `path`; `{}` without a value."""
     name, *inner = path
     if name not in fields:
         return {}

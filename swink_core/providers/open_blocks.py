@@ -40,7 +40,7 @@ class Metadata:
 
     data: dict[str, Any] = field(factory=dict)
     _counted: dict[str, tuple[int, int]] = field(factory=dict)
-    """Maps each metadata key to its size in characters and, for a list, the number of its items."""
+    """Maps each metadata key to its size in characters and, for a list, the number of items."""
 
     def merge(self, more: Mapping[str, Any]) -> int:
         """Merge more metadata, and return the growth of the total size in characters."""

@@ -196,9 +196,9 @@ class HTTPProvider:
         return Fitted(model, context, options).fit(self.api(model, options))
 
     def learned(self, model: Model, options: StreamOptions) -> Hashable:
-        """Return what the provider has learned about the model's server and uses in `fit`.
+        """Return the information about the model's server that `fit` uses, or `None`.
 
-        `None` if there is nothing.
+        A provider overrides this method if it learns about its servers from their responses.
         """
         return None
 

@@ -64,9 +64,9 @@ def closed_schema(schema: Any) -> Any:
 def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
     """Return an object schema without the keywords in `refused`, which an API rejects at the root.
 
-    If `anyOf`, `oneOf` or `allOf` is removed, the properties of its schemas are added to the root's
-    own properties, so that they remain allowed. The result no longer shows which properties belong
-    to the same alternative.
+    If `anyOf`, `oneOf` or `allOf` is removed, the properties of the schemas in it are added to the
+    root's own properties, so that they remain allowed. The result no longer shows which properties
+    belong to the same alternative.
     """
     root = {name: value for name, value in schema.items() if name not in refused}
     fields: dict[str, Any] = {}

@@ -215,7 +215,7 @@ class Tokens:
         raise result
 
     def _fetch(self, grant: Grant, call: Call) -> asyncio.Task[Any]:
-        """Return the task that is fetching a grant's token; if there is none, start one."""
+        """Return the task that is fetching a grant's token, or start such a task."""
         fetches = self._fetches.setdefault(asyncio.get_running_loop(), {})
         task = fetches.get(grant)
         if task is None or task.done():

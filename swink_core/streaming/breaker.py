@@ -46,7 +46,7 @@ class CircuitBreaker:
         self._counted = WeakSet[Target]()
 
     async def enter(self, target: Target) -> None:
-        """Admit an attempt if the circuit of its target is closed.
+        """Admit an attempt if the target's circuit is closed.
 
         While the circuit is half open, admit one attempt at a time. Raises ProviderFailure if the
         attempt is not admitted.

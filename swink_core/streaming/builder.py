@@ -121,7 +121,7 @@ class MessageBuilder:
     def received(self) -> str:
         """All text received so far: of the answer, of thinking, and of tool calls.
 
-        The text of a tool call consists of its name and arguments.
+        The text of a tool call consists of the tool's name and the arguments.
         """
         names = (getattr(block.start, "name", None) or "" for block in self._blocks)
         return "".join((*names, *(block.joined() for block in self._blocks)))

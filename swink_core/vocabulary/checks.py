@@ -70,7 +70,7 @@ def held_to(annotation: Any, value: Any) -> Any:
 
 @cache
 def _known(annotation: Any) -> tuple[list[str], set[Any]]:
-    """Return what `held_to` must know about an annotation.
+    """Inspect an annotation for `held_to`.
 
     The first result is a list of the names of the structs and attrs classes that the annotation
     contains. The second result is the set of those types among `str`, `bool` and `NoneType` that
@@ -84,7 +84,7 @@ def _known(annotation: Any) -> tuple[list[str], set[Any]]:
 
 
 def _meant(annotation: Any) -> str | None:
-    """Return the description in an annotation's `msgspec.Meta`, or `None` if there is none."""
+    """Return the description in an annotation's `msgspec.Meta`; `None` without a description."""
     if isinstance(annotation, msgspec.Meta):
         return annotation.description
     return next(filter(None, map(_meant, get_args(annotation))), None)

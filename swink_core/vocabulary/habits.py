@@ -17,10 +17,10 @@ from attrs import define
 class Habit:
     """An option of another library.
 
-    `option` is the option of swink with the same meaning, or `None` if there is none. `convert`
-    converts a value to the value for swink's option (`None`: the value is used unchanged), and
-    raises ValueError if swink's option has no equivalent value. `advice` says what to write if
-    there is no equivalent option or value.
+    `option` is the option of swink with the same meaning; `None` means that swink lacks such an
+    option. `convert` converts a value to the value for swink's option (`None`: the value is used
+    unchanged), and raises ValueError if swink's option has no equivalent value. `advice` says what
+    to write if swink lacks an equivalent option or value.
     """
 
     name: str

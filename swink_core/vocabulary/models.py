@@ -59,14 +59,14 @@ COUNTED = frozenset({"tools", "documents"})
 class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):
     """A rule about the options and content that certain models support.
 
-    Options and content for which there is no rule are sent unchanged.
+    Options and content without a rule are sent unchanged.
 
     Selection: the rule applies to models of `providers` (empty: all) whose id matches the pattern
     `match` but not the pattern `unless`, and to calls over one of `apis` (empty: any). `when` maps
     features or options to lists of states. A rule with `when` applies to a call if each of these
-    features or options has one of its listed states: `set`, `unset`, or a value. Further states are
-    `on` for thinking, `tokens` for thinking that is set to a number, and `forced` for
-    `tool_choice`. A later rule replaces an earlier rule with the same `name`.
+    features or options is in a listed state: `set`, `unset`, or a value. Further states are `on`
+    for thinking, `tokens` for thinking that is set to a number, and `forced` for `tool_choice`. A
+    later rule replaces an earlier rule with the same `name`.
 
     Effect: `takes` maps a feature, an option or a form of the call (`prefill`, `call_first`, …) to
     whether it is supported, or to the supported values. `least` and `most` limit numeric options;

@@ -160,8 +160,8 @@ StreamOptions.__doc__ = "\n".join(
 def _parameters(kind: Any) -> tuple[inspect.Parameter, ...]:
     """Return the keyword parameters of a typed dictionary.
 
-    If the default of an option is neither a number nor a string, the default of its parameter is
-    `None`, which has the same effect: it selects the option's default.
+    If an option's default is neither a number nor a string, the parameter's default is `None`,
+    which has the same effect: it selects the option's default.
     """
     made = []
     for name, written in _written(kind).items():

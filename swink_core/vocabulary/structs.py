@@ -1,6 +1,6 @@
 """The base of the classes for messages and events, and a function that copies an object.
 
-These classes are msgspec structs. The fields of a class define the JSON form of its objects, and
+These classes are msgspec structs. The fields of a class define the JSON form of the objects, and
 msgspec's compiled code checks, writes and reads this form.
 """
 

@@ -156,7 +156,7 @@ class Scripts:
         )
 
     def _turn(self, call: Call, key: bytes) -> int:
-        """Return how many earlier calls have used this list of scripts.
+        """Return the number of earlier calls that have used this list of scripts.
 
         The number is the same for every attempt of a call.
         """

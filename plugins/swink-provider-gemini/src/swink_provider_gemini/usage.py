@@ -54,7 +54,7 @@ def count_tokens(usage: dict[str, Any], out: EventWriter) -> None:
 
 
 def _billed(usage: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the names of the prices in `BILLED`, each with the number of its tokens."""
+    """Yield each price name in `BILLED` with the number of tokens that have this price."""
     for ours, (name, modality) in BILLED.items():
         rows = usage.get(name)
         for row in rows if isinstance(rows, list) else ():

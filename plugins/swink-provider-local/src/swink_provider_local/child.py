@@ -9,7 +9,7 @@ engine ends the process.
 
 The child process ends together with its parent, because its stdin is closed in whatever way the
 parent ends. Another process that the parent has forked can keep this pipe open, so the child also
-checks whether the id of its parent process has changed.
+checks whether its parent process id has changed.
 """
 
 from __future__ import annotations

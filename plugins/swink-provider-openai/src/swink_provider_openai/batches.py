@@ -29,7 +29,7 @@ Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 
 TOKEN = "swink"
-"""The metadata key under which a batch stores the token of its submission."""
+"""The key in a batch's metadata for the token of the submission."""
 
 APIS = ("/chat/completions", "/responses")
 

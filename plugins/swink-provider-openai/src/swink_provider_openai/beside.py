@@ -24,7 +24,7 @@ The data of such an extension are the API's fields, with all pieces of audio joi
 """
 
 SOURCES = frozenset({"citations", "search_results"})
-"""Fields of a response that become metadata of its text block."""
+"""Fields of a response that become metadata of the answer's text block."""
 
 REASONING = "reasoning_content"
 """The field with the log probabilities of reasoning (DeepSeek)."""

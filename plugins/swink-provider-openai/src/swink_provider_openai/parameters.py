@@ -211,7 +211,7 @@ def response_format(
     """Return the field `response_format`, in strict mode if the schema allows it.
 
     `named` is the field `json_schema` of the call's `extra`. The schema's name is the `name` in
-    `named` or, if there is none, the title of the schema.
+    `named`, or else the title of the schema.
     """
     if wanted is None:
         return None

@@ -282,8 +282,8 @@ class ChatParser:
         """Return True if a fragment with `function` and `custom` belongs to a free-text call.
 
         Some servers send both fields, one of them with empty values. The call's `type` decides
-        between them. Without a `type`, the field that is not empty decides. If both or none of them
-        have content, an earlier fragment with the same key decides.
+        between them. Without a `type`, the field that is not empty decides. If both have content,
+        or neither has, an earlier fragment with the same key decides.
         """
         if call.type in ("function", "custom"):
             return call.type == "custom"

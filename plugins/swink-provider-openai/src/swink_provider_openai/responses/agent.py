@@ -122,7 +122,7 @@ def _words(part: dict[str, Any]) -> str:
 
 
 def _said_and_shown(output: str | list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """Return the text of a tool result, and a list of its other parts, such as images."""
+    """Return the text of a tool result, and a list of the other parts, such as images."""
     if isinstance(output, str):
         return output, []
     shown = [_part(part) for part in output if part.keys() != {"type", "text"}]

@@ -74,7 +74,7 @@ def is_item(block: Block) -> TypeGuard[ExtensionBlock]:
 
 
 def answer_to(tool_call_id: str, block: ExtensionBlock) -> dict[str, Any]:
-    """Return the field of a result item (`block`) that contains the id of its call."""
+    """Return the field with the call's id for a result item (`block`)."""
     return {_FIELDS.get(str(block.data.get("type")), "call_id"): tool_call_id}
 
 
