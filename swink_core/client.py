@@ -183,10 +183,10 @@ class Client:
         of these, each optionally paired with its own options. `None` selects the client's default
         model. `context` is a conversation, a list of messages or a string; the options
         `system_prompt` and `tools` are added to the conversation. `limits` apply to this call, in
-        addition to the client's limits; a `LimitGate` may be passed to several calls, to limit
-        their sum. The other options are described in `OPTIONS`. In a fallback chain, credentials,
-        address, headers, settings and `extra` given here are used only for the provider of the
-        first model. Raises `UsageError` for invalid arguments.
+        addition to the client's limits; a `LimitGate` may be passed to several calls, so that its
+        limits apply to all of them together. The other options are described in `OPTIONS`. In a
+        fallback chain, credentials, address, headers, settings and `extra` given here are used only
+        for the provider of the first model. Raises `UsageError` for invalid arguments.
         """
         if TYPE_CHECKING:
             call_options(**options)
@@ -379,7 +379,7 @@ _CREDENTIALS = frozenset({"api_key", "headers"})
 _PERSONAL = frozenset(name for name, each in OPTIONS.items() if each.kind == "provider")
 
 _STEERING = _PERSONAL | {"transport", "rules", "retired"}
-"""Options that control how a call is made and never appear in the body of the request."""
+"""Options without a field in the request body, so that `extra` cannot override them."""
 
 
 def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 OWN = "the process on this machine and its network connection"
-"""The text in place of a server's address if the provider does not use HTTP."""
+"""Names the connection in messages about a provider without a server address."""
 
 
 def advise(

@@ -56,7 +56,7 @@ class Gate(Protocol):
     async def enter(self, target: Target) -> None:
         """Wait until the attempt may begin, then return; or raise an exception to refuse it.
 
-        If the method has a further parameter `attempt`, this is the `Attempt`:
+        The method may have a further parameter `attempt`, for the `Attempt`;
         `await attempt.reserve()` returns the most that the attempt is expected to cost. The method
         `leave` may have this parameter, too.
 
@@ -70,10 +70,10 @@ class Gate(Protocol):
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
         """Record how an attempt ended; called once for each attempt that `enter` allowed.
 
-        `response` is the head of the provider's response, or `None` if it did not respond. This
-        method cannot be async, because it runs while streams close. If it raises an exception, the
-        client's next attempt fails with an error of kind `internal` that names the gate, the file
-        and the line. The attempts after that one run normally.
+        `response` is the head of the provider's response, or `None` if the provider did not
+        respond. This method cannot be async, because it runs while streams close. If it raises an
+        exception, the client's next attempt fails with an error of kind `internal` that names the
+        gate, the file and the line. The attempts after that one run normally.
         """
 
 
@@ -126,12 +126,12 @@ class Attempt:
     `number` counts from 1 over all models. `legs` are the requests in the order of sending,
     including those that fetch credentials. `leg` is the last request for an answer, with its
     attributes `request` and `response` (`None` without an HTTP request). `reads` is the number of
-    network reads of the body so far; events that an observer receives at the same number arrived
-    together. `usage` is the reported usage; `reported_cost` is the cost in US dollars that the
-    provider reported (`None`: not reported). `plan` contains the `context`, `options`, tool
-    `names`, `notices` and `request` to send. It is `None` before the attempt begins, and for a
-    plugin whose `stream` hook does not return an `EventSource`. `charge` is the `Charge` of the
-    attempt; while the attempt runs, this is the amount reserved for it.
+    network reads of the body so far; it is the same for events that arrived together. `usage` is
+    the reported usage; `reported_cost` is the cost in US dollars that the provider reported
+    (`None`: not reported). `plan` contains the `context`, `options`, tool `names`, `notices` and
+    `request` to send. It is `None` before the attempt begins, and for a plugin whose `stream` hook
+    does not return an `EventSource`. `charge` is the `Charge` of the attempt; while the attempt
+    runs, this is the amount reserved for it.
 
     Times are seconds of the call's clock. `started_at` is when the attempt began (`None`: not yet,
     or a gate refused it). `first_event_at` is when its first content arrived: a delta, a tool call
@@ -397,7 +397,7 @@ class Attempt:
         self.notices.append(Notice(code, detail, paths))
 
     def tell_changes(self, notices: Sequence[Notice]) -> None:
-        """Add those notices about values that the conversion changed which are not yet added."""
+        """Add notices about values that the conversion changed, except those already added."""
         new = [notice for notice in notices if notice not in self._changes]
         self._changes += new
         self.notices += new

@@ -13,7 +13,7 @@ API_LEVEL = 1
 """The newest level of the plugin API that this core offers."""
 
 OLDEST_API_LEVEL = 1
-"""The oldest level for which a plugin may have been written to work with this core."""
+"""Plugins that were written for an older level do not work with this core."""
 
 FIRST_API_LEVEL = 1
 """The level of a plugin that does not state one."""

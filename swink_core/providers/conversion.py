@@ -4,7 +4,8 @@
 
 1. Thinking, extensions and metadata in the answer of another provider are omitted: their signatures
    are invalid at this provider, and reasoning is not part of the conversation. Text and tool calls
-   are kept. This also applies to an extension block that is marked as this provider's.
+   are kept. An extension block in such an answer is omitted even if it is marked as this
+   provider's.
 2. The text of an incomplete answer is kept; its unfinished tool calls and unsigned thinking are
    omitted.
 3. A tool call that was never answered gets an error result, since every API requires one.

@@ -1,9 +1,9 @@
 """`ForeignSource`: events produced by plugins, checked for the allowed order of events.
 
-`ForeignSource` is used if the `stream` hook returned another iterator of events than the core's
+`ForeignSource` is used if the `stream` hook returned an iterator of events that is not the core's
 `EventSource`. If the iterator has the method `batches()`, this yields lists of events. If a
 plugin's iterator wraps the core's source, all events of one network read are collected and
-delivered together, unless the iterator waits in between. Otherwise, delivering each event would
+delivered together, unless the iterator waits in between. Delivering each event separately would
 take as much time as a network read.
 """
 

@@ -20,7 +20,7 @@ MAX_STRAY_WORK = 512 * 1024
 """The most characters of arguments that are processed to find the calls of stray fragments.
 
 A stray fragment has a key that does not belong to a call. To find the call that it completes,
-arguments are scanned, joined and parsed. The limit applies to an answer.
+arguments are scanned, joined and parsed. This is the limit for one answer.
 """
 
 LOOK = 64

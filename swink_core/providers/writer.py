@@ -1,4 +1,4 @@
-"""`EventWriter`: a parser calls its methods, and it creates events in an allowed order.
+"""`EventWriter`: creates events, in an allowed order, from the method calls of a parser.
 
 A parser reports what it read (text, reasoning, a fragment of a tool call), and the writer opens,
 numbers and closes the blocks. At most one text or thinking block, called the run, is open at a
@@ -327,8 +327,8 @@ class EventWriter:
     def has_answer(self) -> bool:
         """Whether the answer has content.
 
-        An answer that only reports the stop sequence that ended it has content, too. Other metadata
-        is not content.
+        An answer without text has content if a stop sequence ended it. Other metadata is not
+        content.
         """
         return self._answered or self._said > 0 or "stop_sequence" in self._facts.data
 

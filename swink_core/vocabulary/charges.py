@@ -66,7 +66,7 @@ _DEFINES_NOTHING = frozenset({
     "arguments", "input_schema", "inputSchema", "json_schema", "parameters", "responseJsonSchema",
     "responseSchema", "schema", "toolChoice", "tool_choice",
 })  # fmt: skip
-"""Fields in which no tools of the provider are searched, such as schemas and tool arguments."""
+"""Fields that are not searched for a provider's tools, such as schemas and tool arguments."""
 
 _DATED = re.compile(r"_\d{8}$", re.ASCII)
 

@@ -105,7 +105,7 @@ class UrlSource(_Typed, tag="url"):
 
 
 no_files: ContextVar[bool] = ContextVar("no_files", default=False)
-"""True while `load` reads untrusted data; a `FileSource` in such data is an error."""
+"""True while `load` reads data that must not name files; a `FileSource` is then an error."""
 
 FILES_REFUSED = (
     "file sources and file: URLs are loaded only with allow_files=True, because untrusted data "

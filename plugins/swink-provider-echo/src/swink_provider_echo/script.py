@@ -23,7 +23,7 @@ LONG = 2_000
 SLOW = 0.05
 
 MOST_LISTS = 1_000
-"""For how many lists of scripts an object remembers which script is next."""
+"""For how many lists of scripts echo remembers which script is next."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -51,9 +51,9 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     the thinking. `json` answers in JSON; `silent` gives an empty answer.
 
     **Tool calls.** `tool` calls one tool (true: the first tool that the request offers). `parallel`
-    calls all offered tools. Their arguments are `arguments`, as JSON data or as raw text. After a
-    tool result, no more such calls are made. In contrast, `calls` are made in every answer, in
-    parallel, after the `reply` if there is one.
+    calls all offered tools. The arguments of these calls are in `arguments`, as JSON data or as raw
+    text. After a tool result, no more of these calls are made. In contrast, `calls` are made in
+    every answer, in parallel, after the `reply` if there is one.
 
     **End.** `stop` is the stop reason of the answer. `usage` replaces the token usage, which by
     default is the number of words. `cost` is in US dollars (`None`: computed from the prices of the

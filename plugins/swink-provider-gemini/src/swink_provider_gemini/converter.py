@@ -124,10 +124,11 @@ def conversation(
     """Return the request fields `contents` and, if not empty, `systemInstruction` and `tools`.
 
     `signed_calls` means that the model rejects its own tool calls if their signature is missing.
-    Such a model gets the media of a tool result inside the result, others beside it. `office` means
-    that the model reads office documents, such as docx. If the conversation ends with an answer
-    that can be continued, this answer is replaced by its continuation token. Raises MediaError for
-    a file that cannot be read, and ProviderFailure for a file that the API does not accept.
+    Such a model gets the media of a tool result inside the result; other models get them beside the
+    result. `office` means that the model reads office documents, such as docx. If the conversation
+    ends with an answer that can be continued, this answer is replaced by its continuation token.
+    Raises MediaError for a file that cannot be read, and ProviderFailure for a file that the API
+    does not accept.
     """
     if not office:
         _refuse_office(context)

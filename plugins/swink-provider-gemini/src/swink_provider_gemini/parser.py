@@ -77,7 +77,7 @@ _BESIDE_CONTENT = frozenset(
         "speechMetadata",
     }
 )  # fmt: skip
-"""Fields that describe a part; the name of the other field is the kind of the part."""
+"""Fields that describe a part; the name of any other field is the kind of the part."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -289,10 +289,10 @@ class GenerateContentParser:
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
         """Collect the sources of text (citations and grounding data).
 
-        Each frame contains new citations, but all grounding data so far. A citation belongs to the
-        text that precedes its first arrival. All citations of a block are added to one object in
-        the block's metadata. The object's size is measured again only when the number of citations
-        has doubled, which keeps the work linear.
+        A frame contains only new citations, but all grounding data so far. A citation belongs to
+        the text that precedes its first arrival. All citations of a block are added to one object
+        in the block's metadata. The object's size is measured again only when the number of
+        citations has doubled, which keeps the work linear.
         """
         before = sum(map(len, self._cited.values()))
         for name, found in (candidate.citation_metadata or {}).items():

@@ -147,8 +147,8 @@ class OllamaProvider(HTTPProvider):
         """Send the call, adapted to the model as the server describes it.
 
         The provider first requests the server's description of the model if the conversation is
-        long or if the catalogue does not list the features that the call uses. If the server does
-        not describe the model, the call is sent unchanged.
+        long, or if the call uses a feature such as tools and the catalogue does not list the
+        model's features. If the server does not describe the model, the call is sent unchanged.
         """
         model = x.model
         options = x.options

@@ -75,10 +75,10 @@ LONGEST_NAME = 64
 class OpenAIConverter(MessageConverter):
     """The base class of the converters of both APIs; an instance converts one conversation.
 
-    Every tool call in a request needs an id. If a server has sent a call without an id, `tool_id`
-    returns a numbered one; it shortens ids that are too long for this server. A subclass can
-    override `tool_id` for a service with other rules for ids. Such a method must return the same
-    result whenever it gets the same id.
+    Every tool call in a request needs an id. For a call that a server has sent without an id,
+    `tool_id` returns a numbered id. It also shortens ids that are too long for the server. A
+    subclass can override `tool_id` for a service with other rules for ids. Such a method must
+    return the same result whenever it gets the same id.
     """
 
     def __init__(self, provider: str, dialect: Dialect) -> None:

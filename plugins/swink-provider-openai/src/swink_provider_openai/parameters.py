@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 LONG_CACHE = 3600
-"""If the caller wants a longer cache lifetime in seconds, the request asks for a day.
+"""If the caller sets a cache lifetime above this many seconds, the request asks for a day.
 
 The default lifetime is a few minutes.
 """

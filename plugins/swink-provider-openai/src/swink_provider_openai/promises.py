@@ -15,7 +15,7 @@ _RULES = "set it in [[rules]] of models.toml, for example takes = { audio = fals
 
 
 def refuse_idle_overrides(made: type) -> None:
-    """Raise TypeError if a subclass of `OpenAIProvider` overrides an attribute without effect.
+    """Raise TypeError if a subclass of `OpenAIProvider` overrides an attribute that is not used.
 
     These attributes have an effect in other subclasses of `HTTPProvider`. `OpenAIProvider` instead
     uses the values of the API that it selects for a call.

@@ -34,7 +34,7 @@ MOST_LEVELS = 100
 """The maximum depth of nested data in a piece of a choice."""
 
 MOST_PIECES = 8192
-"""When a text consists of this many pieces, they are joined to one, to save memory."""
+"""When a text consists of more pieces, they are joined to one, to limit their number."""
 
 _WORDS = frozenset({"format", "id", "name", "role", "signature", "type"})
 """Text fields that are replaced, not appended to: some servers repeat their value in each chunk."""

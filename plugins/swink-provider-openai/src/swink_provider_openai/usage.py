@@ -11,7 +11,7 @@ from swink_core.providers import EventWriter
 __all__ = ["report_usage"]
 
 TICKS_PER_DOLLAR = 1e10
-"""How many of the ticks in which xAI reports costs make one US dollar.
+"""xAI reports costs in ticks; this is the number of ticks in a US dollar.
 
 The number was found by comparing the costs in recorded answers with the published prices.
 """
@@ -41,7 +41,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
         "cache_creation_input_tokens",
     ),
 }
-"""Maps each of swink's token counts to the usage fields that may contain it, best field first."""
+"""Maps each of swink's token counts to the usage fields that may contain it, preferred first."""
 
 _DOLLARS = ("cost", "cost.total_cost")  # OpenRouter; Perplexity
 _TICKS = "cost_in_usd_ticks"  # xAI

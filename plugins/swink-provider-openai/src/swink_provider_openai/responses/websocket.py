@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["SWITCHED", "open_websocket"]
 
 SWITCHED = 101
-"""The HTTP status "Switching Protocols", with which a server accepts a WebSocket (RFC 9110)."""
+"""The HTTP status with which a server accepts a WebSocket (RFC 9110 section 15.2.2)."""
 
 
 async def open_websocket(
