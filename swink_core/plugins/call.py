@@ -58,7 +58,8 @@ class Call:
     estimates). `gates` are called before each attempt of the call, after the gates of the client.
     Each of `guards` is called with the request body that `convert` made and returns the body to
     send, or refuses the call by raising an exception, like a wrapper of the hook
-    `convert_messages`. `size` is the approximate number of characters of text and media in
+    `convert_messages`. It is called in a thread, unless it has an attribute `is_quick` that is
+    true. `size` is the approximate number of characters of text and media in
     `context`, including files; 0 before the first attempt. `tenant` identifies the owner of the
     call if one client serves several; caches store their answers separately. `headers` are sent
     with every request of the call; observers may add headers, for example a trace context. Each of
