@@ -194,14 +194,16 @@ class Exchange:
     async def convert(self) -> None:
         """Convert the conversation now, instead of when `payload` is first read.
 
-        If the conversation is large or the call has `guards`, this is done in a thread.
+        A thread does this if the conversation is large or one of the call's `guards` may take long.
         """
         if self._payload is not _NOT_CONVERTED:
             return
-        if self.call.guards or self.call.size > MOST_ENCODED_AT_ONCE:
-            self._payload = await asyncio.to_thread(self.call.convert)
+        call = self.call
+        is_quick = call.size <= MOST_ENCODED_AT_ONCE
+        if is_quick and all(getattr(guard, "is_quick", False) for guard in call.guards):
+            self._payload = call.convert()
         else:
-            self._payload = self.call.convert()
+            self._payload = await asyncio.to_thread(call.convert)
 
     def request(self) -> HTTPRequest:
         """Return the request that the provider's `request` builds, without credentials."""

@@ -12,6 +12,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from swink_core.failures.exceptions import ProviderFailure, StreamError
@@ -37,8 +38,8 @@ class Entrance:
 
     def __init__(self, gate: Gate) -> None:
         self.gate: Any = gate
-        self._enter_takes_attempt = _names_attempt(gate.enter)
-        self._leave_takes_attempt = _names_attempt(gate.leave)
+        self._enter_takes_attempt = _takes_attempt(gate.enter)
+        self._leave_takes_attempt = _takes_attempt(gate.leave)
 
     async def enter(self, attempt: Attempt) -> None:
         """Call the gate's `enter` for an attempt. Exceptions of the gate are passed on."""
@@ -54,11 +55,19 @@ class Entrance:
         return self.gate.leave(attempt.target, terminal, attempt.response)
 
 
+def _takes_attempt(method: Any) -> bool:
+    function = getattr(method, "__func__", None)  # the same for all gates of a class
+    return _names_attempt(method) if function is None else _known(function)
+
+
 def _names_attempt(method: Any) -> bool:
     try:
         return "attempt" in inspect.signature(method).parameters
     except (TypeError, ValueError):
         return False
+
+
+_known = lru_cache(_names_attempt)
 
 
 class ClientGates:
