@@ -242,6 +242,27 @@ async def test_a_tool_passes_whose_price_is_reported_or_that_the_configuration_a
     assert extra == {"tools": [tool]}
 
 
+ARGUMENTS = {"tools": ["saw"], "tool": {"type": "hammer"}}
+USED = {"type": "mcp_tool_use", "id": "m", "name": "f", "server_name": "s", "input": ARGUMENTS}
+SCHEMA = {"type": "object", "properties": {"tool": {"type": "string"}, "tools": {"type": "array"}}}
+
+# (path and body, additional fields) of requests without a tool of the vendor
+PLAIN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
+    (MESSAGES, {"messages": [*SAID, {"role": "assistant", "content": [USED]}, *SAID]}),
+    (MESSAGES, {"tools": [{"name": "f", "input_schema": SCHEMA, "input_examples": [ARGUMENTS]}]}),
+    (CHAT, {"model": "openai/gpt-5-mini", "guided_json": SCHEMA}),
+    (RESPONSES, {"tools": [{"type": "shell", "environment": {"type": "local"}}]}),
+    (NATIVE, {"model": HAIKU, "options": {"extra": {"tools": [{"input_schema": {}}]}}}),
+]
+
+
+@pytest.mark.parametrize(("how", "more"), PLAIN, ids=str)
+async def test_a_request_without_a_tool_of_the_vendor_is_sent(
+    how: tuple[str, Any], more: dict[str, Any]
+) -> None:
+    await asked(how, more, CAROL)
+
+
 async def test_a_tools_fields_that_name_another_model_are_dropped() -> None:
     own = {"openrouter": {"model": "x/dear"}}
     tool = {"name": "f", "description": "", "parameters": {}, "metadata": own}

@@ -127,6 +127,7 @@ class KeyCharge:
     call: str = ""
     first: Target | None = None
     guards: CallGuards | None = None
+    _most: Charge = field(factory=Charge)
     _ticket: Ticket | None = None
     _is_used: bool = False
     _charge: Charge = field(factory=Charge)
@@ -139,6 +140,7 @@ class KeyCharge:
 
         Raises Refused if a limit of the key is reached.
         """
+        self._most = most
         refusal = await self._admit(most, model, begins=True)
         if refusal is not None:
             raise Refused(_failure(self._payer.owner, refusal), TOO_MANY)
@@ -146,13 +148,14 @@ class KeyCharge:
     async def enter(self, target: Target, attempt: Attempt) -> None:
         """Reserve the cost of an attempt.
 
-        Raises ProviderFailure if the budget is spent, or if the key has a budget and the model has
-        no price.
+        Raises ProviderFailure if the budget is spent, or if the key has a budget and the price of
+        the request is unknown.
         """
-        if self._payer.key.has_budget and _lacks_price(target.model):
+        is_reserved = target is self.first and self._ticket is not None and not self._is_used
+        most = self._most if is_reserved else await attempt.reserve()
+        if self._payer.key.has_budget and most.cost is None:
             raise ProviderFailure(_limited(_no_price(self._payer.owner, [target.model])))
-        if self._is_used or self._ticket is None or target is not self.first:
-            most = await attempt.reserve()
+        if not is_reserved:
             try:
                 await self._settle(ends=False)
                 refusal = await self._admit(most, target.model, begins=False)
@@ -259,15 +262,17 @@ async def charged(
 ) -> AsyncIterator[KeyCharge]:
     """Admit a call of the owner of a key, and settle the call's attempts at the end of the block.
 
-    Raises Refused if a limit of the key is reached, or if the key has a budget and no model of the
-    chain has a price.
+    Raises Refused if a limit of the key is reached, or if the key has a budget and the price of the
+    request is unknown for all models of the chain.
     """
-    models = [model for model, _ in chain]
-    if payer.key.has_budget and all(map(_lacks_price, models)):
-        raise Refused(_no_price(payer.owner, models), BAD_REQUEST)
+    most = most_of(client, *chain[0], asked)
+    if payer.key.has_budget and most.cost is None:
+        others = (most_of(client, *each, asked) for each in chain[1:])
+        if all(other.cost is None for other in others):
+            raise Refused(_no_price(payer.owner, [model for model, _ in chain]), BAD_REQUEST)
     charge = KeyCharge(ledger, payer)
     try:
-        await charge.begin(most_of(client, *chain[0], asked), models[0])
+        await charge.begin(most, chain[0][0])
         yield charge
     finally:
         await asyncio.shield(charge.end())
@@ -280,7 +285,12 @@ def most_of(client: Client, model: Model, own: Mapping[str, Any], asked: Asked) 
     price.
     Raises Refused for a call with a larger number of tokens than a store can represent.
     """
-    passed = (asked.options.get("extra") or {}, asked.own, asked.extra, own.get("extra") or {})
+    passed = (
+        asked.options.get("extra") or {},
+        asked.own,
+        asked.extra if asked.inherited else {},  # otherwise it is not sent
+        own.get("extra") or {},
+    )
     options = _options({**asked.options, **own}, *passed)
     provider = client.catalog.provider(model.provider)
     try:
@@ -308,16 +318,12 @@ def _options(given: Mapping[str, Any], *extra: Mapping[str, Any]) -> StreamOptio
         raise Refused(of_bad_request(str(error)), BAD_REQUEST) from error
 
 
-def _lacks_price(model: Model) -> bool:
-    prices = model.info.prices if model.info is not None else None
-    return prices is None or prices.input is None or prices.output is None
-
-
 def _no_price(owner: str, models: Sequence[Model]) -> Error:
     names = ", ".join(dict.fromkeys(map(str, models)))
     return of_bad_request(
-        f"the price of {names} is unknown, and the budget of the key {owner!r} is limited; the "
-        "gateway's owner can give a price in the table [prices] of its file"
+        f"the price of {names} is unknown (of its tokens, or of the requested service tier or "
+        f"search), and the budget of the key {owner!r} is limited; the gateway's owner can give "
+        "prices in the table [prices] of its file"
     )
 
 

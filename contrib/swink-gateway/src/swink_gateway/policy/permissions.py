@@ -44,10 +44,10 @@ KNOWN_FIELDS = _OF_OTHERS.union(
 TOOLS = "tools"
 
 CHARGED_TOOLS = frozenset({
-    "apply_patch", "bash", "computer", "computer_use", "custom", "file_search", "function",
-    "local_shell", "mcp", "mcp_toolset", "memory", "namespace", "text_editor", "tool_reference",
-    "tool_search", "tool_search_tool_bm25", "tool_search_tool_regex", "web_fetch", "web_search",
-    "x_search",
+    "apply_patch", "bash", "browser_toolset", "computer", "computer_toolset", "computer_use",
+    "custom", "file_search", "function", "local_shell", "mcp", "mcp_toolset",
+    "mcp_toolset_reference", "memory", "namespace", "text_editor", "tool_reference", "tool_search",
+    "tool_search_tool_bm25", "tool_search_tool_regex", "web_fetch", "web_search", "x_search",
 })  # fmt: skip
 """Types of tools that cost only tokens, or a fee for each use that the vendor reports in the usage.
 
@@ -71,6 +71,9 @@ UNCHARGED_FIELDS = frozenset({
     "enterpriseWebSearch", "enterprise_web_search", "googleMaps", "google_maps", "systemTool",
 })  # fmt: skip
 """Fields that identify a tool with fees that are not reported, even if the tool has a type."""
+
+_SCHEMAS = frozenset({"input_schema", "parameters"})
+"""The fields with the schema of a tool's arguments; only tools of the client have one."""
 
 _SUFFIX = re.compile(r"(_preview)?(_\d[\d_]*)?\Z", re.ASCII)
 
@@ -176,6 +179,11 @@ def _uncharged(tool: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names by which a tool is known that may have fees which are not reported."""
     fields = [name for name, value in tool.items() if value is not None]
     kind = tool.get("type")
+    if kind is None and (tool.keys() & _SCHEMAS or "function" in tool):
+        kind = "function"
+    place = tool.get("environment")
+    if kind == "shell" and isinstance(place, Mapping) and place.get("type") == "local":
+        kind = "local_shell"
     if kind is None:
         yield from (name for name in fields if name not in CHARGED_FIELDS)
     else:

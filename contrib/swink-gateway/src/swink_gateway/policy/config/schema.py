@@ -175,13 +175,17 @@ class Key:
 class Price:
     """Prices in US dollars per million tokens. Cache tokens cost `input` by default.
 
-    They override the prices in the catalog. For free models, set `input` and `output` to 0.
+    They override the catalog's prices. Prices that the catalog has for long prompts, service tiers
+    and regions change in the same ratio; its prices of images and sound, and its fees, stay.
+    `search` is the fee for a search by a tool of the vendor, in US dollars. For free models, set
+    `input` and `output` to 0.
     """
 
     input: Dollars
     output: Dollars
     cache_read: Dollars | None = None
     cache_write: Dollars | None = None
+    search: Dollars | None = None
 
 
 @define(frozen=True, kw_only=True)
