@@ -8,10 +8,10 @@ from swink_core.providers import KINDS
 __all__ = ["HOPELESS", "MOST_HOPELESS", "PASSING", "refusal_of"]
 
 HOPELESS = frozenset(kind for kind, row in KINDS.items() if row.scope == "account")
-"""Kinds of failure that would also affect the next row."""
+"""Kinds of failure of the account (for example, an exhausted balance), which affect every row."""
 
 MOST_HOPELESS = 10
-"""The number of consecutive failures of these kinds that ends a run."""
+"""A run ends after this many consecutive failures whose kinds are in `HOPELESS`."""
 
 PASSING = HOPELESS | frozenset(
     kind for kind, row in KINDS.items() if row.scope in ("service", "machine", "caller")
@@ -19,7 +19,7 @@ PASSING = HOPELESS | frozenset(
 """Kinds of failure that the row did not cause; the next run retries these rows."""
 
 NO_CREDENTIALS = "no_credentials"
-"""The code of a failure before any request is sent, because no credentials are set."""
+"""The error code of a call that is not sent because no credentials are set."""
 
 
 def refusal_of(error: SwinkError) -> UsageError | None:

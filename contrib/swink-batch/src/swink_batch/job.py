@@ -1,4 +1,7 @@
-"""`Job`: carries out a batch run. The functions `run` and `answers` create one from settings."""
+"""`Job`: carries out a batch run.
+
+The functions `run` and `answers` create a `Job` from settings and start it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ __all__ = ["RETRIES", "Job", "Order", "answers", "check_place", "run"]
 RETRIES = RetryPolicy(
     retries={StreamErrorKind.THROTTLED: 20, StreamErrorKind.OVERLOADED: 10}, budget=600.0
 )
-"""Default retry policy: a batch run can wait longer than a user."""
+"""Default retry policy: it retries more often than for a user, because a batch run can wait."""
 
 Order: TypeAlias = Literal["completion", "input"]
 
@@ -115,7 +118,7 @@ class Job(Settings):
 
 
 def check_place(path: Path) -> None:
-    """Raise SwinkError if a path is a folder, or if the folder that contains it is missing."""
+    """Raise SwinkError if a path is a folder, or if its parent folder is missing."""
     if path.is_dir():
         why, resolution = "it is a folder", "Name a file."
     elif not path.parent.is_dir():

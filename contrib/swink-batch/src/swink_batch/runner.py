@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Deliver: TypeAlias = Callable[[bytes], Awaitable[object]]
-"""A function that receives the line of an answer."""
+"""A function that receives the result of a row, as a line of JSON."""
 
 Watch: TypeAlias = Callable[[Tally], object]
 """A function that receives a run's state when it begins, and whenever a row is done."""
 
 MOST_AT_ONCE = 4
-"""How many rows a worker may skip before it lets other tasks run."""
+"""After this many rows that are not sent, a worker lets other tasks run."""
 
 
 async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
@@ -228,7 +228,7 @@ class Runner:
         await self._pass()
 
     async def _leave(self, request: Request) -> None:
-        """Use the result of an earlier run instead of sending the row again."""
+        """Deliver the row's result from an earlier run, if there is one; do not send the row."""
         kept = self._journal.kept(request.key, request.check) if self._journal else None
         await (self._keep(kept) if kept is not None else self._pass())
 
@@ -267,7 +267,7 @@ class Runner:
             self.stop(f"{what}\n{error.resolution} A run that is started again asks them again.")
 
     def _is_refused(self, error: SwinkError) -> bool:
-        """Return True if no row can be sent at all, which ends the run."""
+        """Return True if the error affects all rows, so that the run ends."""
         if not self.tally.answered and (refusal := refusal_of(error)) is not None:
             self._refusal = refusal
             self.stop(refusal.message)

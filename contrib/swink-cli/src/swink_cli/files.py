@@ -169,9 +169,11 @@ def media_block(path: str, *, image: bool = False) -> swink.Block:
 def block_of(
     data: bytes, path: str, name: str | None = None, *, image: bool = False
 ) -> swink.Block:
-    """Create a block from the content of a file. `path` is its name in messages.
+    """Create a block from the content of a file.
 
-    `name` is the file's name (`None`: unknown). Raises MediaError as `media_block` does.
+    `path` names the source of the content in error messages. `name` is the file name, which
+    precedes a text and shows the type of other content (`None`: there is none). Raises MediaError
+    as `media_block` does.
     """
     named = mimetypes.guess_type(name)[0] if name else None
     media_type = media_type_in(data)

@@ -163,9 +163,7 @@ def parsed(text: str) -> Sequence[Token]:
 
 
 _NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
-"""Matches the beginning of an incomplete line, after a blank line, if the line cannot continue a
-list.
-"""
+"""Matches an incomplete line that cannot continue a list after a blank line."""
 
 
 def settled(text: str) -> int:

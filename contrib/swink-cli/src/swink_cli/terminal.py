@@ -45,7 +45,7 @@ LEAST_HELP = 52
 ECHO = 2
 """The width of ^C, which a terminal prints at the cursor when Ctrl-C is pressed.
 
-Lines that may be erased leave these columns free, so that ^C does not wrap to the next line.
+Lines that are erased later leave two columns free, so that ^C does not wrap to the next line.
 """
 
 GAP = 2

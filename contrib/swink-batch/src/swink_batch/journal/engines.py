@@ -20,7 +20,7 @@ from swink_core import SwinkError, UsageError
 __all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
 
 PLACE_BITS = 44
-"""The bits of a position that hold the offset in a file; higher bits hold the file's number."""
+"""How many low bits of a position hold the offset in a file; the others hold the file's number."""
 
 DATABASES = (".db", ".sqlite", ".sqlite3")
 
@@ -121,7 +121,7 @@ class FileEngine:
         return f"{path}: line {number}"
 
     def close(self) -> None:
-        """Flush to disk, and close the files; an empty new folder is removed."""
+        """Flush to disk, and close the files; if the folder is new and empty, it is removed."""
         os.fsync(self._file.fileno())
         if self._is_new and not self._end:
             with suppress(OSError):  # the folder may contain files of other shards

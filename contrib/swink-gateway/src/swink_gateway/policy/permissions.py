@@ -34,7 +34,7 @@ _OF_OTHERS = frozenset({
     "structured_outputs", "thinking_budget", "top_a", "top_k", "typical_p", "usage",
     "vl_high_resolution_images",
 })  # fmt: skip
-"""Safe fields of vendors whose APIs are similar to one of the protocols."""
+"""Fields that never choose a model, of vendors whose APIs are similar to one of the protocols."""
 
 KNOWN_FIELDS = _OF_OTHERS.union(
     ID_FIELDS, PRICED_FIELDS, *(row.safe_fields for row in PROTOCOLS.values())
@@ -61,7 +61,7 @@ CHARGED_FIELDS = frozenset({
     "functionDeclarations", "function_declarations", "googleSearch", "googleSearchRetrieval",
     "google_search", "google_search_retrieval", "toolSpec", "urlContext", "url_context",
 })  # fmt: skip
-"""The same for tools without a type, which Gemini's and Bedrock's APIs identify by a field.
+"""Fields that identify such a tool in Gemini's and Bedrock's APIs, in which tools have no type.
 
 Sources: https://ai.google.dev/gemini-api/docs/pricing,
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Tool.html.

@@ -175,7 +175,7 @@ class Key:
 class Price:
     """Prices in US dollars per million tokens. Cache tokens cost `input` by default.
 
-    They override the prices in the catalog. For free models, set `input` and `output` to 0.
+    These prices override those in the catalog. For free models, set `input` and `output` to 0.
     """
 
     input: Dollars
@@ -186,7 +186,7 @@ class Price:
 
 @define(frozen=True, kw_only=True)
 class RequestGuard:
-    """A check of requests before they are sent to a vendor, for the keys and routes that name it.
+    """A check of requests before they are sent to a vendor, used by keys and routes that name it.
 
     `redact` are regular expressions; each match is replaced with `replacement`. A request that
     contains one of the words in `block`, in upper or lower case, is refused. `max_prompt_tokens` is

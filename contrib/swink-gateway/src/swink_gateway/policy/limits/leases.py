@@ -23,10 +23,7 @@ from swink_gateway.policy.limits.memory import SELF, MemoryLedger
 __all__ = ["NOTHING", "Leases", "Numbers", "least"]
 
 Numbers = tuple[float, ...]
-"""The amounts of one account.
-
-They are requests, tokens, concurrent answers, dollars of the day, and dollars of the month.
-"""
+"""Amounts of an account: requests, tokens, concurrent answers, dollars of the day and the month."""
 
 NOTHING: Numbers = (0.0,) * 5
 

@@ -119,7 +119,7 @@ class Spending:
     """The usage of a key in the last minute, today and this month, and its concurrent answers.
 
     `at` is the time of this state, a Unix time in seconds, and `frees_at` the time at which the
-    first second of the minute no longer counts.
+    oldest second that counts is more than a minute old.
     """
 
     key: str
@@ -301,7 +301,8 @@ _Row = tuple[float | None, float, str, float, bool]
 def _limits(allowance: Allowance, taken: Spending) -> Iterable[_Row]:
     """Yield a tuple for each limit.
 
-    It contains the limit, the usage, the unit, the seconds until the usage falls, and `spent`.
+    The tuple contains the limit, the usage, the unit, the seconds until the usage falls, and
+    whether the limit is a budget.
     """
     now = datetime.fromtimestamp(taken.at, UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -53,7 +53,7 @@ MEMBERS = PREFIX + "members"
 BUDGETS = PREFIX + "budgets"
 """The hash with the last day on which each key was charged.
 
-It also has a mark: if the mark is missing, Redis has lost its data.
+The hash also contains a mark: if the mark is missing, Redis has lost its data.
 """
 
 CHANGED = PREFIX + "changed"
@@ -65,7 +65,7 @@ WANTED = PREFIX + "wanted"
 SIGN_SECONDS = 1.0
 """How many seconds pass between two exchanges with the server.
 
-A process then reads the spending of keys, and tries to reach a lost server.
+In each exchange, a process reads the spending of keys, or tries to reach a lost server.
 """
 
 ID_SECONDS = 90 * 86400

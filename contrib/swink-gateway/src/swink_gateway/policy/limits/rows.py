@@ -1,6 +1,6 @@
 """The rows of the ledger: one per attempt, first with the reservation, then with the charge.
 
-Rows are never deleted, so that earlier months' spending can be read.
+Rows of attempts that were sent are never deleted, so that the spending of all months can be read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RESERVED = "reserved"
 """The outcome of a running attempt, or of an attempt whose process died before settling it."""
 
 NOT_SENT = "not sent"
-"""The outcome of a reservation for which no attempt began. Its row is deleted."""
+"""The outcome of a reservation for which no attempt began; the row is deleted."""
 
 DIMENSIONS = ("key", "team", "tag", "model", "account", "outcome", "day", "month")
 """The dimensions by which spending can be grouped. Days and months are in UTC."""

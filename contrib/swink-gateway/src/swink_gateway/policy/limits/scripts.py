@@ -25,7 +25,7 @@ ALIVE_SECONDS = 15
 """How many seconds after its last report a process still counts as running."""
 
 GRACE_SECONDS = 5
-"""How many seconds after a loss of all data an unknown key is not treated as new."""
+"""For this many seconds after Redis has lost its data, an unknown key is not treated as new."""
 
 CHANGED_SECONDS = 60
 """How many seconds a change of an account stays in the list that processes read."""
