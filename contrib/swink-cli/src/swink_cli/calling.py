@@ -170,8 +170,7 @@ def _advice(call: swink.Call, error: swink.Error) -> str:
 
 
 def name_broken_plugins(client: swink.Client) -> None:
-    """Print a notice for each plugin that could not be loaded; calls continue without it.
-    """
+    """Print a notice for each plugin that could not be loaded; calls continue without it."""
     for entry in client.host.entries():
         if entry.group == PLUGIN_GROUP and entry.error:
             say(f"notice: plugin {entry.name} ({entry.distribution}) is disabled: {entry.error}")

@@ -173,7 +173,7 @@ def _models(data: Any, is_model: bool = False) -> Iterator[str]:
 
 
 def _uncharged(tool: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names by which a tool is known that may have fees which are not reported."""
+    """Yield the type or the fields that show that a tool may have fees which are not reported."""
     fields = [name for name, value in tool.items() if value is not None]
     kind = tool.get("type")
     if kind is None:

@@ -49,7 +49,10 @@ MOST_COMPARED = 10_000
 """How many characters of each text are compared to recognize a conversation."""
 
 MOST_PRICED = 1000
-"""The number of models whose prices are cached. Bounded because clients choose their names."""
+"""The number of models whose prices are cached.
+
+Limited because clients choose the names of models.
+"""
 
 Chain = list[tuple[Model, dict[str, Any]]]
 """A fallback chain: models in order, each with its own options."""

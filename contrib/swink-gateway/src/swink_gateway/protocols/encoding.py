@@ -122,7 +122,7 @@ _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[AssistantMessageEvent]:
-    """Replace the failure of an empty answer by a normal end, as vendors send it.
+    """Replace the failure of an empty answer by the normal end that vendors send for it.
 
     Only swink treats an empty answer as a failure.
     """
@@ -158,7 +158,7 @@ def _end(batch: Sequence[AssistantMessageEvent], name: str) -> Any:
 
 
 def arguments_text(call: ToolCallBlock) -> str:
-    """Return a call's arguments as the text that the model wrote, or else as JSON."""
+    """Return a call's arguments as the model wrote them, or as JSON if that text is not known."""
     none = "" if call.state == "truncated" else encode(call.arguments).decode()
     return call.raw_arguments or none
 

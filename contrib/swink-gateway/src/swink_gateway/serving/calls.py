@@ -92,7 +92,7 @@ STORE_SECONDS = 5.0
 UNAVAILABLE = 503
 
 MUCH_MEMORY_BYTES = 1024 * 1024
-"""The memory of a request from which it is searched for ids in a thread."""
+"""A request that takes at least this much memory is searched for ids in a thread."""
 
 
 @contextmanager
@@ -432,5 +432,5 @@ class Calls:
             raise Refused(of_bad_request(why), 408) from error
 
     def new_id(self) -> str:
-        """Return a new id for an answer that is given without a provider."""
+        """Return a new id for an answer for which no provider is called."""
         return token_hex(6)

@@ -28,14 +28,14 @@ MOST_STREAMS = 512
 MEMORY_BYTES = 256 * 1024 * 1024
 """The default limit for the memory of requests, in bytes.
 
-It is half of a container with 512 MiB: the rest is for the program, streams and stored
-conversations.
+The default is half of the memory of a container with 512 MiB: the rest is for the program, streams
+and stored conversations.
 """
 
 SILENT_CONNECTION_SECONDS = 100.0
 """The default limit for idle connections, in seconds.
 
-It is longer than clients keep idle connections, which is 90 s or less.
+Clients keep idle connections for 90 s or less, so they close them before the gateway does.
 """
 
 
@@ -69,7 +69,7 @@ EARLIER = 0.95
 
 
 SHORT_SILENCE_SECONDS = 30.0
-"""A stream that sends nothing for fewer seconds than this does not mean that its provider fails."""
+"""If a client allows a shorter silence in a stream, its timeouts do not count as failures."""
 
 
 def stated_patience(headers: Mapping[str, str]) -> float | None:

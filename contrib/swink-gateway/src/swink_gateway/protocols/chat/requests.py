@@ -271,7 +271,7 @@ def _sound(data: str, place: str) -> Base64Source | UrlSource:
 
 
 _WAV = "UklGR"
-"""The first base64 characters of audio formats."""
+"""The first base64 characters of a WAV file (`RIFF`)."""
 
 
 def _file(file: Fields) -> DocumentBlock:
