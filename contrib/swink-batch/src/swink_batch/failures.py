@@ -8,7 +8,7 @@ from swink_core.providers import KINDS
 __all__ = ["HOPELESS", "MOST_HOPELESS", "PASSING", "refusal_of"]
 
 HOPELESS = frozenset(kind for kind, row in KINDS.items() if row.scope == "account")
-"""Kinds of failure of the account (for example, an exhausted balance), which affect every row."""
+"""Kinds of failure of the account (such as an exhausted balance), which may affect every row."""
 
 MOST_HOPELESS = 10
 """A run ends after this many consecutive failures whose kinds are in `HOPELESS`."""
@@ -25,8 +25,7 @@ NO_CREDENTIALS = "no_credentials"
 def refusal_of(error: SwinkError) -> UsageError | None:
     """Return the error that ends the run if a row's failure affects all rows, or else `None`.
 
-    The only failure that affects all rows is that the credentials are missing, which is detected
-    before any request is sent.
+    Only missing credentials are such a failure; they are detected before any request is sent.
     """
     if not isinstance(error, StreamError) or error.code != NO_CREDENTIALS or error.attempts > 1:
         return None

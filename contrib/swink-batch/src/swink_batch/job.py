@@ -151,13 +151,13 @@ def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
 
 
 async def run(models: Any, rows: Rows, output: str | Path, **settings: Any) -> Tally:
-    """Send all rows to a model and write the answers; see `Settings`, and `Job.run`."""
+    """Send all rows to a model and write the answers; see `Settings` for options, and `Job.run`."""
     order, watch = settings.pop("order", "completion"), settings.pop("watch", None)
     return await Job(models=models, **settings).run(rows, output, order, watch)
 
 
 async def answers(models: Any, rows: Rows, **settings: Any) -> AsyncGenerator[Answer, None]:
-    """Send all rows to a model and yield the answers; see `Settings`, and `Job.answers`."""
+    """Send all rows to a model and yield answers; see `Settings` for options, and `Job.answers`."""
     watch = settings.pop("watch", None)
     async with aclosing(Job(models=models, **settings).answers(rows, watch)) as found:
         async for answer in found:

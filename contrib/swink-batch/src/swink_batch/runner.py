@@ -157,11 +157,11 @@ class Runner:
         return None if total is None else total // self._job.shard[1]
 
     def _own_rows(self, again: bool = False) -> Iterator[tuple[int, Request]]:
-        """Yield the number and the request of each row of this process; skip repeated ids.
+        """Yield the number and the request of each row of this process.
 
-        A row with the id of an earlier row is not sent: it fails, and the failure is reported under
-        the row's number. `again` is true when the rows are read a second time, to write the output
-        in order.
+        A row with the id of an earlier row gets a request that is never sent: the row fails, and
+        the failure is reported under the row's number. `again` is true when the rows are read a
+        second time, to write the output in order.
         """
         number, count = self._job.shard
         for position, row in enumerate(read_rows(self._source), 1):
@@ -242,7 +242,7 @@ class Runner:
         return self._to_come > 0 and isinstance(self._source, str | Path)
 
     async def _pass(self) -> None:
-        """Count a row that is not sent; after many such rows, let other tasks run."""
+        """Count a row that is not sent; after `MOST_AT_ONCE` such rows, let other tasks run."""
         self._passed += 1
         if not self._passed % MOST_AT_ONCE:
             await asyncio.sleep(0)

@@ -59,7 +59,7 @@ class BatchAPI(Protocol):
     def submit(
         self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]], token: str
     ) -> Generator[HTTPRequest, bytes, str]:
-        """Submit a batch of ids and request bodies, and return its id.
+        """Submit a batch of ids and request bodies, and return the id of the batch.
 
         The vendor stores `token` (24 hexadecimal digits) in the batch's metadata or name. If this
         is not possible, the token is a part of each row's id, and `results` removes it from the
@@ -78,7 +78,7 @@ class BatchAPI(Protocol):
     def poll(
         self, like: HTTPRequest, id: str
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Check a batch; return the `sources` to pass to `results`; `None` while it is running."""
+        """Check a batch; return the `sources` for `results`, or `None` while the batch runs."""
 
     def results(
         self, like: HTTPRequest, id: str, sources: Sequence[str]

@@ -38,7 +38,10 @@ log = logging.getLogger(__name__)
 MOST_BYTES = 500_000_000
 
 FORM = 2
-"""The version of the storage format. It is a part of the key, so other versions are not found."""
+"""The version of the storage format.
+
+It is a part of the key, so entries in other formats are not found.
+"""
 
 MOST_WAITING = 256
 """The maximum number of answers that wait to be written; further answers are not cached."""

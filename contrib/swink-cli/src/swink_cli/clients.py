@@ -147,7 +147,11 @@ def _check_name(where: str, name: str) -> None:
 
 
 def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
-    """Return the requested models with aliases and bare names resolved, or the default models."""
+    """Return the full names of the requested models, or of the default models if none is requested.
+
+    Aliases and names without a provider are resolved. With `begins`, the selected profile need not
+    exist yet.
+    """
     settings = read_settings(begins=begins)
     named = models or settings.default
     meant = [model for name in named for model in settings.aliases.get(name, [name])]

@@ -152,7 +152,7 @@ def load_command(name: str, points: list[EntryPoint]) -> click.Command:
 def _repair(point: EntryPoint, error: BaseException) -> str:
     """Return the advice for a command that cannot be imported.
 
-    The advice may name the extra `cli`, which contains the dependencies of commands.
+    The advice may name the distribution's extra `cli`, which contains the dependencies of commands.
     """
     try:
         extras = point.dist.metadata.get_all("Provides-Extra") if point.dist else None

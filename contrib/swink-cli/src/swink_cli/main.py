@@ -364,7 +364,7 @@ def _as_command(arguments: list[str], whole: bool) -> list[str]:
 
 
 def _check_is_question(words: Sequence[str]) -> None:
-    """Ask for confirmation before sending a word that is a command in other tools to a model.
+    """If the first word is a command of other tools, ask before sending the words to a model.
 
     Raises click.UsageError if the user declines, or without a terminal.
     """

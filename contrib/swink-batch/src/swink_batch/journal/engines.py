@@ -51,7 +51,8 @@ def engine_of(path: str | Path, shard: str = "all") -> Engine:
     """Return the engine for a path: a database or a folder of files.
 
     A path with the suffix `.db`, `.sqlite` or `.sqlite3` is a database. `shard` is the name of the
-    writer; each writer has a separate file. Raises UsageError if another process writes this shard.
+    writer; each writer has a separate file. Raises UsageError if another process writes the file of
+    this writer.
     """
     path = Path(path)
     is_database = path.suffix in DATABASES and not path.is_dir()

@@ -48,7 +48,7 @@ doubles.
 """
 
 BURST = 0.05
-"""Calls that a late timer delays by up to this many seconds are made up for at once."""
+"""After a late timer, the calls of up to this many past seconds may begin at once."""
 
 
 class Lane:

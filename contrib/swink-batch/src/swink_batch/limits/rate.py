@@ -14,7 +14,7 @@ BELOW = 0.97
 """The ratio of the new rate to the measured rate after a rejection."""
 
 CLIMB = 0.05
-"""The growth of the rate over `PATIENCE` calls.
+"""The growth of the rate over `PATIENCE` calls, as a fraction (0.05: by 5 %).
 
 The growth doubles after each further `PATIENCE` calls without a rejection.
 """
@@ -28,13 +28,13 @@ GUESS = 8.0
 """The assumed rate in calls per second if all calls so far were rejected."""
 
 GUESS_CLIMB = 0.1
-"""The growth of the assumed rate (`GUESS`) with each call."""
+"""The growth of the assumed rate (`GUESS`) with each call, as a fraction."""
 
 SEARCH_CLIMB = 0.005
-"""The growth with each call while the server's limit has not been reached yet."""
+"""The growth of the rate with each call, as a fraction, until the server's limit is reached."""
 
 BLIND_CLIMB = 0.05
-"""The maximum growth, in calls, between a call's start and the arrival of a rejection."""
+"""The maximum growth of the rate, as a fraction, between a call's start and its rejection."""
 
 LONGEST_LAG = 0.1
 """The maximum assumed time, in seconds, between a call's start and its rejection.
@@ -67,7 +67,7 @@ MOSTLY = 0.5
 """If every call was rejected for this share of a measured period, the limit was reached in it."""
 
 PATIENT = 3.0
-"""How long to wait for the outcome of a probe, as a multiple of the latency."""
+"""How long to wait for the outcome of a probe, as a multiple of the usual time to a rejection."""
 
 ALIKE = 0.2
 """If two successive measured rates differ by less than this share, they are the server's limit."""

@@ -56,8 +56,8 @@ def command(load: bool, as_json: bool) -> int:
 def _load_all(host: Host) -> dict[str, str]:
     """Load every plugin (shared plugins load with the first provider).
 
-    Returns a message by provider name for each error that concerns several plugins, such as two
-    plugins with the same name.
+    Returns the messages of errors that concern several plugins, such as two plugins with the same
+    name, by the provider's name.
     """
     errors: dict[str, str] = {}
     for name in host.provider_names():

@@ -180,7 +180,7 @@ def _fits(
     """Check whether a model supports the option or feature `word` of a sample call.
 
     The result is `None` for no support, a text such as `only low, high` for restricted support, and
-    empty for full support.
+    an empty text for full support.
     """
     if not isinstance(provider, HTTPProvider):
         lacks = word in CAPABILITIES and model.lacks(word)

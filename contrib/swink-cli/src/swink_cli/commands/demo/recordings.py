@@ -53,7 +53,7 @@ class DemoClock(LoopClock):
 class Performance:
     """One stream of the demo and its progress; `pieces` is its output as (style, text) pairs.
 
-    `problem` describes the failure. `broken` is true unless the recorded answer contains the same
+    `problem` describes the failure. `broken` is true if the recorded answer does not contain this
     failure.
     """
 
@@ -72,7 +72,7 @@ class Performance:
 
     @property
     def broken(self) -> bool:
-        """Whether the failure is not part of the recording."""
+        """Whether a failure occurred that is not part of the recording."""
         recorded = self.recording.message if self.recording else None
         expected = recorded is not None and recorded.error_kind is not None
         return self.problem is not None and not expected

@@ -23,7 +23,7 @@ PARTS: dict[str, tuple[str, dict[str, int], str]] = {
     "reasoning": ("content_part.added", {"content_index": 0}, "reasoning_text"),
     "summary": ("reasoning_summary_part.added", {"summary_index": 0}, "summary_text"),
 }
-"""By kind of item: the event before the first delta, its fields, and the type of its part."""
+"""For each kind: the event before the first delta, its fields, and the type of the part."""
 
 
 @define
