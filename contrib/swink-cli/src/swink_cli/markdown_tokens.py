@@ -29,7 +29,7 @@ from markdown_it.token import Token
 __all__ = ["parsed", "settled"]
 
 DEEPEST = 40
-"""The nesting depth below which blocks appear as source text.
+"""Blocks that are nested deeper than this appear as source text.
 
 A quotation adds one level, a list two.
 """

@@ -36,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 CONFIG_ENV = "SWINK_CONFIG"
-"""The environment variable with the path of the file, which replaces the platform's default."""
+"""The environment variable with the path of the settings file; unset: the platform's default."""
 
 PROFILE = "swink_cli.profile"
 """The key of click's `Context.meta` under which `--profile` stores its value."""

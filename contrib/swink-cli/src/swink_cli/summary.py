@@ -15,7 +15,7 @@ __all__ = ["amount", "money", "rate", "run_summary", "seconds", "summary", "toke
 MEASURABLE = 0.02
 """The duration in seconds below which no rate is computed.
 
-So fast an answer arrives in one or two network reads.
+Such a fast answer arrives in one or two network reads, which show no rate.
 """
 
 _REASONS = {

@@ -275,7 +275,7 @@ async def charged(
 
 
 def most_of(client: Client, model: Model, own: Mapping[str, Any], asked: Asked) -> Charge:
-    """Return the amount to reserve for an attempt with a model of a chain and its options `own`.
+    """Return the amount to reserve for an attempt with `model`; `own` are the model's options.
 
     Fields that are passed unchanged to a provider count as well: they may be long, or change the
     price.

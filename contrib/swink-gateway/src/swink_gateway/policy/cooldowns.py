@@ -166,7 +166,7 @@ class Cooldowns:
             return None
 
     def _write(self, key: str, written: Awaitable[None]) -> None:
-        """Store a change after the earlier changes; the next attempt waits for it."""
+        """Store a change after the earlier changes; the next attempt waits until it is stored."""
         before = self._writing.get(key)
 
         async def write() -> None:

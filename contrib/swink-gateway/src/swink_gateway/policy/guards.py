@@ -55,7 +55,7 @@ CODE = "guard"
 """The error code of a request that a guard refused."""
 
 MOST_FORMS = 8
-"""How often a redacted text is searched again in its other forms."""
+"""How often a redacted text is searched again in its other readings (see `_other_forms`)."""
 
 PluginGuard = Callable[[dict[str, Any]], dict[str, Any]]
 """A function of a request body that returns the body to send.
@@ -200,7 +200,7 @@ class CallGuards:
     def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body after all guards have checked it.
 
-        Raises ProviderFailure and UsageError to refuse the request.
+        Raises ProviderFailure or UsageError to refuse the request.
         """
         for guard in self.guards:
             try:
@@ -344,7 +344,7 @@ def _is_own(name: str, value: Any) -> bool:
 
 
 def _document(name: str, text: str) -> tuple[str, str]:
-    """Return the beginning of a document's URL, and the text of the document.
+    """Return the beginning of a document's data URL, and the text of the document.
 
     Both are empty for data of other kinds. The gateway encodes text documents for vendors whose API
     accepts only base64.

@@ -227,7 +227,7 @@ def _named(asked: Asked) -> list[str]:
 
 
 def _own_blocks(context: Context, wire_format: str) -> list[str]:
-    """Return the paths of answers' blocks that other providers do not get, because they lack them.
+    """Return the paths of blocks in answers that only providers of this wire format support.
 
     An example is audio that is known only by its id.
     """

@@ -51,8 +51,8 @@ CHARGED_TOOLS = frozenset({
 })  # fmt: skip
 """Types of tools that cost only tokens, or a fee for each use that the vendor reports in the usage.
 
-The types are without `_preview` and without the date.
-Sources: https://developers.openai.com/api/docs/pricing,
+The types are listed without the suffix `_preview` and without a date. Sources:
+https://developers.openai.com/api/docs/pricing,
 https://platform.claude.com/docs/en/about-claude/pricing.
 """
 
@@ -61,7 +61,9 @@ CHARGED_FIELDS = frozenset({
     "functionDeclarations", "function_declarations", "googleSearch", "googleSearchRetrieval",
     "google_search", "google_search_retrieval", "toolSpec", "urlContext", "url_context",
 })  # fmt: skip
-"""Fields that identify such a tool in Gemini's and Bedrock's APIs, in which tools have no type.
+"""Fields that identify a tool whose fees (if any) are reported, in Gemini's and Bedrock's APIs.
+
+Tools have no type in these APIs.
 
 Sources: https://ai.google.dev/gemini-api/docs/pricing,
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Tool.html.

@@ -43,7 +43,7 @@ from swink_gateway.protocols import Asked
 __all__ = ["CACHED_TOKENS", "Chain", "Routing", "persistent", "usable"]
 
 CACHED_TOKENS = 1024
-"""The shortest cacheable prompt in characters; shorter requests get a random model each time."""
+"""The shortest cacheable prompt in tokens; shorter requests get a random model each time."""
 
 MOST_COMPARED = 10_000
 """How many characters of each text are compared to recognize a conversation."""

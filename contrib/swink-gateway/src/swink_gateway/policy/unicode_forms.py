@@ -30,7 +30,10 @@ def compatible(text: str) -> str:
 
 @cache
 def _long_rows() -> re.Pattern[str]:
-    """Return a pattern for long rows of combining marks, also of characters that begin with one."""
+    """Return a pattern for rows of more than `MOST_MARKS` combining marks.
+
+    Characters whose decomposition begins with a combining mark count as well.
+    """
     marks = "".join(filter(_is_mark, map(chr, range(0x300, _PLANES))))
     return re.compile(f"[{re.escape(marks)}]{{{MOST_MARKS + 1},}}")
 

@@ -148,7 +148,7 @@ def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, pr
 
 
 def model_of(known: Known, batch: Sequence[AssistantMessageEvent]) -> str:
-    """Return the name of the model that answers: the provider's name if it is already known."""
+    """Return the answering model's name: the provider's if already known, or else its id."""
     said: str = known.response_model or _end(batch, "model") or known.model.id
     return said
 

@@ -22,7 +22,7 @@ __all__ += ["for_clients", "header_text", "of_bad_request", "passed_on", "standa
 __all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
-"""The HTTP status for each kind of failure (RFC 9110 section 15), by which clients react.
+"""The HTTP status for each kind of failure (RFC 9110 section 15).
 
 If a provider refuses credentials, these are the gateway's credentials. With a status 401, clients
 would report that their own key is wrong.

@@ -92,7 +92,7 @@ STORE_SECONDS = 5.0
 UNAVAILABLE = 503
 
 MUCH_MEMORY_BYTES = 1024 * 1024
-"""A request that takes at least this much memory is searched for ids in a thread."""
+"""A request that takes more memory than this is searched for ids in a thread."""
 
 
 @contextmanager

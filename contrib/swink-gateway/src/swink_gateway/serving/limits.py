@@ -65,11 +65,11 @@ PATIENCE_HEADERS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server
 """The request headers in which the SDKs of OpenAI, Anthropic and Google send their time limit."""
 
 EARLIER = 0.95
-"""The fraction of a client's time limit after which the gateway ends a call with a status."""
+"""The fraction of a client's time limit after which the gateway ends a call with an HTTP status."""
 
 
 SHORT_SILENCE_SECONDS = 30.0
-"""If a client allows a shorter silence in a stream, its timeouts do not count as failures."""
+"""A client's timeout after a shorter silence in a stream does not count as a failed call."""
 
 
 def stated_patience(headers: Mapping[str, str]) -> float | None:

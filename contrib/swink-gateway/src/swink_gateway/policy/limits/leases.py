@@ -65,7 +65,7 @@ class Leases:
         self.streams[key] += begins
 
     def forget_rooms(self) -> None:
-        """Forget the amounts that remained after admissions; called before leases are requested."""
+        """Forget the amounts that remained after admissions, before new leases are requested."""
         self._rooms.clear()
 
     def grant(self, key: str, lease: Iterable[float]) -> None:

@@ -75,7 +75,7 @@ AT_A_TIME = 250
 """The number of keys read by one script, which blocks Redis while it runs."""
 
 MOST_LOOKS = 6
-"""How many half seconds a call waits for other processes to give up leases they do not need."""
+"""How often a call tries, each half second, to be admitted while others give up leases."""
 
 
 class RedisLedger:
@@ -269,7 +269,7 @@ class RedisLedger:
             await self._look_at_changes()
 
     async def _look_at_changes(self) -> None:
-        """Read the state of the keys that any process has used, and of some other keys."""
+        """Read the state of the keys whose accounts have changed, and of some other keys."""
         since = self._changes.since
         reply = await self._ask(scripts.CHANGES, [CHANGED, WANTED], since)
         if reply is not None:
@@ -305,7 +305,7 @@ class RedisLedger:
                     return
 
     async def _mark(self) -> None:
-        """Write a marker into the hash of budgets; if Redis has lost it, restore the budgets."""
+        """Write a marker into the hash of budgets; if the marker was lost, restore the budgets."""
         had_marked = int(self._has_marked)
         is_new = await self._server.run(scripts.MARK, [BUDGETS], self._name, had_marked)
         if is_new and self._has_marked:

@@ -33,7 +33,7 @@ CHANGED_SECONDS = 60
 MONTH_SECONDS = 32 * 86400
 
 FAILING_SECONDS = 3600
-"""How many seconds failures are remembered; at least as long as the cooldown of the target."""
+"""How many seconds failures are remembered; longer if the cooldown of the target is longer."""
 
 _NOW = """
 local time = redis.call('TIME')

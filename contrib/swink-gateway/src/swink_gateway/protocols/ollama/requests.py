@@ -49,7 +49,7 @@ _ONLY_GENERATE = ("suffix", "template", "context", "raw", "width", "height", "st
 _AT_ONCE = (0, "0", "0s", "0m", "0h")
 
 _IMAGES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
-"""The first bytes of image formats; a WebP file has its name after them."""
+"""The first bytes of image formats; a WebP file is recognised by later bytes."""
 
 
 def read_chat(body: Any) -> Asked:

@@ -32,7 +32,7 @@ INCOMPLETE = {
     StopReason.LENGTH: "max_output_tokens",
     StopReason.CONTENT_FILTER: "content_filter",
 }
-"""Reasons of incomplete answers; with any other finish reason, an answer is completed."""
+"""Reasons of incomplete answers; with any other finish reason, the status is `completed`."""
 
 MADE = "swink_"
 """The second part of generated item ids, after the kind."""

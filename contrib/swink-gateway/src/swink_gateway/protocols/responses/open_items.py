@@ -17,7 +17,7 @@ DELTAS: dict[str, tuple[str, dict[str, int]]] = {
     "summary": ("reasoning_summary_text", {"summary_index": 0}),
     "arguments": ("function_call_arguments", {}),
 }
-"""The name and fields of an item's delta events."""
+"""The name and the fields of the delta events, for each kind of item."""
 
 PARTS: dict[str, tuple[str, dict[str, int], str]] = {
     "reasoning": ("content_part.added", {"content_index": 0}, "reasoning_text"),
