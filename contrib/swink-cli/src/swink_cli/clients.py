@@ -147,7 +147,7 @@ def _check_name(where: str, name: str) -> None:
 
 
 def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
-    """Return the full names of the requested models, or of the default models if none is requested.
+    """Return the full names of the requested models (default: of the configured models).
 
     Aliases and names without a provider are resolved. With `begins`, the selected profile need not
     exist yet.

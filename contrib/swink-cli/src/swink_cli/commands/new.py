@@ -18,7 +18,7 @@ TEMPLATE = Path(__file__).resolve().parent.parent / "template"
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 UNFIT = frozenset("\\{}")
 PREFIX = "swink-provider-"
-"""The prefix that the template adds to a plugin's name to form the name of its distribution."""
+"""The prefix that the template adds to a plugin's name to form the distribution's name."""
 
 SIGNING = ("sse", "ndjson", "openai")
 """Kinds of plugins whose code adds the key to a request; the others use no key."""

@@ -151,7 +151,7 @@ def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
     calls["parallel_tool_calls"] = (CONTENT["tools"][0], {"parallel_tool_calls": False})
 
     def taken(word: str, call: tuple[Context, dict[str, Any]]) -> str:
-        """Name the models that accept an option or feature; return an empty text if none does."""
+        """Name the models that accept an option or feature; the text is empty if no model does."""
         values: dict[str, str] = {}
         for model in models:
             how = _fits(provider, model, word, *call)
