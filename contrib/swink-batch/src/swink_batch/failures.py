@@ -25,7 +25,8 @@ NO_CREDENTIALS = "no_credentials"
 def refusal_of(error: SwinkError) -> UsageError | None:
     """Return the error that ends the run if a row's failure affects all rows, or else `None`.
 
-    Only missing credentials are such a failure; they are detected before any request is sent.
+    Only missing credentials affect all rows; a call without credentials fails before any request is
+    sent.
     """
     if not isinstance(error, StreamError) or error.code != NO_CREDENTIALS or error.attempts > 1:
         return None

@@ -76,7 +76,7 @@ class Job(Settings):
     ) -> Tally:
         """Process all rows, write the answers as JSON lines, and return the report.
 
-        With `order="completion"`, lines are written as answers arrive; with `order="input"`, they
+        With `order="completion"`, lines are written as answers arrive; with `order="input"`, lines
         are written in the order of the rows after all answers have arrived. A line is also written
         for a failed row. If the job has no journal, a journal is created beside the output; its
         name is the output's name with `.journal` appended. Raises SwinkError before any request if

@@ -1,7 +1,7 @@
 """Create the client of a command, with the keys and settings stored for each provider.
 
-A provider receives only its own keys and settings. These are not passed through the environment,
-where every child process could read them.
+A provider receives only its own keys and settings. Keys and settings are not passed through the
+environment, where every child process could read them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from swink_core import SwinkError, UsageError
 __all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
 
 PLACE_BITS = 44
-"""How many low bits of a position hold the offset in a file; the others hold the file's number."""
+"""How many low bits of a position hold the offset in a file; high bits hold the file's number."""
 
 DATABASES = (".db", ".sqlite", ".sqlite3")
 

@@ -25,7 +25,7 @@ MEMBERS_SECONDS = 5.0
 class _Queue:
     """Calls that wait for a lane, in order.
 
-    `again` contains the waiting retries. They are admitted before new calls, because the time
+    `again` contains the waiting retries. Retries are admitted before new calls, because the time
     limits of a retried call include this wait.
     """
 

@@ -52,7 +52,7 @@ SHORTEST_SPAN = 0.05
 """The minimum number of seconds for measuring a rate."""
 
 NEAR = 0.8
-"""If the rate of accepted calls is at least this share of the attempted rate, it is the limit."""
+"""The rate of accepted calls is the limit if it is at least this share of the attempted rate."""
 
 FIRST = 0.6
 """The factor for the rate measured at the first rejection, which saved-up quota has increased."""

@@ -24,8 +24,8 @@ __all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
 """The HTTP status for each kind of failure (RFC 9110 section 15).
 
-If a provider refuses credentials, these are the gateway's credentials. With a status 401, clients
-would report that their own key is wrong.
+If a provider refuses credentials, they are the gateway's own credentials. With a status 401,
+clients would report that their own key is wrong.
 """
 
 PASSING = frozenset(
@@ -35,7 +35,7 @@ PASSING = frozenset(
 )
 """Failures that another model or a later attempt may avoid.
 
-A client gets one of them only after all models have failed.
+A client gets such a failure only after all models have failed.
 """
 
 NOT_AGAIN = "x-should-retry"

@@ -376,7 +376,7 @@ class Calls:
         """Split the options of a swink client into options of the targets and of the call.
 
         Options that a swink client sets for all its calls are set on the targets. Therefore the
-        call's `extra` overrides them, as it does if the client uses no gateway.
+        call's `extra` overrides these options, as it does if the client uses no gateway.
         """
         inherited = {name: options[name] for name in asked.inherited if name in options}
         own = {name: value for name, value in options.items() if name not in inherited}

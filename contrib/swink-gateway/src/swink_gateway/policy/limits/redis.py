@@ -84,8 +84,8 @@ class RedisLedger:
     Its Redis keys begin with `swink:gateway:` and contain no credentials. Charges that cannot be
     sent to the server are stored in `folder`, if given, so that other processes of the machine can
     send them later. `counters` counts by name how often the server was lost, and how often it had
-    lost its data. `rows` writes the rows of the ledger; `None` disables them. Raises UsageError if
-    the extra `redis` is not installed, and for an invalid address.
+    lost its data. `rows` writes the rows of the ledger (`None`: no rows are written). Raises
+    UsageError if the extra `redis` is not installed, and for an invalid address.
     """
 
     def __init__(

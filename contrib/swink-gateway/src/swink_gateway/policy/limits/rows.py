@@ -55,9 +55,9 @@ class Entry(Struct):
     `at` is the Unix time of the reservation in seconds. `call` is the id of the call, as in the
     access log, and `request_id` is the provider's id for the request. `account` is the path, in the
     configuration file, of the options that were used, such as `routes.best.tiers[0][1]`, or else
-    the provider's name. The five token counts are those that the provider reported, `None` if it
-    did not; `tokens` and `cost` (US dollars) are what the key is charged, and `cost` is `None` for
-    a model without a price; `reserved` is the amount reserved. `latency` and `first_token` are
+    the provider's name. The five token counts are those that the provider reported (`None`: not
+    reported); `tokens` and `cost` (US dollars) are what the key is charged, and `cost` is `None`
+    for a model without a price; `reserved` is the amount reserved. `latency` and `first_token` are
     seconds since the attempt began.
     """
 

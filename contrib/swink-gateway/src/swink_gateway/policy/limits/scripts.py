@@ -1,4 +1,4 @@
-"""Lua scripts that Redis runs atomically; they implement the rules of the module `account`.
+"""Lua scripts that Redis runs atomically; the scripts implement the rules of the module `account`.
 
 The first argument of a script is the time, for tests; if it is empty, the clock of the server is
 used, which all processes share. In the descriptions below, "me" is the id of the calling process.

@@ -300,7 +300,7 @@ _SAYING = frozenset(
 )
 """Events before which the answer is begun, if it has not begun yet.
 
-An error is one of them, because opencode retries five times if an error is the first event.
+`Error` is one of these events, because opencode retries five times if an error comes first.
 """
 
 
