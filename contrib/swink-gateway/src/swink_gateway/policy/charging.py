@@ -2,8 +2,9 @@
 
 The core computes all amounts: `Attempt.reserve()` before an attempt, and `Attempt.charge` after it.
 An attempt with the first model is admitted before the call begins, so that a refusal becomes an
-HTTP status. `KeyCharge` is one of the call's gates, which the core calls before and after each
-attempt. It admits the other attempts, and fills in the ledger's rows of all attempts.
+HTTP status. The core calls `KeyCharge`, one of the call's gates, before and after each attempt:
+`KeyCharge` admits retries and attempts with other models, and completes the ledger's row of every
+attempt.
 """
 
 from __future__ import annotations
@@ -64,10 +65,10 @@ AGAIN_SECONDS = 5.0
 """How many seconds to wait between two attempts to store a charge."""
 
 _SETTLING: set[asyncio.Task[None]] = set()
-"""The tasks that store charges late. The event loop itself holds only weak references to tasks."""
+"""The tasks that store charges late; they are kept here, as the event loop may not keep them."""
 
 MOST_TOKENS = 2**53
-"""The most tokens that can be reserved for a call; the stores count in 64 bits."""
+"""The maximum number of tokens reserved for a call, so that totals fit in 64 bits."""
 
 _PRICED = ("max_tokens", "response_format", "extra", "cache")
 
@@ -108,7 +109,7 @@ class Payer:
     heard: Callable[[Entry], None] = lambda entry: None
 
     def entry(self) -> Entry:
-        """Return a new row for the ledger."""
+        """Return a new row for the ledger, with the team and the tags."""
         tags = dict.fromkeys((*self.key.tags, *self.tags))
         return Entry(team=self.key.team, tags=TAG_SEPARATOR.join(tags))
 
@@ -117,7 +118,7 @@ class Payer:
 class KeyCharge:
     """A gate that charges a key for the attempts of one call.
 
-    `call` is the id of the call, `first` is its first target, for which `begin` reserves, and
+    `call` is the id of the call, `first` is its first target, whose cost `begin` reserves, and
     `guards` are the call's guards, if any; these three are set when the call is created. The tags
     of guards that changed or refused a request are added to the rows.
     """
@@ -279,7 +280,7 @@ async def charged(
 
 
 def most_of(client: Client, model: Model, own: Mapping[str, Any], asked: Asked) -> Charge:
-    """Return the amount to reserve for an attempt with a model of a chain and its options `own`.
+    """Return the amount to reserve for an attempt with `model`; `own` are the model's options.
 
     Fields that are passed unchanged to a provider count as well: they may be long, or change the
     price.
@@ -303,7 +304,7 @@ def most_of(client: Client, model: Model, own: Mapping[str, Any], asked: Asked) 
 
 
 def _options(given: Mapping[str, Any], *extra: Mapping[str, Any]) -> StreamOptions:
-    """Return the options that affect the reserved amount, with `extra` merged as for sending.
+    """Return the options that affect the reserved amount; `extra` is merged as in the request.
 
     Raises Refused for an invalid value.
     """

@@ -1,4 +1,6 @@
-"""Guards check requests to a vendor. Keys and routes in the file refer to guards by name.
+"""Guards check requests to a vendor.
+
+Keys and routes in the configuration file refer to guards by name.
 
 A guard receives the whole JSON body of each request of an attempt, after conversion: the
 conversation, instructions, tools, and fields that the gateway does not know. It changes the body or
@@ -53,7 +55,7 @@ CODE = "guard"
 """The error code of a request that a guard refused."""
 
 MOST_FORMS = 8
-"""How often a redacted text is searched again in its other forms."""
+"""How often a redacted text is searched again in its other readings (see `_other_forms`)."""
 
 MOST_AT_ONCE = 16_384
 """The most characters of a conversation that guards check in the event loop."""
@@ -67,7 +69,7 @@ It raises ProviderFailure or UsageError to refuse the request.
 _OPAQUE = frozenset({"encrypted_content", "model", "role", "signature", "thoughtSignature", "type"})
 """Fields with values that a vendor made or defines; the vendor would refuse a changed value.
 
-Fields in content that the client defines may have the same names, with any text.
+Fields with these names are checked nevertheless in content that the client defines.
 """
 
 _INVISIBLE = re.compile(
@@ -85,10 +87,10 @@ _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 """An escaped character in a text that is itself JSON."""
 
 _ESCAPES = (*((f"\\{letter}", " ") for letter in "bfnrt"), ('\\"', '"'), ("\\/", "/"))
-"""The other escapes of JSON besides that of a backslash, and what readers see."""
+"""JSON escapes of other characters than a backslash, each with the text that a reader sees."""
 
 MOST_UNESCAPED = 3
-"""How often the escapes of a text are read: JSON in a text may have JSON in its texts."""
+"""How many levels of JSON escapes are decoded: a JSON text may contain another JSON text."""
 
 _CLIENTS_OWN = frozenset({
     "args", "arguments", "const", "default", "enum", "examples", "input", "input_examples",
@@ -96,7 +98,7 @@ _CLIENTS_OWN = frozenset({
 })  # fmt: skip
 """Fields with content that the client defines, such as the arguments of tool calls.
 
-In them, names and numbers are redacted too.
+In these fields, names and numbers are redacted, too.
 """
 
 _BLANK = re.compile(r"\s+")
@@ -152,7 +154,7 @@ class Guard:
     def checked(self, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the body to send, and a description of the changes.
 
-        Raises ProviderFailure and UsageError for a request that must not be sent.
+        Raises ProviderFailure or UsageError for a request that must not be sent.
         """
         did = ""
         if self._patterns:
@@ -211,7 +213,7 @@ class CallGuards:
     def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body after all guards have checked it.
 
-        Raises ProviderFailure and UsageError to refuse the request.
+        Raises ProviderFailure or UsageError to refuse the request.
         """
         for guard in self.guards:
             try:
@@ -357,7 +359,7 @@ def _is_own(name: str, value: Any) -> bool:
 
 
 def _document(name: str, text: str) -> tuple[str, str]:
-    """Return the beginning of a document's URL, and the text of the document.
+    """Return the beginning of a document's data URL, and the text of the document.
 
     Both are empty for data of other kinds. The gateway encodes text documents for vendors whose API
     accepts only base64.
@@ -479,7 +481,7 @@ def _visible_forms(text: str) -> Iterator[str]:
 
 
 _Place = tuple[Any, Any] | None
-"""The place of the container, and the name or number in it; joined only for a place that is shown.
+"""A place in a request: its container's place, and the name or index in it (`None`: the request).
 """
 
 

@@ -34,7 +34,7 @@ _OF_OTHERS = frozenset({
     "structured_outputs", "thinking_budget", "top_a", "top_k", "typical_p", "usage",
     "vl_high_resolution_images",
 })  # fmt: skip
-"""Safe fields of vendors whose APIs are similar to one of the protocols."""
+"""Fields that never choose a model, of vendors whose APIs are similar to one of the protocols."""
 
 KNOWN_FIELDS = _OF_OTHERS.union(
     ID_FIELDS, PRICED_FIELDS, *(row.safe_fields for row in PROTOCOLS.values())
@@ -51,8 +51,8 @@ CHARGED_TOOLS = frozenset({
 })  # fmt: skip
 """Types of tools that cost only tokens, or a fee for each use that the vendor reports in the usage.
 
-The types are without `_preview` and without the date.
-Sources: https://developers.openai.com/api/docs/pricing,
+The types are listed without the suffix `_preview` and without a date. Sources:
+https://developers.openai.com/api/docs/pricing,
 https://platform.claude.com/docs/en/about-claude/pricing.
 """
 
@@ -61,7 +61,9 @@ CHARGED_FIELDS = frozenset({
     "functionDeclarations", "function_declarations", "googleSearch", "googleSearchRetrieval",
     "google_search", "google_search_retrieval", "toolSpec", "urlContext", "url_context",
 })  # fmt: skip
-"""The same for tools without a type, which Gemini's and Bedrock's APIs identify by a field.
+"""Fields that identify a tool whose fees (if any) are reported, in Gemini's and Bedrock's APIs.
+
+Tools have no type in these APIs.
 
 Sources: https://ai.google.dev/gemini-api/docs/pricing,
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Tool.html.
@@ -176,7 +178,7 @@ def _models(data: Any, is_model: bool = False) -> Iterator[str]:
 
 
 def _uncharged(tool: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names by which a tool is known that may have fees which are not reported."""
+    """Yield the type or the fields that show that a tool may have fees which are not reported."""
     fields = [name for name, value in tool.items() if value is not None]
     kind = tool.get("type")
     if kind is None and (tool.keys() & _SCHEMAS or "function" in tool):

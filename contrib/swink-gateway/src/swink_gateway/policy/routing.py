@@ -43,13 +43,16 @@ from swink_gateway.protocols import Asked
 __all__ = ["CACHED_TOKENS", "Chain", "Routing", "persistent", "usable"]
 
 CACHED_TOKENS = 1024
-"""The shortest cacheable prompt in characters; shorter requests get a random model each time."""
+"""The shortest cacheable prompt in tokens; shorter requests get a random model each time."""
 
 MOST_COMPARED = 10_000
 """How many characters of each text are compared to recognize a conversation."""
 
 MOST_PRICED = 1000
-"""The number of models whose prices are cached. Bounded because clients choose their names."""
+"""The number of models whose prices are cached.
+
+Limited because clients choose the names of models.
+"""
 
 Chain = list[tuple[Model, dict[str, Any]]]
 """A fallback chain: models in order, each with its own options."""

@@ -20,14 +20,14 @@ from swink_gateway.policy.limits import DIMENSIONS, Entry, Query, Total
 __all__ = ["FILTERS", "csv_of", "month_of", "only_of", "query_of", "rows_of"]
 
 FILTERS = tuple(name for name in DIMENSIONS if name not in ("day", "month"))
-"""The dimensions that can be filtered by."""
+"""The dimensions by which a report can be filtered."""
 
 _DAY, _MONTH = "%Y-%m-%d", "%Y-%m"
 
 COST_DIGITS = 9
 """The decimals of US dollars in reports.
 
-They are enough for the price of one token, and hide rounding errors of sums.
+Nine decimals are enough for the price of one token, and hide rounding errors of sums.
 """
 
 

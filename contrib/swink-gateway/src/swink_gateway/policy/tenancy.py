@@ -53,7 +53,7 @@ _OTHER_IDS = frozenset({
     "modelId", "request_id", "search_id", "session_id", "span_id", "tool_call_id", "tool_use_id",
     "toolCallId", "trace_id", "user_id",
 })  # fmt: skip
-"""Ids that do not refer to stored data."""
+"""Names of fields that look like ids, but do not refer to stored data."""
 
 _CLIENTS_OWN = frozenset({
     "arguments", "chat_template_kwargs", "client_metadata", "input_examples", "input_schema",
@@ -63,7 +63,7 @@ _CLIENTS_OWN = frozenset({
 """Fields whose content the client defines."""
 
 _NAMES_OF_ID = ("id", "uri", "name")
-"""The fields with the id of an object that a field for ids contains."""
+"""If a field for an id contains an object, these fields of the object contain the id."""
 
 _MADE_UP = _CLIENTS_OWN | {
     "action", "args", "attributes", "executed_tools", "operation", "response",
@@ -85,7 +85,7 @@ _NAMED = frozenset({"prompt_cache_key", "safety_identifier", "session_id", "user
 _HI = Context.of("Hi")
 
 MOST_MODELS = 1000
-"""The number of models with cached user options. Bounded because clients choose names."""
+"""The number of models with cached user options; limited because clients choose names."""
 
 
 def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
@@ -114,7 +114,7 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
 
 
 def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
-    """Return the ids in an answer; `continues`: a request may refer to the answer by its id."""
+    """Return the ids in an answer; with `continues`, the answer's own id is one of them."""
     found = {message.response_id} if continues and message.response_id else set[str]()
     for block in message.content:
         if not (isinstance(block, ExtensionBlock) and "mcp" in block.kind):

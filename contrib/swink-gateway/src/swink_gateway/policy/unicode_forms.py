@@ -15,7 +15,7 @@ Source: https://www.unicode.org/reports/tr15/#Stream_Safe_Text_Format
 """
 
 _PLANES = 0x20000
-"""The number of code points among which all combining marks are."""
+"""All combining marks of Unicode have code points below this number."""
 
 
 def compatible(text: str) -> str:
@@ -30,7 +30,10 @@ def compatible(text: str) -> str:
 
 @cache
 def _long_rows() -> re.Pattern[str]:
-    """Return a pattern for rows of characters that decompose into combining marks first."""
+    """Return a pattern for rows of more than `MOST_MARKS` combining marks.
+
+    Characters whose decomposition begins with a combining mark count as well.
+    """
     marks = "".join(filter(_is_mark, map(chr, range(0x300, _PLANES))))
     return re.compile(f"[{re.escape(marks)}]{{{MOST_MARKS + 1},}}")
 

@@ -19,7 +19,10 @@ __all__ = [
 
 
 class Loss(NamedTuple):
-    """A part of an answer that a protocol cannot represent, and the type in its schema."""
+    """Data of an answer (`what`) that a protocol cannot represent.
+
+    `section` is the type in the protocol's published schema in which a field is missing.
+    """
 
     what: str
     section: str

@@ -1,7 +1,7 @@
 """The access log: a line for each request with key, model, duration, tokens, cost and outcome.
 
 Each request over a WebSocket has a line with the method `WEBSOCKET`; the end of the connection has
-another line. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They
+another line. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. The lines
 contain the names of the key and the model, but no text of a prompt or an answer, and no
 credentials.
 """

@@ -58,7 +58,7 @@ GRACE_SECONDS = 5
 """How many seconds active answers may take when the gateway stops."""
 
 _GENERAL = frozenset({"Not Found", "Method Not Allowed"})
-"""The reasons of the router's own errors; the errors of routes are more specific."""
+"""HTTP reason phrases of errors that the router raises; routes give more specific reasons."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -271,7 +271,7 @@ class Gateway:
                         line.status = request.get(SENT)
 
     def _owner(self, request: web.Request) -> str | None:
-        """Return the owner of the key of a request; `None` if the key is invalid now."""
+        """Return the owner of a request's key; `None` if the configuration in use lacks the key."""
         return self.guard.owner(request.headers, request.query)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:

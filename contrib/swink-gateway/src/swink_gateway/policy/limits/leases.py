@@ -23,10 +23,7 @@ from swink_gateway.policy.limits.memory import SELF, MemoryLedger
 __all__ = ["NOTHING", "Leases", "Numbers", "least"]
 
 Numbers = tuple[float, ...]
-"""The amounts of one account.
-
-They are requests, tokens, concurrent answers, dollars of the day, and dollars of the month.
-"""
+"""Amounts of an account: requests, tokens, concurrent answers, dollars of the day and the month."""
 
 NOTHING: Numbers = (0.0,) * 5
 
@@ -68,7 +65,7 @@ class Leases:
         self.streams[key] += begins
 
     def forget_rooms(self) -> None:
-        """Forget the amounts that remained after admissions; called before leases are requested."""
+        """Forget the amounts that remained after admissions, before new leases are requested."""
         self._rooms.clear()
 
     def grant(self, key: str, lease: Iterable[float]) -> None:

@@ -97,7 +97,7 @@ def _options(said: Fields, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answers(said: Fields, own: dict[str, Any]) -> int:
-    """Return the number of requested answers; `own` receives a number above 1."""
+    """Return the number of requested answers; a number above 1 is also stored in `own`."""
     count = said.number("n")
     if count is None:
         return 1
@@ -271,7 +271,7 @@ def _sound(data: str, place: str) -> Base64Source | UrlSource:
 
 
 _WAV = "UklGR"
-"""The first base64 characters of audio formats."""
+"""The first base64 characters of a WAV file (`RIFF`)."""
 
 
 def _file(file: Fields) -> DocumentBlock:

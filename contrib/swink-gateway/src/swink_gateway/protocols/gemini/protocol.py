@@ -57,7 +57,7 @@ BROKEN_CALL = "MALFORMED_FUNCTION_CALL"
 READ_BARE_ERRORS = ("GeminiCLI",)
 """Prefixes of `User-Agent` of clients that expect an error as a plain line of JSON in the stream.
 
-Google writes errors that way. Other clients read them from an event.
+Google writes errors that way. Other clients read errors from an event.
 """
 
 
