@@ -187,7 +187,7 @@ def _ollama(body: Any, reading: Reading) -> None:
 
 
 def _words(body: Any, reading: Reading) -> None:
-    """Read a request that is plain text and contains no ids; only the whole text can be empty."""
+    """Read a request of plain text, without ids; record the request if its whole text is blank."""
     for text in strings_of(body):
         if text.strip():
             return

@@ -52,7 +52,10 @@ class FeedHandler:
         self._answers: set[asyncio.Task[Any]] = set()
 
     async def hang_up(self, app: web.Application) -> None:
-        """End all responses, which otherwise never end; for an application's `on_shutdown`."""
+        """End all responses, which would never end otherwise.
+
+        Add this to an application's `on_shutdown`.
+        """
         for answer in self._answers:
             answer.cancel()
 
@@ -194,7 +197,7 @@ _lock = threading.Lock()
 
 
 class SharedFeed:
-    """A client's reference to the process's server."""
+    """The observer that a client uses to publish its calls at the feed server of the process."""
 
     name = "feed"
 

@@ -25,7 +25,7 @@ from swink_recorder.scrub import scrub_headers
 __all__ = ["canonical_request", "differences", "digest_of", "request_of"]
 
 _ELSEWHERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry"})
-"""Options that do not affect the answer, or that other fields of the canonical request contain."""
+"""Options left out of `options`: they do not affect the answer, or have a field of their own."""
 
 _UNSET = StreamOptions()
 

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 PATH_ENV = "SWINK_RECORD"
-"""The environment variable with the store of calls; unset, empty or `off` disables recording."""
+"""The environment variable with the path of the store; unset, empty or `off` disables recording."""
 
 KEEP_ENV = "SWINK_RECORD_KEEP"
 """The environment variable with the retention limits, such as `30d 500MB 10000`."""

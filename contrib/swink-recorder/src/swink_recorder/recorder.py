@@ -36,7 +36,7 @@ __all__ = ["Recorder", "conversation"]
 log = logging.getLogger(__name__)
 
 conversation: ContextVar[str] = ContextVar("conversation", default="")
-"""The id of the conversation to which the calls of this context belong."""
+"""A context variable with the id of the conversation to which recorded calls belong."""
 
 MOST_WAITING = 256
 """The maximum number of calls that may wait to be written; further calls are not recorded."""

@@ -19,10 +19,10 @@ from swink_recorder.recording import RecordingError
 __all__ = ["SQLiteStore", "make_private"]
 
 PAGE = 16_384
-"""The page size in bytes, for few but long rows."""
+"""The page size of the database in bytes; large pages suit few but long rows."""
 
 BUSY_SECONDS = 5.0
-"""How many seconds a writer waits for another process."""
+"""How many seconds a writer waits while another process has locked the file."""
 
 
 _making = threading.Lock()

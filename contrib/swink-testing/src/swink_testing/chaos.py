@@ -107,7 +107,7 @@ class ChaosServer(LoopbackServer):
         return f"{self.url}/{key}"
 
     def exchanges_of(self, key: str) -> list[Exchange]:
-        """List the exchanges of one key, in order."""
+        """List the requests below `/key` with their responses, in the order of arrival."""
         return [exchange for exchange in self.exchanges if _key(exchange) == key]
 
     async def asked(self, key: str, count: int = 1, within: float = 5.0) -> Exchange:
@@ -209,8 +209,8 @@ def _key(exchange: Exchange) -> str:
 def standard_faults(answer: Answer) -> dict[str, Fault]:
     """Return the faults of transport and framing that can occur in any stream, by name.
 
-    The tests of a plugin add the errors that the API returns. Faults that write frames are left out
-    if the answer has a binary framing.
+    The tests of a provider plugin add faults for the errors that its API returns. Faults that write
+    frames are left out if the answer has a binary framing.
     """
     body, frames = len(answer.body), len(answer.ends)
     half = body // 2

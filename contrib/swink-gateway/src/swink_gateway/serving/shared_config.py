@@ -24,13 +24,13 @@ __all__ = ["SharedConfig"]
 log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">QI32s")
-"""The sequence number of the write, the length of the text in bytes, and its SHA-256 digest."""
+"""A slot's header: the number of the write, the text's length in bytes, and its SHA-256 digest."""
 
 _SLOT = _HEAD.size + MOST_BYTES
 
 
 class SharedConfig:
-    """A text in a file that forked processes share.
+    """A configuration text in a file that forked processes share.
 
     Writes alternate between two slots. If a process dies during a write, the other slot stays
     valid.

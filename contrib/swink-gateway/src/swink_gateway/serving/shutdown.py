@@ -40,7 +40,7 @@ class Shutdown:
     drain: float = DRAIN_SECONDS
     notice: float = 0.0
     say: Callable[[str], None] = lambda line: None
-    """Called with messages for people who wait."""
+    """Called with each message about the progress of the shutdown, for the operator."""
     _told: asyncio.Event = field(factory=asyncio.Event)
     _told_at: float = 0.0
 

@@ -20,7 +20,7 @@ from swink_gateway.serving.limits import Limits
 __all__ = ["SocketMeter"]
 
 SMALL_MESSAGE_BYTES = 48 * 1024
-"""Up to which nothing is reserved for a message until it is complete."""
+"""The largest message for which no memory is reserved before it has arrived completely."""
 
 _FINAL = 0x80
 _CONTROL = 0x08
@@ -28,10 +28,10 @@ _MASKED = 0x80
 _LENGTH = 0x7F
 
 _LENGTH_BYTES = {126: 2, 127: 8}
-"""The bytes of a longer length after the first two bytes of a frame (RFC 6455, section 5.2)."""
+"""The size of the extended payload length, by the 7-bit length (RFC 6455, section 5.2)."""
 
 Reserve = Callable[[int, int], int]
-"""Reserve memory in bytes in place of that reserved, and return it. Raises Refused."""
+"""Change a reservation from one number of bytes to another. Returns the new one; raises Refused."""
 
 
 class SocketMeter(asyncio.Protocol):
@@ -138,7 +138,7 @@ class SocketMeter(asyncio.Protocol):
                     self._end_frame()
 
     def _missing(self) -> int:
-        """Return a lower bound of the number of missing bytes of a frame's head.
+        """Return how many bytes of a frame's head are still missing, at least.
 
         The exact number is known from the first two bytes on.
         """
