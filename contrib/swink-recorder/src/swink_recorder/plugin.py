@@ -106,7 +106,7 @@ def recorded_path(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 class RecorderPlugin:
-    """A plugin that records every call if the environment enables it; else it does nothing."""
+    """A plugin that records every call if `SWINK_RECORD` enables that; else it does nothing."""
 
     def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
         """Create a recorder, or an object without hooks if recording is off.

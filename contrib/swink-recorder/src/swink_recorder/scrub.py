@@ -86,7 +86,7 @@ def scrub_url(url: str) -> str:
 
 
 def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Replace each character of a secret by an asterisk, even if several frames contain it."""
+    """Replace each character of a secret by an asterisk, even if frames split the secret."""
     secrets = _worth_hiding(secrets)
     suspects = [secret for secret in secrets if _may_hold(data, secret)]
     data = hidden(data, secrets)

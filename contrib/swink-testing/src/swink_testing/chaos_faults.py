@@ -67,7 +67,7 @@ async def _start(answer: Answer, exchange: Exchange) -> None:
 
 
 async def _begin(answer: Answer, exchange: Exchange, after: int | None) -> None:
-    """Send the head and the first `after` bytes of the body; for `None`, send nothing."""
+    """Send the head and the first `after` bytes of the body; if `after` is `None`, send nothing."""
     if after is not None:
         await _start(answer, exchange)
         await exchange.write(answer.body[:after])

@@ -92,7 +92,7 @@ def _forms(answer: RecordedAnswer) -> Iterator[tuple[str, Changes]]:
 def _types(frames: Sequence[Any]) -> list[str]:
     """Return the names of fields that may contain a frame's type.
 
-    These are in every frame, and have several values, some of which are repeated.
+    Such a field is in every frame, and has several values, of which some occur repeatedly.
     """
     own = [data for data in frames if isinstance(data, dict)]
     found: list[str] = []

@@ -39,7 +39,7 @@ __all__ = [
 UNWRITTEN = "its frames are neither SSE nor NDJSON, and its decoder has no as_json and of_json"
 
 LONGEST = 20_000
-"""Size limit of a recording, in bytes. A longer one hardly has more kinds of fields."""
+"""Recordings longer than this, in bytes, are not read: they hardly have more kinds of fields."""
 
 GONE = object()
 """The value of a field that is removed."""
@@ -47,7 +47,7 @@ GONE = object()
 Path: TypeAlias = tuple[str | int, ...]
 
 Changes: TypeAlias = Mapping[int, Sequence[Any]]
-"""The frames that replace a frame, by its number: JSON data, or the bytes of a whole frame."""
+"""For the number of a frame, the frames that replace it, each as JSON data or as bytes."""
 
 
 @define

@@ -35,7 +35,7 @@ _NAMED = re.compile("usage|token|count", re.IGNORECASE)
 """Names of counts in most APIs; other names are recognized by their effect."""
 
 _Counts: TypeAlias = dict[tuple[str, ...], bool]
-"""For the names of a number in a wire format, whether the number counts tokens."""
+"""Maps a number's wire format and field names to True if the number counts tokens."""
 
 
 def check_token_counts(subject: Subject) -> None:

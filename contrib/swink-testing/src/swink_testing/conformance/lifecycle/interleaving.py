@@ -28,7 +28,7 @@ _OTHER = {"api_key": "sk-swink-of-the-call-beside-it-90ab", "base_url": "http://
 
 
 async def require_apart_while_waiting(subject: Subject) -> None:
-    """Check that a call is not affected by a second call made while it waits for a response.
+    """Check that a call that waits for a response is not affected by a second call.
 
     The second call has another key, base URL and answer. The check is repeated for each response of
     the first call. If a recording contains a request that is sent when a call is abandoned, the
