@@ -59,7 +59,7 @@ __all__ = [
 KEY, PROMPT, SAID = "canary-key-3f9a17", "canary-prompt-77c1", "canary-answer-0b52"
 
 CALLS = 50
-"""Number of calls after which objects that each call leaves behind are noticed."""
+"""The number of calls that a check makes, to notice objects that each call leaves behind."""
 
 DELTAS = 500
 MOST_SECONDS = 0.25

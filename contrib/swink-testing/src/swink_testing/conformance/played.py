@@ -79,7 +79,7 @@ class Played:
 
 @define
 class _Token:
-    """A recorded request that fetches a token, and the origin (scheme and host) of the URL."""
+    """A recorded request that fetches a token, and the origin (scheme and host) of its URL."""
 
     leg: RecordedLeg
     origin: str
@@ -285,7 +285,7 @@ class PlayedClient(MemoryHTTPClient):
 _numbers = count(1)
 
 _owners: dict[str, str] = {}
-"""The request that fetched each token."""
+"""Maps each token to the text of the request that fetched the token."""
 
 _ISSUED = re.compile(r"swink-token-\d+")
 

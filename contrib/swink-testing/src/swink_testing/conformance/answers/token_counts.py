@@ -146,7 +146,7 @@ async def _require_replaced(answer: RecordedAnswer, usage: Usage) -> None:
 def _repeatable(
     answer: RecordedAnswer,
 ) -> Iterator[tuple[tuple[int, Path], tuple[int, Path], str]]:
-    """Yield pairs of usage objects of which only the earlier has a certain count.
+    """Yield pairs of usage objects: an earlier one with a count, and a later one without it.
 
     Each tuple contains the frame numbers and paths of the two objects, and the name of the count.
     """

@@ -107,7 +107,7 @@ class _Pair:
         self._is_left = is_left
 
     async def run(self, number: int | None) -> AssistantMessage:
-        """Make the first call, and the second one while request `number` waits (`None`: never).
+        """Make the first call and, while its request `number` waits (`None`: never), the second.
 
         Returns the message of the first call.
         """

@@ -122,7 +122,7 @@ class PluginSubject:
 
     @property
     def wraps(self) -> bool:
-        """Whether the plugin's hooks have valid signatures, and none of them is `on_event`."""
+        """Whether the plugin is a wrapper: its hooks have valid signatures; none is `on_event`."""
         try:
             return not self.binding().hook.on_event.get_hookimpls()
         except PluginError:
