@@ -13,7 +13,7 @@ FULL_STREAM = {
 """Faults that leave the answer whole if the parser skips damaged additional frames."""
 
 AFTER_THE_END = {"terminal-twice", "content-after-terminal"}
-"""Faults that send frames after the end of an answer, if an answer can end before its bytes do."""
+"""Faults that send frames after the last frame of an answer, if one frame marks the end."""
 
 FAILS = {
     "closed-before-head": Kind.NETWORK,

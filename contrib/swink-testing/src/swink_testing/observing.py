@@ -465,7 +465,7 @@ def check_silent_unless_configured(subject: PluginSubject) -> None:
 
 @contextlib.contextmanager
 def only_new_objects() -> Iterator[None]:
-    """Make the garbage collector ignore the objects that exist before the block.
+    """Make the garbage collector ignore the objects that exist before the `with` block.
 
     A test run has hundreds of thousands of such objects. If the test run has frozen objects itself
     (`gc.freeze`), these objects stay frozen too.

@@ -124,7 +124,7 @@ class Pool:
     async def connect(self, origin: Origin, connect_timeout: float | None) -> Connection:
         """Return a new connection. `connect_timeout` is in seconds; `None` means no limit.
 
-        Raises ProviderFailure if the connection fails or takes longer.
+        Raises ProviderFailure if no connection is made in this time.
         """
         host, port, _ = origin
         limit = asyncio.timeout(connect_timeout)
@@ -199,8 +199,8 @@ class Pool:
 async def opened() -> AsyncGenerator[Pool, None]:
     """Yield a pool, and close the pool when the generator is closed.
 
-    When an event loop shuts down, it closes open generators; connections can still be closed
-    properly then.
+    An event loop closes open generators when it shuts down, while connections can still be closed
+    properly.
     """
     import aiohttp  # noqa: F401  # for `failure_of`; the import needs a free file descriptor
 

@@ -421,7 +421,7 @@ class Subject:
 
     @contextmanager
     def playing(self, recording: Recording) -> Iterator[None]:
-        """Let `exchange` yield the recorded bytes, for a provider without HTTP."""
+        """In the `with` block, let `exchange` of a provider without HTTP yield recorded bytes."""
         pieces = [piece for _, piece in recording.pieces()]
         with patch.object(self.provider, "exchange", lambda _: _yielded(pieces)):
             yield
