@@ -335,7 +335,7 @@ class Client(swink_core.Client):
 
 
 def _gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
-    """Return one `LimitGate` for several calls together.
+    """Return the `LimitGate` with which several calls share these limits; `None` for no limits.
 
     Raises UsageError if `limits` has another type.
     """
