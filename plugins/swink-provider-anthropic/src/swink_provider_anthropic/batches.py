@@ -91,7 +91,7 @@ class AnthropicBatches:
         return [id] if batch["processing_status"] == "ended" else None
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Return the results of a batch. A row without a result was not answered."""
+        """Return the results of a batch. A row that is missing in the results was not answered."""
         lines = yield _request(like, f"/{id}/results", "GET")
         return [_result(line) for line in lines.splitlines() if line.strip()]
 
