@@ -200,7 +200,7 @@ items of a list meet the given lists of conditions, one list for each item.
 
 
 def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
-    """Return a function that is true if a value at `path` is at none of the paths in `lists`."""
+    """Return a function that checks if a value at `path` occurs at none of the paths in `lists`."""
 
     def met(body: Any) -> bool:
         known = [value for steps in lists for value in values(body, steps)]

@@ -28,7 +28,7 @@ class Reading:
         return [id for step, id in self.steps if step == kind]
 
     def check(self, what: str, value: Any) -> None:
-        """Record a part of a turn if its value is empty or only white space."""
+        """Record `what` (a part of a turn) in `empty` if its value is empty or only white space."""
         if not value or (isinstance(value, str) and not value.strip()):
             self.empty.append(f"{what} of turn {len(self.roles)}")
 

@@ -37,13 +37,13 @@ MODALITIES = {"image": Modality.IMAGE, "audio": Modality.AUDIO, "document": Moda
 
 
 def system_parts(context: swink.Context) -> list[TextPart]:
-    """Return the system prompt."""
+    """Return the system prompt in OpenTelemetry's format."""
     prompt = text_of(context.system_prompt or "")
     return [TextPart(prompt)] if prompt else []
 
 
 def definitions(context: swink.Context) -> list[ToolDefinition]:
-    """Return the available tools."""
+    """Return the available tools in OpenTelemetry's format."""
     return [
         FunctionToolDefinition(tool.name, tool.description, tool.parameters)
         for tool in context.tools

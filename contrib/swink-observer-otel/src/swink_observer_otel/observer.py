@@ -122,7 +122,7 @@ class _Call(CallState):
         self.deltas = self._answer is not None
 
     def _describe(self, options: swink.StreamOptions) -> None:
-        """Set the attributes of the request."""
+        """Set the attributes of the call's span that describe the request."""
         asked = self._invocation
         asked.request_stream = True
         for name in REQUESTED:

@@ -22,7 +22,8 @@ class PrometheusObserver(CallObserver["_Call"]):
 
     Any number of observers may share a registry. The program exposes these metrics together with
     its own metrics. `most_unlisted` is how many models of a provider may have a separate label
-    without being in the catalogue. A program whose users choose the models may lower this number.
+    without being in the catalogue. A program whose users choose the models may lower this number,
+    to limit the number of time series.
     """
 
     name = "prometheus"

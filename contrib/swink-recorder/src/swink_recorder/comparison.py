@@ -91,7 +91,7 @@ def differing(
 
 
 def _is_hidden(asked: Any, recorded: Any, marks: str) -> bool:
-    """Return True if a text equals a recorded one apart from secrets that were hidden in it."""
+    """Return True if a text equals a recorded text, except for secrets that are hidden there."""
     if not isinstance(recorded, str):
         return False
     parts = re.split(f"({marks})", recorded)

@@ -236,7 +236,7 @@ async def _wait(call: Call, began: float, seconds: float, speed: float) -> None:
 
 
 def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
-    """Return the failure that occurred before a stream began, or `None`."""
+    """Return the recorded failure that occurred before a stream began, or `None`."""
     recording, told = take.recording, take.failure
     if told and recording.kind == "token" and told.kind is not StreamErrorKind.CANCELLED:
         return _told(take)  # the message comes from the grant, which a replay does not call

@@ -40,7 +40,7 @@ class Answering(Protocol):
     """The interface of a cassette, which answers calls in place of their providers."""
 
     def stream(self, call: swink.Call) -> Any:
-        """Return the events of an attempt; `None` to make the call."""
+        """Return the events of an attempt; `None` lets the provider make the call."""
 
     def observe(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Process an event of a call."""

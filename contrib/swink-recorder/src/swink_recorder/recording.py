@@ -278,7 +278,7 @@ def find_recordings(folder: str | Path) -> list[Path]:
 
 
 def bundled_recordings(package: str, bundle: str = BUNDLE) -> list[Path]:
-    """List the recordings that a package ships in a folder, without importing it."""
+    """List the recordings in a folder of a package, without importing the package."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):

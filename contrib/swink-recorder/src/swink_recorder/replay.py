@@ -140,7 +140,7 @@ class _Key:
 
 
 class _Origin(LoopbackServer):
-    """A loopback server for a further origin, one to which recorded requests of a key were sent."""
+    """The loopback server in place of one further origin of a key's recorded requests."""
 
     def __init__(self, server: ReplayServer, key: str, number: int) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ class ReplayServer(LoopbackServer):
         return [*served.missing, *served.now.unasked()]
 
     async def aclose(self) -> None:
-        """Reset all connections. Raises the exceptions of `respond`."""
+        """Reset all connections. Raises the exceptions that `respond` has raised."""
         for origin in self._origins:
             await origin.aclose()
         await super().aclose()

@@ -1,7 +1,7 @@
 """Limit the memory and the time of each WebSocket message before the message is received.
 
-aiohttp collects all frames of a message before the gateway sees the message, and this memory would
-not be reserved. A `SocketMeter` therefore receives the data before aiohttp does. It reads the heads
+aiohttp collects all frames of a message before the gateway sees the message, too late to reserve
+memory for it. A `SocketMeter` therefore receives the data before aiohttp does. It reads the heads
 of the client's frames, reserves memory for a message as soon as its size is announced, and limits
 the time in which it must arrive. After a message is refused, no further message reaches aiohttp;
 control frames still do, so that the connection can be closed in order.
@@ -38,8 +38,8 @@ class SocketMeter(asyncio.Protocol):
     """A protocol that counts the data of a WebSocket and passes it on to `inner`.
 
     `most_bytes` is the size limit of a message; `inner` closes the connection if a message is
-    larger. `refusal` is the reason for which a message was refused, after which the caller closes
-    the connection.
+    larger. `refusal` is the reason why a message was refused (`None`: none was); the caller then
+    closes the connection.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class SocketMeter(asyncio.Protocol):
     # -- the transport's calls ---------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Pass data on, without the messages that are refused."""
+        """Pass data on to `inner`, without the messages that are refused."""
         passed = b"".join(self._passed(bytes(data)))
         if self._is_open and self._cancel_timer is None and self.refusal is None:
             clock = self._limits.clock
@@ -104,11 +104,11 @@ class SocketMeter(asyncio.Protocol):
         self._inner.connection_lost(error)
 
     def pause_writing(self) -> None:
-        """Pass on that the client reads slowly."""
+        """Tell `inner` that the client reads slowly."""
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass on that the client reads again."""
+        """Tell `inner` that the client reads again."""
         self._inner.resume_writing()
 
     # -- frames ------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class SocketMeter(asyncio.Protocol):
     def _missing(self) -> int:
         """Return how many bytes of a frame's head are still missing, at least.
 
-        The exact number is known from the first two bytes on.
+        The number is exact once the first two bytes have arrived.
         """
         if len(self._head) < 2:
             return 2 - len(self._head)

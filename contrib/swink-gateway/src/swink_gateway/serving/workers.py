@@ -76,7 +76,10 @@ class Worker:
 
     @property
     def is_orphan(self) -> bool:
-        """Whether the parent is dead. The system assigns a new parent a moment later."""
+        """Whether the parent is dead.
+
+        This is known a moment before the system assigns a new parent to the worker.
+        """
         return bool(select.select([self.alive], [], [], 0)[0])
 
     def ready(self) -> None:

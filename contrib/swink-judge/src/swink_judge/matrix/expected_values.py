@@ -112,7 +112,7 @@ def _of_block(path: str, block: Block) -> Iterator[Value]:
 
 
 def _stem(name: str) -> str:
-    """Return the beginning of a document's name, up to the first unusual character."""
+    """Return the beginning of a document's name, up to a character that a request may replace."""
     return _NOT_IN_NAMES.split(name)[0]
 
 
