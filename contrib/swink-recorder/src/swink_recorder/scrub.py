@@ -155,7 +155,7 @@ _STRINGS = re.compile(rb'"(\w+)"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 
 
 def _without_pieces(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Hide secrets that are split over several frames, each with a piece in the same field."""
+    """Hide secrets that are split over several frames, in the same field of each frame."""
     fields: dict[bytes, list[bytes]] = {}
     for name, text in _STRINGS.findall(data):
         fields.setdefault(name, []).append(text)

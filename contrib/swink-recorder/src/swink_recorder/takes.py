@@ -135,7 +135,7 @@ def _failure(error: Error | Retry) -> TakeFailure:
 def write_takes(
     takes: Sequence[Take], call: dict[str, Any] | None = None, secrets: Iterable[str] = ()
 ) -> bytes:
-    """Return the content of a file of takes; `call` is a description of the call to include."""
+    """Return the content of a file of takes; `call` is included as the description of the call."""
     secrets = {*secrets}
     # A name such as "ollama" is not secret.
     named = " ".join(take.asked.get("model", "") for take in takes)

@@ -51,7 +51,7 @@ _NO_OPTIONS = StreamOptions(headers=_NOTHING_SET, settings=_NOTHING_SET, extra=_
 def _bound(provider: Any) -> Binding:
     """Return a provider's `Binding`.
 
-    The result is cached, because its creation takes longer than a short answer.
+    The result is cached, because creating a `Binding` takes longer than parsing a short answer.
     """
     return bind_hooks("provider", provider)
 

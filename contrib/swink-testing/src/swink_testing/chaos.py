@@ -270,7 +270,7 @@ async def _serve(recording: Recording) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve every standard fault of a recording until it is interrupted."""
+    """Serve a recording with each of the standard faults, until the command is interrupted."""
     parser = argparse.ArgumentParser(prog="python -m swink_testing.chaos")
     parser.add_argument("recording", help="a folder that holds a recording")
     folder = parser.parse_args(arguments).recording

@@ -196,7 +196,7 @@ class Claim(Fault):
 
 @define(frozen=True)
 class Length(Fault):
-    """Sends a `Content-Length` that is wrong by a number of bytes, and closes after the body."""
+    """Sends a `Content-Length` that is wrong by a number of bytes; then closes the connection."""
 
     by: int
 

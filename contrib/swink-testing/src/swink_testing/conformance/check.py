@@ -100,7 +100,7 @@ class Examined(Protocol):
     """The interface of a subject (the provider or plugin under test)."""
 
     def environment(self) -> AbstractContextManager[object]:
-        """Return a context in which the environment does not contain the user's variables."""
+        """Return a context manager that hides the user's environment variables."""
 
 
 S = TypeVar("S", bound=Examined)

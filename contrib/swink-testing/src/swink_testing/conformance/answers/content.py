@@ -65,7 +65,7 @@ _PLAIN = re.compile(
     r"|^(created|created_at|timestamp|time|sequence_number|obfuscation)$|(Id|Index|Version)$"
     r"|(_time|Time|_at|_url|Url)$",
 )
-"""Matches names of fields that identify or classify content, but contain none."""
+"""Matches names of fields that identify or classify content, but do not contain content."""
 
 _COUNTED = re.compile(r"usage|token|count|eval", re.IGNORECASE)
 
@@ -77,7 +77,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("input", re.compile(r"prompt|input", re.IGNORECASE)),
     ("output", re.compile(r"output|completion|candidates|generated|^eval_count$", re.IGNORECASE)),
 )
-"""Fields of `Usage`, each with a pattern for the names that APIs give to its count."""
+"""Token counts of `Usage`, each with a pattern for the names of this count in APIs."""
 
 _IN, _OUT = re.compile(r"^(in|input|prompt)$"), re.compile(r"^(out|output|completion)$")
 """Match names of token counts that do not contain the word token."""
@@ -100,7 +100,7 @@ class _Leaf:
 
 @define
 class _PlayedAnswer(RecordedAnswer):
-    """The last answer of a call that sends several requests; the other answers stay as recorded."""
+    """The last answer of a call with several requests. Only this answer is changed."""
 
     async def events(self, changes: Changes) -> list[Event]:
         body = MemoryResponse.of_recording(self.recording, [self.body(changes)])
@@ -221,7 +221,7 @@ class _Reader:
         await require_calls(answer)
 
     def _content(self, answer: RecordedAnswer) -> list[_Leaf]:
-        """Return the texts of an answer that blocks of the message contain."""
+        """Return the texts of an answer that become part of a block of the message."""
         return [
             leaf
             for leaf in _leaves(answer)

@@ -147,7 +147,7 @@ def _apart(data: Any, signed: set[str], thought: str) -> list[Any] | None:
 
 
 def _message(events: Sequence[Event]) -> AssistantMessage:
-    """Return the message without the JSON text of arguments, which may differ."""
+    """Return the message without the raw JSON of tool arguments, whose formatting may differ."""
     message = message_of(events)
     content: list[Block] = [
         replace(block, raw_arguments=None) if isinstance(block, ToolCallBlock) else block

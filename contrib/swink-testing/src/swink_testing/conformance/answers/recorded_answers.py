@@ -66,7 +66,7 @@ class RecordedAnswer:
 
     @property
     def where(self) -> str:
-        """The name of the recording, for messages."""
+        """The name of the recording, for messages about faults."""
         return f"recording {self.recording.name}"
 
     @property

@@ -32,12 +32,12 @@ FREEZE = 0.1
 """CPU seconds that one event may take."""
 
 SMALL = 1024
-"""Size, in bytes, up to which a body is cut in two at every offset. A longer body is cut at a
-sixteenth as many offsets.
+"""A body of at most this many bytes is cut in two at every offset. A longer body is cut at a
+sixteenth as many offsets, chosen at random.
 """
 
 LONGEST_BYTE_BY_BYTE = 128 * 1024
-"""Size, in bytes, up to which a body is also read byte by byte."""
+"""The largest body, in bytes, that is also read byte by byte."""
 
 _READ = 5
 """How many recordings are read concurrently."""

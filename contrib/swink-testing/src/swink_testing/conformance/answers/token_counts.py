@@ -32,7 +32,7 @@ _COUNTED = 4711
 _KINDS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 _NAMED = re.compile("usage|token|count", re.IGNORECASE)
-"""Names of counts in most APIs; other names are recognized by their effect."""
+"""Matches the names of token counts in most APIs; other counts are recognized by their effect."""
 
 _Counts: TypeAlias = dict[tuple[str, ...], bool]
 """Maps a number's wire format and field names to True if the number counts tokens."""

@@ -63,7 +63,7 @@ _NO_JSON = (
     b"", b" ", b"<html><head><title>Away</title></head></html>", b"\xff\xfe\x00", b"\xef\xbb\xbf{}",
     b'{"error": {"mess', b"NaN",
 )  # fmt: skip
-"""Bodies of proxies, and truncated bodies."""
+"""Error bodies that are not JSON: from proxies, or truncated."""
 
 _TELLING: tuple[Any, ...] = (
     {"error": {"message": _SAID}}, {"error": _SAID}, {"message": _SAID}, {"detail": _SAID},

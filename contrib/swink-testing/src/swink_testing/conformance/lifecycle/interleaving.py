@@ -20,7 +20,10 @@ from swink_testing.driver import MemoryResponse, comparable, fold
 __all__ = ["require_apart_while_waiting"]
 
 _SECONDS = 10.0
-"""Seconds of the real clock that a call may take while another waits. It takes milliseconds."""
+"""Seconds of the real clock that a call may take while another waits.
+
+Such a call normally takes milliseconds.
+"""
 
 _WAITING = {"api_key": "sk-swink-of-the-waiting-call-2d7e", "base_url": "http://waiting.invalid/v1"}
 
