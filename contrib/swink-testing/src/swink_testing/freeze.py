@@ -65,7 +65,10 @@ def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
 
 
 CONTENT = ("x", "1", '{"a":')
-"""Texts that are repeated to make long values in frames. None of them states a waiting time."""
+"""Texts that are repeated to make long values in frames.
+
+Unlike the texts for errors, they state no waiting time.
+"""
 
 
 class Frames:

@@ -176,7 +176,7 @@ def _log() -> Iterator[io.StringIO]:
 
 
 class _Other(ev.AssistantMessageEvent, tag="other"):
-    """An event of a library that uses the core, before a call begins or after it ends."""
+    """An event of a library that is built on the core, outside the time of a call."""
 
 
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:

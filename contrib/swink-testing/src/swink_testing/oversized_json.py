@@ -17,7 +17,7 @@ import msgspec
 __all__ = ["NESTING", "TEXTS", "WHOLE", "inflated"]
 
 TEXTS = ("x", "1", " ", "[", '{"a":', "1m", "try again in 1", "\\u00e9", "\\n", "<think>")
-"""Texts that a long text repeats, as JSON."""
+"""The texts that are repeated to make a long text, in the form in which JSON contains them."""
 
 TAGS = frozenset({"type", "kind", "role", "object", "event", "status", "format"})
 """Names of fields that identify the kind of an object.
@@ -26,10 +26,13 @@ In an enlarged list, the values of these fields are the same in every element.
 """
 
 NESTING = "nesting"
-"""The kind of inflation whose cost depends on the number of levels, not on the size."""
+"""The name of deep nesting in the description of a variant.
+
+The cost of nesting depends on the number of levels, not on the size.
+"""
 
 WHOLE = "all of it"
-"""The place of a value that replaces all data."""
+"""In the description of a variant, the place of a large value that replaces all data."""
 
 NESTED = 600
 """How many pairs of levels are nested inside a frame.

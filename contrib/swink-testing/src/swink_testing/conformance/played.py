@@ -176,7 +176,7 @@ class PlayedClient(MemoryHTTPClient):
 
     @property
     def has_life(self) -> bool:
-        """Whether the responses with tokens state the lifetime of a token."""
+        """Whether the responses that contain a token also state the token's lifetime."""
         bodies = [_json(token.leg.body) for token in self._tokens]
         return any(_issued(body, "", -1.0) != _issued(body, "", None) for body in bodies)
 

@@ -154,7 +154,7 @@ def _http(subject: Subject, recording: Recording) -> PlayedClient:
 
 
 async def _events(stream: EventStream, is_left: bool) -> list[Event]:
-    """Read a stream, or leave it at its first content."""
+    """Read a stream to its end or, if `is_left` is true, close it at its first content."""
     events: list[Event] = []
     async with stream:
         async for event in stream:

@@ -40,7 +40,7 @@ SANE_CONTEXT = range(256, 100_000_001)
 DEAREST = 10_000.0
 """The highest plausible price in US dollars per million tokens.
 
-A higher price must be in another unit by mistake.
+A higher price is probably given in a wrong unit.
 """
 
 _EARLIEST = datetime.date(2020, 1, 1)
