@@ -44,7 +44,7 @@ UNKNOWN_CODINGS = ("br", "zstd")
 
 
 class _Refused(Exception):
-    """A response is refused, for example because it exceeds a limit or a second one follows it."""
+    """A response is refused, for example because it exceeds a limit or another response follows."""
 
 
 class Connection(asyncio.Protocol):

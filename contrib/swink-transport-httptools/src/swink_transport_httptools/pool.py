@@ -58,7 +58,7 @@ class Pool:
         self.closed = False
 
     def take(self, origin: Origin) -> Connection | None:
-        """Return an idle connection, or `None`."""
+        """Return an idle connection to `origin`, or `None` if there is none."""
         idle = self._idle.get(origin)
         while idle:
             connection = idle.pop()
@@ -124,7 +124,7 @@ class Pool:
     async def connect(self, origin: Origin, connect_timeout: float | None) -> Connection:
         """Return a new connection. `connect_timeout` is in seconds; `None` means no limit.
 
-        Raises ProviderFailure if no connection is made in this time.
+        Raises ProviderFailure if the connection fails or is not made in this time.
         """
         host, port, _ = origin
         limit = asyncio.timeout(connect_timeout)

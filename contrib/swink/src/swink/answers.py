@@ -66,7 +66,7 @@ APIs require an object at the root.
 """
 
 FREE_CHARACTERS = 1_000_000
-"""How many characters may be parsed, in total, before new pieces of an answer are not all parsed.
+"""How many characters are parsed, in total, before parsing begins to skip new pieces.
 
 An incomplete answer is always parsed from its beginning. Up to this number, each new piece causes
 another parse. Beyond the number, the answer is parsed only when it has grown by the factor
@@ -228,7 +228,7 @@ class Growing:
 
 
 Ask: TypeAlias = Callable[[Prompt, bool], EventStream]
-"""A function that requests an answer; if its second argument is True, as a tool call."""
+"""A function that requests an answer. Its second argument is True to force a tool call."""
 
 
 class AnswerStream(OfStream, AsyncOnly, Generic[T]):

@@ -226,7 +226,7 @@ class Client(swink_core.Client):
         again with the results, until it has answered or was called `max_turns` times.
 
         `tools` are functions. A function that is not async runs in a thread. See `tool` for further
-        settings. A `tool_choice` that forces a call applies to the first turn.
+        settings. A `tool_choice` that forces a call applies only to the first turn.
 
         With `type`, the run ends with a value of this type, which `Run.answer` returns; if an
         answer does not match the type, it is requested again, at most `corrections` times.

@@ -43,7 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _SHOWN = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
-"""The types of blocks that a result may contain."""
+"""The types of blocks that the result of a tool may contain."""
 
 
 @define
