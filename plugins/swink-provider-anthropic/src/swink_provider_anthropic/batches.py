@@ -114,7 +114,7 @@ def _whole(body: bytes) -> dict[str, Any]:
 def _may_be(batch: dict[str, Any], intent: Any) -> bool:
     """Return True if a batch in the list may come from the submission `intent`.
 
-    It must have the same number of rows and about the same creation time.
+    The batch must have as many rows as the submission and about the same creation time.
     """
     if batch.get("archived_at"):
         return False  # its results are deleted

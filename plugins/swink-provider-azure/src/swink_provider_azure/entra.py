@@ -60,7 +60,7 @@ class ClientCredentials(Grant):
 
     @classmethod
     def of_environment(cls, environ: Mapping[str, str] | None = None) -> ClientCredentials | None:
-        """Return the application in the environment variables; `None` if they name none.
+        """Return the application that environment variables name; `None` if they are not set.
 
         The variables are `AZURE_TENANT_ID`, `AZURE_CLIENT_ID`, `AZURE_CLIENT_SECRET` and,
         optionally, `AZURE_AUTHORITY_HOST`.
