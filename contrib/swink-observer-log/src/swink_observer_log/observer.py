@@ -41,8 +41,8 @@ class LogObserver(CallObserver["_Call"]):
 
     The attribute `swink` of a log record is a dict of all fields; the message contains the same
     fields as logfmt. `hide` is a function from text to text, for example one that removes mail
-    addresses. It is applied, after credentials have been hidden, to every text that may come from a
-    provider.
+    addresses. The function is applied, after credentials have been hidden, to every text that may
+    come from a provider.
     """
 
     name = "log"

@@ -117,7 +117,7 @@ class Take:
 
 
 def take_of(tape: AttemptTape, asked: dict[str, Any], with_events: bool) -> Take:
-    """Convert a tape to a take."""
+    """Convert the tape of an attempt to a take (a recorded attempt)."""
     events = tape.events() if with_events else []
     attempt = tape.attempt
     failure = _failure(tape.error) if tape.error is not None else None

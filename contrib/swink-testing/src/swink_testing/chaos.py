@@ -9,8 +9,8 @@
 faults; after the last fault, all requests get the last one. An exchange contains the request, the
 number of bytes sent, and the time at which the client disconnected.
 
-The pytest fixture `chaos` is such a server. This command runs a server in a separate process, which
-serves each of the `standard_faults` at a path with the fault's name:
+The pytest fixture `chaos` is such a server. The following command runs a server in a separate
+process, which serves each of the `standard_faults` at a path with the fault's name:
 
     python -m swink_testing.chaos path/to/a/recording
 """

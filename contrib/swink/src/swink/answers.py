@@ -296,7 +296,7 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         """Read to the end and return the answer.
 
         If the answer does not match the type, it is requested again, at most `corrections` times.
-        It is not requested again if it was truncated, or if the type's own code (such as a
+        The answer is not requested again if it was truncated, or if the type's own code (such as a
         validator) raised an exception.
 
         Raises the `StreamError` of a failed call, and BadAnswer, with the answer's text, if no

@@ -66,7 +66,8 @@ CORRECTIONS = 1
 NO_TYPE: Any = None
 """The default of the argument `type`: the answer is not typed.
 
-It is annotated as Any, so that a type checker infers the type of a run from the other arguments.
+The constant is annotated as Any, so that a type checker infers the type of a run from the other
+arguments.
 """
 
 LIMIT = 10

@@ -80,7 +80,7 @@ class FunctionTool(Generic[P, R]):
     needs_approval: bool = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself."""
+        """Call the function like an ordinary function, without a model."""
         return self.function(*args, **kwargs)
 
     def refusal(self, call: ToolCallBlock) -> ToolResultMessage | None:

@@ -157,8 +157,8 @@ def _failed(
 ) -> Error:
     """Return the last event of an answer that fails.
 
-    It contains the scripted failure (`fails`), or else a network failure for a truncated stream. It
-    also contains the usage, if any text was sent.
+    The event contains the scripted failure if `fails` is true, or else a network failure for a
+    truncated stream; and the usage, if any text was sent.
     """
     said = "".join(event.delta for event in events[:position] if isinstance(event, _DELTAS))
     done = events[-1]

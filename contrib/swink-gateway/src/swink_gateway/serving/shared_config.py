@@ -4,9 +4,9 @@
     shared.write(other)             # in a worker that has begun to use another text
     shared.read()                   # in a worker that begins
 
-The text may contain secrets. It is kept in an anonymous file in memory if the system supports that,
-otherwise in a temporary file without a name. It is never in arguments or in the environment, and
-child processes that providers start do not inherit it.
+The text may contain secrets. The text is kept in an anonymous file in memory if the system supports
+that, otherwise in a temporary file without a name. The text is never part of arguments or of the
+environment, and child processes that providers start do not inherit it.
 """
 
 from __future__ import annotations

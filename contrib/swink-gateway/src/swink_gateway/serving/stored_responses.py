@@ -21,7 +21,7 @@ NOT_FOUND = 404
 BAD_REQUEST = 400
 
 MOST_ITEMS = 100
-"""The most input items on a page."""
+"""The maximum number of input items that one page of a list contains."""
 
 USUAL_ITEMS = 20
 

@@ -78,7 +78,7 @@ class Worker:
     def is_orphan(self) -> bool:
         """Whether the parent is dead.
 
-        This is known a moment before the system assigns a new parent to the worker.
+        The worker learns this a moment before the system assigns a new parent to it.
         """
         return bool(select.select([self.alive], [], [], 0)[0])
 

@@ -37,6 +37,6 @@ class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def excuses() -> tuple[Excuse, ...]:
-    """Return the exceptions in this package."""
+    """Return the accepted findings that are listed in this package."""
     file = files(__package__) / "exceptions.jsonl"
     return tuple(msgspec.json.Decoder(Excuse).decode_lines(file.read_bytes()))

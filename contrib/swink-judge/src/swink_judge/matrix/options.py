@@ -132,7 +132,7 @@ def values(name: str) -> tuple[Any, ...]:
 
 
 def _meta(annotation: Any) -> Iterator[Meta]:
-    """Yield the constraints in an annotation."""
+    """Yield the msgspec constraints (`Meta`) in a type annotation."""
     for part in get_args(annotation):
         if isinstance(part, Meta):
             yield part

@@ -113,7 +113,7 @@ class Subject:
 
     @property
     def entry(self) -> PluginEntry:
-        """The installed entry point."""
+        """The entry point through which the provider is installed."""
         return self.host.entry(self.name)
 
     @cached_property

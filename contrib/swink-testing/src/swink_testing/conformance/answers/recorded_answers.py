@@ -42,7 +42,7 @@ LONGEST = 20_000
 """Recordings longer than this, in bytes, are not read: they hardly have more kinds of fields."""
 
 GONE = object()
-"""The value of a field that is removed."""
+"""Given in place of a value, this object removes the field."""
 
 Path: TypeAlias = tuple[str | int, ...]
 
