@@ -41,7 +41,7 @@ def answer(asked: Asked) -> Reply:
 
 
 def refusal(wire_format: str, status: int, message: str) -> Reply:
-    """Return an error in the format of the API whose wire format is given."""
+    """Return an error response in the given wire format."""
     headers, body = _REFUSALS[wire_format](status, message)
     return Reply(status, _JSON, [_encode(body)], headers)
 

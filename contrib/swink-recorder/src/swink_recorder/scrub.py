@@ -27,7 +27,7 @@ _SECRET_WORDS = (
     "organization",
 )  # fmt: skip
 _HARMLESS_WORDS = ("ratelimit", "idempotency")
-"""Words in the name of a header or field that contains no secret despite `token` or `key` in it.
+"""Words that mark the name of a header or field as harmless, despite `token` or `key` in the name.
 """
 
 

@@ -118,7 +118,7 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def context_after(paused: PausedRun) -> Context:
-    """Return the conversation so far, with an empty placeholder result for each last tool call.
+    """Return the conversation so far, with empty results for the tool calls of the last answer.
 
     Raises UsageError if a call has no decision yet.
     """

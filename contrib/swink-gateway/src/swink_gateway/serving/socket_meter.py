@@ -38,8 +38,8 @@ class SocketMeter(asyncio.Protocol):
     """A protocol that counts the data of a WebSocket and passes it on to `inner`.
 
     `most_bytes` is the size limit of a message; `inner` closes the connection if a message is
-    larger. `refusal` is the reason why a message was refused (`None`: none was); the caller then
-    closes the connection.
+    larger. `refusal` is the reason why a message was refused (`None`: no message was refused); the
+    caller then closes the connection.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ MOST_SAID = 500
 """The most characters of a provider's message that are logged: some providers send a web page."""
 
 MOST_PLACES = 3
-"""The most routes that a log message lists for a failed account; many routes may share one."""
+"""The most routes that a log message lists for a failed account, which many routes may share."""
 
 
 @define

@@ -77,7 +77,7 @@ _SHOWN: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "structured_output": (("plain", {"response_format": SCHEMA}),),
     "thinking": (("plain", {"thinking": "high"}), ("plain", {"thinking": 2000})),
 }
-"""Calls that need a capability, for each capability. A provider with it must send one of them."""
+"""For each capability, calls that need it. A provider with the capability must send one of them."""
 
 
 def check_features(subject: Subject) -> None:
