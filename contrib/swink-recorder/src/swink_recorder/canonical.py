@@ -57,7 +57,7 @@ def canonical_request(call: Call) -> dict[str, Any]:
 
 
 def request_of(attempt: Attempt, context: Context) -> dict[str, Any]:
-    """Return the canonical request of an attempt, without the digest of its body.
+    """Return the canonical request of an attempt, without the digest of the body.
 
     The result has the fields `model`, `address`, `options`, `context`, and `headers` if the caller
     set any.

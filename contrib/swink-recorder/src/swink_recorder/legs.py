@@ -138,7 +138,7 @@ def answer_of(kinds: Sequence[LegKind]) -> int:
 
 
 class RequestFile(msgspec.Struct, omit_defaults=True):
-    """A request, as it is stored in `recording.json`."""
+    """A request in the format of `recording.json`."""
 
     method: str
     path: str
@@ -160,7 +160,7 @@ class ResponseFile(msgspec.Struct, omit_defaults=True):
 
 
 class LegFile(msgspec.Struct, omit_defaults=True):
-    """A leg (a request and its answer), as it is stored in `recording.json`.
+    """A leg (a request and its answer) in the format of `recording.json`.
 
     `request` is `None` if the call did not use HTTP, and `response` is `None` if no response
     arrived.

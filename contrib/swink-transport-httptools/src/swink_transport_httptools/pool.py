@@ -58,7 +58,7 @@ class Pool:
         self.closed = False
 
     def take(self, origin: Origin) -> Connection | None:
-        """Return an idle connection to `origin`, or `None` if there is none."""
+        """Return an idle connection to `origin`; `None` without an idle connection."""
         idle = self._idle.get(origin)
         while idle:
             connection = idle.pop()

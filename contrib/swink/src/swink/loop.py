@@ -480,7 +480,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 async def _result_of(stream: EventStream) -> Done | Error:
     """Read the stream of a turn to its end.
 
-    The reader of the run gets none of its events, so that a failed call can still be retried.
+    The events do not reach the reader of the run, so that a failed call can still be retried.
     """
     try:
         message = await stream.result()

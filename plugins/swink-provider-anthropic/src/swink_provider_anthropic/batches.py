@@ -26,7 +26,7 @@ MARK = "_"
 """The separator between a row's id and the submission's token. Row ids never contain it."""
 
 MOST_DIFFERENCE = 86_400.0
-"""The maximum time, in seconds, between a submission and the creation of its batch."""
+"""The maximum time, in seconds, between a submission and the creation of the batch."""
 
 STATUSES = {
     "invalid_request_error": 400,

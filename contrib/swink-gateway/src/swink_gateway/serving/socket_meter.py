@@ -138,7 +138,7 @@ class SocketMeter(asyncio.Protocol):
                     self._end_frame()
 
     def _missing(self) -> int:
-        """Return how many bytes of a frame's head are still missing, at least.
+        """Return the minimum number of bytes of a frame's head that are still missing.
 
         The number is exact once the first two bytes have arrived.
         """

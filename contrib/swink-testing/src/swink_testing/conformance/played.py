@@ -79,7 +79,7 @@ class Played:
 
 @define
 class _Token:
-    """A recorded request that fetches a token, and the origin (scheme and host) of its URL."""
+    """A recorded request that fetches a token, and the request's origin (scheme and host)."""
 
     leg: RecordedLeg
     origin: str

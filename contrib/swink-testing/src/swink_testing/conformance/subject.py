@@ -255,7 +255,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The provider's recordings; if there are none, recordings of the same wire format.
+        """The provider's recordings; without any, recordings of the same wire format.
 
         Raises RecordingError if a recording cannot be read.
         """
