@@ -29,9 +29,10 @@ _FIELDS = StreamOptions.names()
 
 
 def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options under swink's names, with shorthands replaced by the full options.
+    """Return the options under swink's names.
 
-    Raises InvalidOption if a shorthand has an invalid value or is combined with its full option.
+    Shorthands are replaced by the options for which they stand: `timeout` by `timeouts`. Raises
+    InvalidOption if a shorthand has an invalid value or is combined with the option it stands for.
     """
     try:
         options = in_own_words(given)
@@ -57,10 +58,10 @@ _RECORDS = frozenset({Timeouts, RetryPolicy, CacheStrategy})
 
 
 def frozen(value: Any, depth: int = 2) -> Hashable:
-    """Return a hashable cache key that is equal for equal options of the same types.
+    """Return a hashable cache key for an option; options with equal values and types have one key.
 
-    Raises TypeError for data nested deeper than `depth` levels. Such data cannot be cached, because
-    a plugin could change it.
+    Raises TypeError for data nested deeper than `depth` levels. A target with such options is not
+    cached, because a plugin could change the inner data of a cached target.
     """
     kind = type(value)
     if kind is str:
@@ -128,10 +129,10 @@ def address_of(url: str | None) -> tuple[str, ...]:
 def check_credentials(
     provider: str, home: str, all_given: StreamOptions, sent: StreamOptions
 ) -> None:
-    """Refuse to send the client's credentials to a base URL that was only passed to the call.
+    """Refuse a call that would send the client's credentials to a base URL given by the call.
 
-    Raises InvalidOption in this case. Credentials from the environment are not checked here: they
-    are used only if neither the client nor the call has credentials.
+    Raises InvalidOption for such a call. Credentials from the environment are not checked here,
+    because they are used only if neither the client nor the call has credentials.
     """
     had, has = (credentials_in({"key": o.api_key or "", **o.headers}) for o in (all_given, sent))
     if had and not has:
@@ -199,7 +200,10 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
 def expect(
     value: object, kind: Any, what: str, resolution: str, fault: type[UsageError] = InvalidContext
 ) -> None:
-    """Raise `fault` if a value is not an instance of `kind`."""
+    """Raise an exception of the class `fault` if a value is not an instance of `kind`.
+
+    `what` describes the value in the message, such as "limits is".
+    """
     if not isinstance(value, kind):
         raise fault(f"{what} of type {type(value).__name__}", resolution=resolution)
 

@@ -63,16 +63,16 @@ class Client:
                 async for piece in stream.text: ...
 
     `plugins` are added to the installed plugins. `host`, `http` and `clock` replace the plugin
-    host, the HTTP client and the clock. `default` is the model of calls without a model (`None`:
-    the environment variable `SWINK_MODEL`). `gates` can delay or refuse an attempt, see `Gate`.
-    They are called in order before each attempt, after the circuit breaker; `breaker=False` removes
-    the circuit breaker. `providers` maps the name of a provider to options for it alone, such as
-    credentials and address, or to the class of a provider that is not installed: `{"acme": Acme}`.
-    `count_tokens` is a function of a `Model` and a `Context` that returns the number of tokens of a
-    prompt, in place of swink's estimate. The function may be async; if it raises an exception, the
-    estimate is used. `limits` apply to all calls together. Other keyword arguments are the default
-    options of every call. Raises UsageError for an unknown option, or for a credential that would
-    apply to every provider.
+    host, the HTTP client and the clock. Calls without a model use `default`, or the environment
+    variable `SWINK_MODEL` if `default` is `None`. `gates` can delay or refuse an attempt, see
+    `Gate`. They are called in order before each attempt, after the circuit breaker; `breaker=False`
+    removes the circuit breaker. `providers` maps the name of a provider to options for it alone,
+    such as credentials and address, or to the class of a provider that is not installed:
+    `{"acme": Acme}`. `count_tokens` replaces swink's estimate of the tokens in a prompt: a
+    function, possibly async, that takes a `Model` and a `Context` and returns the number of tokens.
+    If it raises an exception, the estimate is used. `limits` limit the sum of all calls of the
+    client, for example their cost. Other keyword arguments are the default options of every call.
+    Raises UsageError for an unknown option, or for a credential that would apply to every provider.
 
     The attribute `catalog` contains the data about providers and models, see `Catalog`.
     """
@@ -153,8 +153,8 @@ class Client:
     def cost(self) -> Cost | None:
         """The known cost of all attempts of all calls so far.
 
-        It includes estimates for attempts that ended without a usage report; its field `estimated`
-        is then true.
+        If an attempt ended without a usage report, the cost includes an estimate for this attempt,
+        and the field `estimated` is true.
         """
         return self._totals.cost
 
@@ -181,11 +181,12 @@ class Client:
 
         `model` is `provider/id`, or an id that only one provider lists, or a fallback chain: a list
         of these, each optionally paired with its own options. `None` selects the client's default
-        model. `context` is a conversation, a list of messages or a string; `system_prompt` and
-        `tools` are added to it. `limits` apply to this call, in addition to the client's limits;
-        several calls may share a `LimitGate`. The other options are described in `OPTIONS`.
-        Credentials, address, headers, settings and `extra` given here are used only for the
-        provider of the first model. Raises `UsageError` for invalid arguments.
+        model. `context` is a conversation, a list of messages or a string; the options
+        `system_prompt` and `tools` are added to the conversation. `limits` apply to this call, in
+        addition to the client's limits; a `LimitGate` may be passed to several calls, so that its
+        limits apply to all of them together. The other options are described in `OPTIONS`. In a
+        fallback chain, credentials, address, headers, settings and `extra` given here are used only
+        for the provider of the first model. Raises `UsageError` for invalid arguments.
         """
         if TYPE_CHECKING:
             call_options(**options)
@@ -221,9 +222,9 @@ class Client:
 
         No request is sent.
 
-        The target contains the merged options, the address and the catalogue entry of the model. If
-        it is passed to `stream` instead of a model, its options become defaults of the call:
-        options of the call, including `extra`, override them. Raises `UsageError` like `stream`.
+        The target contains the merged options, the address and the catalogue entry of the model.
+        You can pass it to `stream` instead of a model; options of that call, including `extra`,
+        override the options in the target. Raises `UsageError` like `stream`.
         """
         if TYPE_CHECKING:
             target_options(**options)
@@ -243,10 +244,10 @@ class Client:
             return await events.result()
 
     async def aclose(self) -> None:
-        """Close all connections, and the shared plugins that were loaded for this client.
+        """Close all connections, and those shared plugins that were loaded for this client.
 
         The `aclose()` method of each plugin is awaited for a few seconds at most. A closed client
-        accepts no more calls. Closing it again does nothing.
+        accepts no more calls. Closing a closed client does nothing.
         """
         if not self._closed:
             self._closed = True
@@ -289,7 +290,10 @@ class Client:
         return [target.again() for target in found[1]]
 
     def _key(self, chain: Sequence[Any], options: Mapping[str, Any]) -> Hashable | None:
-        """Return the cache key of a chain's targets, or `None` if they cannot be cached."""
+        """Return the key under which a chain's targets are cached.
+
+        Return `None` if the targets cannot be cached.
+        """
         try:
             names = map(self._key_of, chain)
             return self.catalog.users, *names, frozen(options) if options else None
@@ -330,7 +334,8 @@ class Client:
     ) -> Target:
         """Return the target for a model.
 
-        The options `asked` are those of the call; they override the options `given` earlier.
+        `asked` contains the options of the call, which override `given`, the options of the client
+        and of the chain.
         """
         merged = _merged(given, asked)
         options = options_of(merged)
@@ -361,7 +366,7 @@ class Client:
 _LIMITS = "Pass Limits(cost=…)."
 
 MOST_REMEMBERED = 256
-"""The maximum number of model chains (with their options) whose targets a client caches."""
+"""A client caches the targets of at most this many combinations of a model chain and options."""
 
 MODEL_ENV = "SWINK_MODEL"
 """The environment variable with the model for calls that do not name a model.
@@ -374,7 +379,7 @@ _CREDENTIALS = frozenset({"api_key", "headers"})
 _PERSONAL = frozenset(name for name, each in OPTIONS.items() if each.kind == "provider")
 
 _STEERING = _PERSONAL | {"transport", "rules", "retired"}
-"""Options that do not affect the request body."""
+"""Options without a field in the request body, so that `extra` cannot override them."""
 
 
 def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
@@ -391,7 +396,10 @@ def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_provider(name: str, given: Any) -> dict[str, Any]:
-    """Return a client's options for one provider; unknown names are settings of the provider."""
+    """Return a client's options for one provider.
+
+    Names that are not options of swink become settings of the provider.
+    """
     if not isinstance(given, Mapping):
         raise InvalidOption(
             f"the options of provider {name!r} are of type {type(given).__name__}",
@@ -403,7 +411,7 @@ def _of_provider(name: str, given: Any) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy of data in which every mutable value is copied as well."""
+    """Copy dictionaries and lists, including all those inside them."""
     if isinstance(value, dict):
         return {name: _copied(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -480,7 +488,8 @@ def complete_sync(
 ) -> AssistantMessage:
     """Make one call and return its message, for scripts without an event loop.
 
-    Raises UsageError if an event loop is running in this thread, because the call would block it.
+    Raises UsageError if an event loop is running in this thread, because this function would block
+    the loop.
     """
     try:
         asyncio.get_running_loop()

@@ -1,11 +1,11 @@
 """Validation of a call's conversation, before anything is sent.
 
 The fast path uses the compiled code of msgspec: it converts the conversation to plain data and
-back, by the annotations of the classes. (The detour is needed because msgspec returns an existing
-object of the expected class without checking its fields.) `_has_classes` checks the classes of the
-objects first, since the conversion would hide objects of wrong classes. Files, media and the order
-of messages are checked afterwards. If a conversation does not pass this check, it is checked again
-field by field, to report which value is invalid and why.
+back, according to the annotations of the classes. (A direct check is not possible, because msgspec
+accepts an object of the expected class without checking its fields.) `_has_classes` checks the
+classes of the objects first, because the conversion to plain data would lose them. Files, media and
+the order of messages are checked afterwards. A conversation that fails on the fast path is checked
+again field by field, to report which value is invalid and why.
 """
 
 from __future__ import annotations
@@ -176,10 +176,10 @@ def _tool_of(given: Mapping[str, Any]) -> Tool:
 def check_context(context: Context, continued: bool = False) -> None:
     """Raise InvalidContext for a conversation that no provider accepts.
 
-    `continued` means that the provider stores the earlier part of the conversation. The messages
-    given here may then be empty, or contain results of tool calls that only the provider has. Large
-    media are checked later, in a thread, see `read_media`. InvalidContext names the message and the
-    fault. Raises MediaError for a file that cannot be read.
+    `continued` means that the provider stores the earlier part of the conversation. In this case,
+    the conversation may have no messages, or the results of tool calls that it does not contain.
+    Large media are checked later, in a thread, see `read_media`. The text of InvalidContext names
+    the message and the fault. Raises MediaError for a file that cannot be read.
     """
     expect(context.messages, list | tuple, "the messages are", "Pass a list of messages.")
     expect(context.tools, list | tuple, "the tools are", "Pass a list of Tool.")
@@ -227,7 +227,7 @@ def check_context(context: Context, continued: bool = False) -> None:
 
 
 _PLAIN = frozenset({TextBlock, ThinkingBlock})
-"""Types of blocks that refer to nothing outside the message."""
+"""Types of blocks that contain no files, media or tool calls to check."""
 
 
 def _check_system_prompt(prompt: Any) -> None:
@@ -257,7 +257,7 @@ _PARTS_OF: dict[type, frozenset[type]] = {
     ToolResultMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
     AssistantMessage: frozenset({TextBlock, ThinkingBlock, ToolCallBlock, ExtensionBlock}) | _MEDIA,
 }
-"""For each message class, the classes of blocks that compiled code checks."""
+"""Maps each message class to the classes of blocks for which the fast path is possible."""
 
 _TEXT_OR_NONE = frozenset({str, NoneType})
 
@@ -268,14 +268,14 @@ _OBJECT = frozenset({dict, NoneType})
 
 _facts = attrgetter("usage", "cost", "total_usage", "total_cost", "metadata")
 _FACTS = frozenset(product(*[(Usage, NoneType), (Cost, NoneType)] * 2, (dict, NoneType)))
-"""The allowed combinations of types of an answer's usage and cost fields."""
+"""The allowed combinations of the types of five fields of an answer, such as usage and cost."""
 
 
 def _is_sound(context: Context) -> bool:
     """Return True if the classes and values of a conversation are all valid.
 
-    The result can also be `False` for a valid conversation, for example with subclasses. The caller
-    then checks the conversation field by field.
+    `False` means only that the conversation must be checked field by field: it may still be valid,
+    for example if it contains subclasses of swink's classes.
     """
     try:
         is_text = True
@@ -383,7 +383,10 @@ _HOLDS: dict[type, Any] = {
     UserMessage: _PART,
     ToolResultMessage: _PART,
 }
-"""The types of blocks allowed in each class of message; an assistant message may have any."""
+"""The types of blocks allowed in each class of message.
+
+Assistant messages are not listed, because they may contain blocks of every type.
+"""
 
 
 def _check_fields(where: str, value: Any) -> None:

@@ -27,7 +27,7 @@ OTHER = "anthropic/claude-haiku-4-5"
 WARM = 20
 """The requests before those that are counted."""
 
-COUNTED = 100
+COUNTED = 200
 
 CLIENT = """
 import http.client, json, sys

@@ -1,7 +1,7 @@
-"""Fill the names of provider and model into the title and resolution of a kind of failure.
+"""Write the title and the resolution of a failure, from the texts for its kind.
 
-Advice names the provider, the model, the environment variable of the API key and the web page on
-which the key is created, if they are known.
+These texts name the provider, the model, the environment variable of the API key and the web page
+on which the key is created, if they are known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 OWN = "the process on this machine and its network connection"
-"""Describes the connection in messages if a provider does not use HTTP."""
+"""Names the connection in messages about a provider without a server address."""
 
 
 def advise(
@@ -27,7 +27,7 @@ def advise(
 ) -> tuple[str, str]:
     """Return the title and resolution of a classified failure; `retry_after` is in seconds.
 
-    A title or resolution in the failure takes precedence.
+    If the failure itself has a title or a resolution, that text is returned.
     """
     row = KINDS[kind]
     said = failure.message or ""
@@ -59,7 +59,7 @@ def advise(
 
 
 def duration_text(seconds: float) -> str:
-    """Format a waiting time for people, in its largest unit and the next smaller: `2 h 5 min`."""
+    """Format a waiting time for people, in at most two units: `2 h 5 min`."""
     whole = math.ceil(seconds)
     days, rest = divmod(whole, 86400)
     hours, rest = divmod(rest, 3600)

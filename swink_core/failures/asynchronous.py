@@ -38,7 +38,7 @@ class AsyncOnly:
         def __exit__(self, *raised: object) -> None: ...
 
     def _pieces(self, generator: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Wrap an async generator, so that reading it without `async for` raises UsageError."""
+        """Wrap an async generator, so that an ordinary `for`, `with` or `await` is a UsageError."""
         return _AsyncPieces(generator)
 
 

@@ -1,7 +1,7 @@
 """Classify failures by the tables of a provider, or by the rules of the core.
 
-Providers call `by_tables` with tables of error codes and wordings. The rules here cover the core's
-own checks and HTTP statuses, and are the same for all providers.
+Providers call `by_tables` with tables of error codes and wordings. The core's rules, which are the
+same for all providers, classify by HTTP status and by failures that the core itself detected.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def by_tables(
 ) -> Classification | None:
     """Classify a failure by a provider's own tables; return `None` if nothing in them matches.
 
-    `codes` maps error codes and types to kinds. `wordings` pairs a lower-case piece of the error
-    message with a kind. `statuses` maps the HTTP statuses that have a special meaning at the
-    provider. A code is more specific than a wording, and a wording is more specific than a status;
-    the most specific match decides. The classification contains the provider's code: the one found
-    in `codes`, or else any that the failure has.
+    `codes` maps error codes and types to kinds. Each entry of `wordings` is a part of an error
+    message, in lower case, and a kind. `statuses` maps HTTP statuses that have a special meaning at
+    the provider to kinds. The first match decides, in this order: codes, wordings, statuses. The
+    code of the classification is the code or type found in `codes`, or else the failure's code or
+    type.
     """
     wait = _wait(failure)
     for code in (failure.code, failure.type):

@@ -12,7 +12,7 @@ SwinkError                       title, message, resolution
     │   ContextWindowExceeded, ContentFiltered
     └── StreamAborted, PluginFault, UnknownFailure
 
-`LimitReached` is a subclass of `QuotaExhausted` for limits that the caller set.
+`LimitReached`, a subclass of `QuotaExhausted`, is raised for limits that the caller set (`limits`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,10 @@ class ProviderFailure(SwinkError):
         self.failure = failure
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Support copying and pickling; the inherited method would pass only the message."""
+        """Support copying and pickling.
+
+        The inherited method would create the copy from the message instead of the failure.
+        """
         return type(self), (self.failure,), self.__dict__
 
 
@@ -102,9 +105,10 @@ class ProviderFailure(SwinkError):
 class StreamError(SwinkError):
     """A call failed. `partial` contains the partial message.
 
-    `attempts` is the number of attempts made, `elapsed` is in seconds. `retryable` says whether the
-    same call may succeed later without a change. `code` is the provider's error code, or one of the
-    core's own codes, as in `Error`; `None` without a code.
+    `attempts` is the number of attempts made, and `elapsed` the duration of the call in seconds.
+    `retryable` says whether the same call may succeed later without a change. `code` is the
+    provider's error code, or one of the core's own codes, as in the event `Error`; it is `None` if
+    neither has one.
     """
 
     message: str

@@ -29,11 +29,11 @@ def _check_status(failure: Failure, attribute: Any, status: object) -> None:
 class Failure:
     """The details of a failure, before it is classified.
 
-    `phase` is the step of the attempt at which it failed. `code`, `type` and `message` are copied
-    from the provider's error, if it has them; `body` is the response body, cut to a maximum size.
-    `kind` is set only if the core detected the failure itself (a time limit, a stream that was cut)
-    and so knows its kind. `title` and `resolution` tell people what happened and what to do; a
-    plugin sets them if it can give better advice than the core.
+    `phase` is the step at which the attempt failed. `code`, `type` and `message` are copied from
+    the provider's error, if it has them; `body` is the response body, cut to a maximum size. `kind`
+    is set only if the core itself detected the failure, for example a time limit; otherwise, the
+    failure is still to be classified. `title` and `resolution` tell people what happened and what
+    to do; a plugin sets them if it can give better advice than the core.
 
     Raises ValueError for an unknown phase or kind, and TypeError for a status that is not an
     integer.
@@ -60,8 +60,9 @@ class Failure:
 class Classification:
     """The kind of a failure, and the waiting time that the server requested.
 
-    `retry_after` is in seconds, `None` if the server did not request one. `code` is the provider's
-    error code, or the code of the swink check that failed; `None` without one.
+    `retry_after` is the waiting time in seconds, or `None` if the server did not request one.
+    `code` is the provider's error code, or swink's own code for a failure that swink detected, or
+    `None` if neither exists.
     """
 
     kind: StreamErrorKind
@@ -70,4 +71,4 @@ class Classification:
 
 
 class MalformedFrame(ValueError):
-    """Raised by a parser for a frame that its wire format does not allow."""
+    """Raised by a parser for a frame that violates the wire format."""

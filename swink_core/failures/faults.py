@@ -7,7 +7,7 @@ from swink_core.failures.failure import Failure
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 CLOSED = "closed"
-"""The error code if the caller closed the stream."""
+"""The error code of a call that ended because the caller closed the stream."""
 
 FAULT = "plugin"
 """The error code if the code of a plugin raised an exception."""

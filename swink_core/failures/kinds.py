@@ -1,9 +1,9 @@
 """A table of the kinds of failure, and a table of the error codes that the core itself sets.
 
 To add a kind, add a member with a docstring to `StreamErrorKind`, a constructor to
-`ErrorConstructors`, a row to the table `KINDS`, and a subclass of `StreamError`. Other modules and
-distributions decide by the fields of this row how they handle the kind. Titles and resolutions are
-read by people; `advice` fills in the names in braces.
+`ErrorConstructors`, a row to the table `KINDS`, and a subclass of `StreamError`. The fields of the
+row determine how retries, fallbacks, the circuit breaker and the gateway handle the kind. Titles
+and resolutions are read by people; the module `advice` fills in the names in braces.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ code of a plugin.
 class KindRow(NamedTuple):
     """The properties of a kind of failure.
 
-    `scope` is what the failure affects. `reply` is the HTTP status with which a gateway reports it
-    to its client (RFC 9110 section 15). `retries` is the default number of retries on the same
-    model. `falls_back` says whether the next model of a fallback chain is tried. `healthy` is the
-    effect on the circuit breaker: `False` counts as a failure of the target; `True` (only this
-    request is at fault) closes the circuit; `None` has no effect. `statuses` are the HTTP statuses
-    that mean this kind, if the provider does not classify the failure (RFC 9110 section 15; several
-    providers use 529 for overload).
+    `scope` is what the failure affects. `reply` is the HTTP status with which a gateway reports the
+    failure to its client (RFC 9110 section 15). `retries` is the default number of retries on the
+    same model. `falls_back` says whether the next model of a fallback chain is tried. `healthy` is
+    the effect on the circuit breaker: `False` counts as a failure of the target; `True` closes the
+    circuit, because the target works and only this request failed; `None` has no effect. `statuses`
+    are the HTTP statuses that mean this kind, if the provider does not classify the failure (RFC
+    9110 section 15; several providers use 529 for overload).
     """
 
     title: str
@@ -147,10 +147,10 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
 class CodeRow(NamedTuple):
     """One of the core's own error codes, with the kind of failure it belongs to.
 
-    `title` and `resolution` are `None` if those of the failure kind apply. `most_retries` limits
-    the retries after failures that rarely pass by themselves, even if the retry policy allows more;
-    `None` means no limit besides the policy. `unsent` means that the failure occurred before the
-    provider could receive the request.
+    `title` and `resolution` are `None` if those of the failure kind apply. `most_retries` is the
+    maximum number of retries after this failure, even if the retry policy allows more; `None` means
+    that only the policy limits them. `unsent` means that the provider cannot have received the
+    request.
     """
 
     meaning: str
@@ -287,30 +287,29 @@ CODES: dict[str, CodeRow] = {
 }  # fmt: skip
 """The core's error codes; providers use other codes.
 
-There are two further sources of codes: a failure of the kind `unsupported` has the name of the
-feature as its code, and a plugin may set a code for a failure that it detects.
+Two kinds of codes are not in this table: the code of a failure of the kind `unsupported` is the
+name of the feature, and a plugin may set its own code for a failure that it detects.
 """
 
 NOT_SENT = ("No request was sent to {provider}", "Correct the value that the message names.")
 """The title and resolution of an invalid request that was not sent."""
 
 STALE = "stale"
-"""The code of a failure on a pooled connection that the server had already closed."""
+"""The code if a request was sent on a pooled connection that the server had already closed."""
 
 
 _OF_THE_CALLER = frozenset({STALE, "limit"})
 """Codes of failures that do not show whether the target works.
 
-These failures are a stale connection, and an exceeded limit that the caller set.
+They are the codes for a stale connection and for a limit that the caller set.
 """
 
 
 def health_of(terminal: Done | Error) -> bool | None:
-    """Return the health of a target, judged by the last event of an attempt on it.
+    """Return whether a target (a model with its options) works, judged by an attempt's last event.
 
-    `False`: the target failed, which counts towards a circuit breaker's threshold. `True`: the
-    target answered, even if it rejected this request. `None`: the event does not show whether the
-    target works.
+    `False`: the target failed; a circuit breaker counts this failure. `True`: the target answered,
+    even if it rejected this request. `None`: the event does not show whether the target works.
     """
     if isinstance(terminal, Done):
         return True
@@ -320,6 +319,6 @@ def health_of(terminal: Done | Error) -> bool | None:
 
 
 def most_retries(code: str | None) -> int | None:
-    """Return the limit that an error code sets on retries; `None` if it sets none."""
+    """Return the maximum number of retries after a failure with this code; `None`: no maximum."""
     row = CODES.get(code or "")
     return row.most_retries if row is not None else None

@@ -10,7 +10,7 @@ from functools import lru_cache
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 _IN_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
-"""The replacements that `html.escape` makes; importing `html` would load its table of entities."""
+"""The replacements of `html.escape`, whose module would also load a table of entities."""
 
 BODY_CAP = 64 * 1024
 """The number of bytes of an error body that are kept."""
@@ -46,8 +46,9 @@ def address_fault(url: str) -> str:
 
 
 def basic_credentials(url: str) -> tuple[str, str]:
-    """Return a URL without its user information, and the user information as HTTP Basic credentials
-    (RFC 7617), or an empty string if it has none.
+    """Split a URL into the URL without its user information, and HTTP Basic credentials (RFC 7617).
+
+    The credentials are an empty string if the URL contains no user information.
     """
     user = _user_information(url)
     if not user:
@@ -90,7 +91,7 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 
 
 _HEXADECIMAL = re.compile(r"(?:[0-9A-Fa-f]{2}){6,}+")
-"""Matches text that may be hexadecimal; the slow search for secrets in it runs only then."""
+"""Matches text that may be hexadecimal; only such text is searched for secrets in hexadecimal."""
 
 
 def codings_of_secret(secret: str) -> tuple[str, ...]:
@@ -125,9 +126,9 @@ def _codings(secret: str) -> tuple[str, ...]:
 def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
     """Return the secrets in the headers and the URL of a request.
 
-    They are every word of those headers and query parameters whose names indicate credentials, and
-    the user information in the URL, in three forms: unchanged, unescaped, and as HTTP Basic
-    credentials.
+    The secrets are the words of all headers and query parameters whose names indicate credentials,
+    and the user information in the URL. The user information is returned in three forms: unchanged,
+    unescaped, and as HTTP Basic credentials.
     """
     found: set[str] = set()
     for name, value in headers.items():

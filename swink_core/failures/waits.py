@@ -1,7 +1,7 @@
 """Parse the waiting time that a server requests, in every known form.
 
-The input is untrusted and is parsed on the event loop. Therefore texts beyond a maximum length are
-ignored, no pattern matches a part of the text repeatedly, and the result is at most a year.
+The input is untrusted, and parsing must not block the event loop. Therefore texts beyond a maximum
+length are ignored, all patterns take linear time, and the result is at most a year.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def duration_seconds(text: str) -> float | None:
 def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """Return the waiting time that response headers request, in seconds; `None` without one.
 
-    Reads `retry-after-ms`, then `Retry-After` as seconds or as an HTTP date (RFC 9110 section
-    10.2.3), then the reset time of an exhausted `x-ratelimit-*` limit as a duration, seconds or
-    an RFC 3339 time.
+    The first of these headers decides: `retry-after-ms`; `Retry-After`, in seconds or as an HTTP
+    date (RFC 9110 section 10.2.3); the `x-ratelimit-*` header with the reset time of an exhausted
+    limit, as a duration, in seconds or as an RFC 3339 time.
     """
     lower = {name.lower(): value.strip() for name, value in headers.items()}
     now = now or datetime.now(UTC)

@@ -1,8 +1,8 @@
 """The interface of all decoders.
 
 A decoder does no I/O: its caller passes in bytes as the network delivered them, and receives
-frames. The frames are the same however the bytes are split into reads. A frame is the `bytes` of a
-payload, so that a parser can pass it to its JSON decoder without creating another object.
+frames. The frames are the same however the bytes are split into reads. A frame is a `bytes` object
+with the payload, so that a parser can pass it directly to its JSON decoder.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ DEFAULT_FRAME_LIMIT = 8 * 1024 * 1024
 class FrameError(ValueError):
     """Raised for bytes that make the rest of the stream unreadable, such as a wrong checksum.
 
-    `frames` are those that the same call of `feed` completed before the error, so that nothing is
-    lost. The decoder must not be fed again.
+    `frames` contains the frames that the same call of `feed` completed before the error, because
+    `feed` cannot return them. The decoder must not be fed again.
     """
 
     def __init__(self, *args: object) -> None:
@@ -44,9 +44,9 @@ class Decoder(Protocol):
     """Splits a byte stream into frames; the sizes of the reads do not affect the frames.
 
     A decoder may have two further attributes. `binary` is true if its frames are not UTF-8 text;
-    the parser then checks the text inside them. `reports` is a list of notices about the input.
-    Each is a tuple of an index in the result of this `feed` (the number of frames before the
-    reported input), a code and a detail. `EventSource` empties the list.
+    the parser then checks the text inside them. `reports` is a list of notices about the input. A
+    notice is a tuple of a number, a code and a detail. The number is how many of the frames that
+    this `feed` returns precede the reported input. `EventSource` empties the list.
     """
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -59,5 +59,5 @@ class Decoder(Protocol):
     def finish(self) -> list[bytes]:
         """Return a list with the unterminated frame at the end of the input, or an empty list.
 
-        Such a frame is incomplete by definition; the caller decides whether to use it.
+        Such a frame may be incomplete; the caller decides whether to use it.
         """

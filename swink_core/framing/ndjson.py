@@ -2,7 +2,7 @@
 
 Only LF ends a line. CR is whitespace in JSON, so it is removed only before LF. An unterminated line
 at the end of a read is kept in a bytearray. Later reads are appended to this bytearray, and only
-new bytes are searched for LF, so that the cost stays linear however small the reads are.
+new bytes are searched for LF, so that decoding takes linear time however small the reads are.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class NDJSONDecoder:
         return [line for line in lines if line and not line.isspace()]
 
     def finish(self) -> list[bytes]:
-        """Return the last line if it has no LF and is not blank; the list is empty otherwise."""
+        """Return a list with the last line if it has no LF and is not blank, or an empty list."""
         line = bytes(self._partial)
         self._partial.clear()
         return [line] if line.strip() else []

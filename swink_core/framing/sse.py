@@ -5,23 +5,24 @@ Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, sections
 
 The algorithm: only new bytes are normalised (CR and CRLF become LF) and split into lines. An
 unterminated line is kept in a bytearray that is never searched again; the payload of the current
-frame is collected in a second one. Each byte is therefore processed a constant number of times,
-however small the reads are.
+frame is collected in another bytearray. Each byte is therefore processed a constant number of
+times, however small the reads are.
 
-The fast path runs first. It decodes the frames of which nearly all streams of providers consist:
-one `data:` line, perhaps after one `event:` line. One `findall` with a pattern that can only match
-adjacent frames does the work in C. At the first input that is not such a frame, the last
-alternative of the pattern matches the rest of the range and yields an empty payload. A last payload
-that is not empty therefore proves that the whole range consists of such frames, without a second
-pass. Quantifiers are possessive or confined to one line, so matching takes linear time on any
-input. All other input is decoded by the algorithm above.
+The fast path runs first. It decodes frames that consist of one `data:` line, perhaps after one
+`event:` line; nearly all frames of providers have this form. All of them are found by a single
+`findall` in C, with a pattern that matches such frames one directly after the other. At the first
+input that is not such a frame, the last alternative of the pattern matches all remaining input, and
+the payload of this match is empty. If the last payload is not empty, all of the input therefore
+consists of such frames, and no second pass is needed to check this. The pattern's quantifiers are
+possessive or confined to one line, so matching takes linear time on any input. All other input is
+decoded by the algorithm above.
 
 A blank line always ends a frame. If a read begins or ends inside a frame, the range between the
 first and the last blank line of the read therefore still consists of whole frames, and only the
 bytes outside this range go through the slow algorithm.
 
-The size of a frame is the sum of its lines without their terminators. Comments do not count and are
-not stored, even without a terminator.
+The size of a frame, which is limited, is the sum of its lines without their terminators. Comments
+do not count, and they are not stored, even if they have no terminator yet.
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ class SSEDecoder:
     them in the payload. Frames without a `data` line are not dispatched (section 9.2.6 of the HTML
     standard).
 
-    A line with an unknown field name is ignored, as section 9.2.6 requires, and reported, because a
-    damaged `data` line looks the same. Text with `data:` in the line of another field is reported
-    too, because a damaged line break can join two lines. A subclass lists in `extra_fields` the
-    further field names that its provider uses.
+    A line with an unknown field name is ignored, as section 9.2.6 requires. A notice reports it,
+    because the line may be a damaged `data` line. A notice also reports `data:` in the value of
+    another field, because a damaged line break can join two lines. A subclass lists in
+    `extra_fields` the further field names that its provider uses.
     """
 
     __slots__ = (
@@ -110,8 +111,8 @@ class SSEDecoder:
     def named(cls) -> SSEDecoder:
         """Return a decoder that keeps the names of events, for events whose data are JSON.
 
-        A frame is JSON: `{"type": NAME, "data": DATA}`. An event without a name has the name
-        `message` (section 9.2.6).
+        Its frames have the form `{"type": NAME, "data": DATA}`. An event without a name has the
+        name `message` (section 9.2.6).
         """
         return _NamedEvents()
 
@@ -119,15 +120,16 @@ class SSEDecoder:
     def named_text(cls) -> SSEDecoder:
         """Return a decoder that keeps the names of events, for events whose data are plain text.
 
-        A frame is JSON: `{"type": NAME, "data": TEXT}`. Data that happens to be JSON stays text,
-        too.
+        Its frames have the form `{"type": NAME, "data": TEXT}`, where TEXT is always a JSON string,
+        even if the data could be parsed as JSON.
         """
         return _NamedTexts()
 
     def finish(self) -> list[bytes]:
         """Return a list with the last payload if the input ended without a blank line after it.
 
-        If the last line is itself incomplete, it is used only if it is a `data` line.
+        An unterminated last line is part of the payload if it is a `data` line, and is otherwise
+        dropped.
         """
         if self._partial.partition(b":")[0] == b"data":
             self._take_line(bytes(self._partial), 0)
@@ -288,7 +290,8 @@ class _NamedTexts(_NamedEvents):
 def _as_text(data: bytes) -> bytes:
     """Return text as a JSON string.
 
-    Bytes that are not UTF-8 are kept, so that the parser reports the frame as malformed.
+    Bytes that are not UTF-8 are written unchanged, so that the parser reports the frame as
+    malformed.
     """
     try:
         return json.dumps(data.decode(), ensure_ascii=False).encode()

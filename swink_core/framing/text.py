@@ -10,9 +10,9 @@ from swink_core.framing.frame import FrameError
 class TextDecoder:
     """Decodes an answer that consists of UTF-8 text only.
 
-    The frames contain the text of the answer in order, and no character is split over two. Where a
-    frame begins and ends depends on how the network delivered the answer. `EventSource` does not
-    parse the frames as JSON.
+    The frames contain the text of the answer in order, and no character is split over two frames.
+    Where a frame begins and ends depends on how the network delivered the answer. Because `binary`
+    is true, `EventSource` does not treat the frames as JSON.
     """
 
     binary = True

@@ -1,7 +1,7 @@
 """`Attempt`: one try of a call on one model, with its requests, usage and charge.
 
 This module does not import the code that runs an attempt (the event source and the call's driver).
-That code calls the methods of `Attempt` to record what happened.
+The code that runs an attempt calls the methods of `Attempt` to record what happened.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ log = logging.getLogger(__name__)
 _NO_EVENTS: Iterator[Event] = iter(())
 
 TokenCounter: TypeAlias = Callable[[Model, Context], int | Awaitable[int]]
-"""Counts the tokens of a conversation for a model: a tokenizer, or a provider's own count.
+"""A function that counts the tokens of a conversation for a model.
 
-It may be async. If it raises, the exception is logged and the estimate is used.
+It may use a tokenizer, or be async and query the provider. If it raises an exception, swink logs
+the exception and uses its own estimate.
 """
 
 
@@ -55,24 +56,24 @@ class Gate(Protocol):
     async def enter(self, target: Target) -> None:
         """Wait until the attempt may begin, then return; or raise an exception to refuse it.
 
-        If the method has a second parameter `attempt`, it is called with the attempt as well:
-        `await attempt.reserve()` returns the most that the attempt is expected to cost. `leave` may
-        have such a parameter, too.
+        The method may have a further parameter `attempt`, for the `Attempt`;
+        `await attempt.reserve()` returns the most that the attempt is expected to cost. The method
+        `leave` may have this parameter, too.
 
         To refuse the target (a model with its options), raise ProviderFailure or a StreamError
-        (`QuotaExhausted("the budget is spent")`): the next target of the chain is tried, without a
-        request to this one. The refusal has the kind and `retry_after` of the exception. Any other
-        exception ends the call with an error of kind `internal` that names the gate, the file and
-        the line.
+        (`QuotaExhausted("the budget is spent")`). No request is sent to the refused target, and the
+        next target of the chain is tried. The kind and `retry_after` of the exception become those
+        of the failed attempt. Any other exception ends the call with an error of kind `internal`
+        that names the gate, the file and the line.
         """
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Record how the attempt ended; called once for each `enter` that returned.
+        """Record how an attempt ended; called once for each attempt that `enter` allowed.
 
-        `response` is the head of the provider's response, `None` without a response. This is a
-        plain function, because it runs while streams close. If it raises, the client's next attempt
-        fails with an error of kind `internal` that names the gate, the file and the line. Attempts
-        after that one run normally.
+        `response` is the head of the provider's response, or `None` if the provider did not
+        respond. This method cannot be async, because it runs while streams close. If it raises an
+        exception, the client's next attempt fails with an error of kind `internal` that names the
+        gate, the file and the line. The attempts after that one run normally.
         """
 
 
@@ -81,8 +82,8 @@ class Plan:
     """The conversation, options and tools that an attempt sends, fixed when the attempt begins.
 
     `context` and `options` are the conversation and the merged options after adaptation to the API
-    and the model. `notices` report the changes to the caller's values. `names` maps each tool name
-    that is sent to the caller's name for the tool. `request` is the last request that was built,
+    and the model. `notices` report the changes to the caller's values. `names` maps the names of
+    the tools in the request to the caller's names. `request` is the last request that was built,
     without credentials; `None` before the first.
     """
 
@@ -96,7 +97,10 @@ class Plan:
 LegKind = Literal["stream", "whole", "token", "abandon"]
 
 MOST_LEGS = 1024
-"""The maximum number of requests that an attempt records; an attempt that polls may send more."""
+"""The maximum number of requests that an attempt records.
+
+An attempt that polls may send more requests; these are not recorded.
+"""
 
 
 @define(eq=False)
@@ -104,9 +108,9 @@ class Leg:
     """One HTTP request of an attempt, and the head of the response.
 
     `kind` is `stream` (the response is streamed), `whole` (the response is read whole), `token`
-    (the request fetched a credential) or `abandon` (the request told the server to stop work on an
-    abandoned answer). `sent_at` is in seconds of the call's clock. `response` is `None` until a
-    response arrives.
+    (the request fetched a credential) or `abandon` (the caller abandoned the answer, and the
+    request told the server to stop generating it). `sent_at` is in seconds of the call's clock.
+    `response` is `None` until a response arrives.
     """
 
     request: HTTPRequest = field(repr=False)
@@ -122,19 +126,20 @@ class Attempt:
     `number` counts from 1 over all models. `legs` are the requests in the order of sending,
     including those that fetch credentials. `leg` is the last request for an answer, with its
     attributes `request` and `response` (`None` without an HTTP request). `reads` is the number of
-    network reads of the body so far; events with the same number arrived together. `usage` is the
-    reported usage; `reported_cost` is the cost in US dollars that the provider reported (`None`:
-    not reported). `plan` contains the `context`, `options`, tool `names`, `notices` and `request`
-    to send; it is `None` before the attempt begins and for a `stream` hook that does not return an
-    `EventSource`. `charge` is the `Charge` of the attempt; until the attempt ends, it is the
-    reserved amount.
+    network reads of the body so far; it is the same for events that arrived together. `usage` is
+    the reported usage; `reported_cost` is the cost in US dollars that the provider reported
+    (`None`: not reported). `plan` contains the `context`, `options`, tool `names`, `notices` and
+    `request` to send. It is `None` before the attempt begins, and for a plugin whose `stream` hook
+    does not return an `EventSource`. `charge` is the `Charge` of the attempt; while the attempt
+    runs, this is the amount reserved for it.
 
     Times are seconds of the call's clock. `started_at` is when the attempt began (`None`: not yet,
     or a gate refused it). `first_event_at` is when its first content arrived: a delta, a tool call
-    or an extension (`None`: no content yet). `read_at` is when the latest input arrived, whether or
-    not it contained events (`None`: no input yet). `ended_at` is when the attempt completed, failed
-    or was closed (`None`: it is running). The time of an event from the network is `read_at`; the
-    time of the last event of an attempt is `ended_at`.
+    or an extension (`None`: no content yet). `read_at` is when the latest bytes of the response
+    arrived, even if they contained no event (`None`: no bytes yet). `ended_at` is when the attempt
+    completed, failed or was closed (`None`: it is running). An observer that receives an event
+    finds the time at which the event arrived in `read_at` or, for the last event of an attempt, in
+    `ended_at`.
     """
 
     target: Target
@@ -183,7 +188,10 @@ class Attempt:
 
     @property
     def response(self) -> ResponseHead | None:
-        """The status and headers of the response to the last request; `None` before they arrive."""
+        """The status and headers of the response to the last request.
+
+        `None` until the headers have arrived.
+        """
         return None if self.leg is None else self.leg.response
 
     @property
@@ -196,7 +204,7 @@ class Attempt:
         self.plan = plan
 
     def build(self, request: HTTPRequest) -> None:
-        """Store a copy of the request in `plan`, before credentials are added to the request."""
+        """Store a request in `plan`; it must not yet contain credentials."""
         if self.plan is not None:
             self.plan.request = request
 
@@ -212,7 +220,7 @@ class Attempt:
     def answer(
         self, response: ResponseHead, request_id: str | None = None, leg: Leg | None = None
     ) -> None:
-        """Record the head of a response to the last request, or to `leg` if given."""
+        """Record the head of a response. `leg` is its request (`None`: the last request)."""
         leg = leg or self.leg
         if leg is not None:
             leg.response = response
@@ -229,15 +237,18 @@ class Attempt:
         self.reported_cost = cost
 
     def about(self, context: Context, counter: TokenCounter | None) -> None:
-        """Set the conversation that is sent, and the token counter (`None`: swink's estimate)."""
+        """Set the conversation and the token counter from which the charge is computed.
+
+        If `counter` is `None`, swink estimates the tokens.
+        """
         self._context = context
         self._counter = counter
 
     @property
     def charge(self) -> Charge:
-        """The charge for the attempt; the reserved amount while it is running.
+        """The charge for the attempt; while the attempt runs, the amount reserved for it.
 
-        It is zero for an attempt that has not begun, or that a gate refused.
+        The charge is zero if the attempt has not begun or if a gate refused it.
         """
         if self._settled is not None:
             return self._settled
@@ -261,7 +272,10 @@ class Attempt:
         return self._reserved
 
     def _estimate(self) -> Estimate:
-        """Estimate the tokens of the prompt, once; an async token counter is not called here."""
+        """Return the estimate of the prompt's tokens, which is computed only once.
+
+        The result of an async token counter is used only if `reserve` has already awaited it.
+        """
         if self._prompt is None and self._counter is not None:
             counted = self._ask_counter()
             if iscoroutine(counted):
@@ -274,9 +288,9 @@ class Attempt:
         return self._prompt
 
     def _ask_counter(self) -> Any:
-        """Call the token counter and return its estimate, or an awaitable that returns a number.
+        """Call the token counter, and return an `Estimate` with its result.
 
-        Returns `None` if the counter failed.
+        Return an awaitable if the counter is async, and `None` if it raised an exception.
         """
         assert self._counter is not None
         try:
@@ -289,9 +303,9 @@ class Attempt:
     def settle(
         self, usage: Usage | None, cost: Cost | None, seen: int, is_complete: bool, at: datetime
     ) -> Cost | None:
-        """Compute the final charge of the attempt, which has ended, and return the attempt's cost.
+        """Compute the final charge when the attempt has ended, and return the attempt's cost.
 
-        `usage` and `cost` come from the last event. `at` is the time whose prices apply. `seen` is
+        `usage` and `cost` come from the last event. The prices at the time `at` apply. `seen` is
         the number of output tokens that arrived; `is_complete` says whether the answer is complete.
         """
         whole = usage is not None and usage.input is not None and usage.output is not None
@@ -313,9 +327,9 @@ class Attempt:
         return paid
 
     def _by_requested_terms(self, taken: Usage, paid: Cost, at: datetime) -> Cost:
-        """Return the higher of `paid` and the price of the requested service tier and speed.
+        """Return the higher of `paid` and the price for the service tier and speed in the request.
 
-        Returns `paid` if the usage reports the tier or speed that was billed.
+        If the usage shows which tier or speed was billed, return `paid`.
         """
         terms = requested_terms(self.options)
         if not terms or reports_terms(taken):
@@ -334,8 +348,8 @@ class Attempt:
     ) -> Cost | None:
         """Return the cost of the attempt: `cost`, or else the usage at the catalogue's prices.
 
-        If the provider reported a cost, the total of the result is this cost. `at` is the time
-        whose prices apply (`None`: now).
+        If the provider reported a cost, this is the total of the result. The prices at the time
+        `at` apply (`None`: now).
         """
         info = self.model.info
         prices = info.prices if info else None
@@ -354,7 +368,7 @@ class Attempt:
         self.read_at = at
 
     def show_content(self, now: float) -> None:
-        """Set the time of the first content: that of the latest input, or `now` without input."""
+        """Set the time of the first content to `read_at`, or to `now` if no bytes were read."""
         self.first_event_at = now if self.read_at is None else self.read_at
 
     def end(self, at: float) -> None:
@@ -378,12 +392,12 @@ class Attempt:
     def notice(self, code: str, detail: str, *paths: str) -> None:
         """Add a notice that observers receive with the next events.
 
-        `paths` are those of `Notice`.
+        `paths` becomes the field `paths` of the `Notice`.
         """
         self.notices.append(Notice(code, detail, paths))
 
     def tell_changes(self, notices: Sequence[Notice]) -> None:
-        """Add notices about changes by the conversion, without those that were already added."""
+        """Add notices about values that the conversion changed, except those already added."""
         new = [notice for notice in notices if notice not in self._changes]
         self._changes += new
         self.notices += new

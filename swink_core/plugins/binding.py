@@ -36,8 +36,8 @@ class Binding:
     def first_result(self, name: str, **arguments: Any) -> Any:
         """Call a hook, and return the first result that is not `None`.
 
-        If no plugin wraps the hook, the implementations are called directly, in the order in which
-        pluggy would call them, because a call through pluggy takes three times as long.
+        If no plugin wraps the hook, its implementations are called directly, in pluggy's order,
+        because a call through pluggy takes three times as long.
         """
         caller = getattr(self.manager.hook, name)
         implementations = caller.get_hookimpls()
@@ -66,8 +66,8 @@ class Binding:
     def maker(self, events: Any) -> str:
         """Return the name of the plugin that produced the events of a `stream` hook.
 
-        This is the plugin whose code defines the iterator. If it cannot be determined, the result
-        names all plugins that may have produced the iterator.
+        This is the plugin whose code defines the iterator `events`. If that plugin cannot be
+        determined, return the names of all plugins that may have produced the iterator.
         """
         frame = getattr(events, "ag_frame", None)
         module = frame.f_globals.get("__name__", "") if frame else type(events).__module__
@@ -77,8 +77,8 @@ class Binding:
     def converters(self) -> str:
         """Return the names of the plugins that may have produced the result of `convert_messages`.
 
-        They are the plugins that wrap this hook, outermost first; without any, they are all plugins
-        that implement the hook.
+        If plugins wrap this hook, return their names, outermost first; otherwise, return the names
+        of all plugins that implement the hook.
         """
         impls = [*reversed(self.hook.convert_messages.get_hookimpls())]
         wrappers = [impl for impl in impls if impl.wrapper or impl.hookwrapper]
@@ -89,10 +89,9 @@ class Binding:
 def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, str]:
     """Find the plugin in whose code an exception was raised.
 
-    `owner` returns the plugin to which a module belongs. The result is the plugin of the innermost
-    module in the traceback that belongs to a plugin, and the position in this module as `
-    (package/file.py:line)`. The result is `None` and an empty string if no module belongs to a
-    plugin.
+    `owner` returns the plugin to which a module belongs. The innermost frame of the traceback whose
+    module belongs to a plugin decides. Return this plugin and the frame's position, in the form
+    ` (package/file.py:line)`. If no module belongs to a plugin, return `None` and an empty string.
     """
     found: tuple[Any, str] = (None, "")
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -105,17 +104,18 @@ def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, s
 class Target:
     """One model of a fallback chain with the options that apply to it.
 
-    Each call creates new targets. All attempts that a call makes on one model share a `Target`
+    Each call creates new targets. All attempts of a call with the same model share one `Target`
     object, so a gate can recognize a call by the identity of this object.
 
-    `Client.target` returns a target that can be passed to `stream` in place of a model; options of
-    the call then override the target's options.
+    `Client.target` returns a target that can be passed to `stream` in place of a model. Options
+    passed to `stream` override the options in the target.
 
     `info` is the provider's catalogue entry. `is_last` says whether the target is the last one of
-    the chain. `inherited` contains the names of the options that come from the client; fields of
-    `extra`, which comes from the call, override these options. `given` contains the names of all
-    options that the client or the call set. `remembered` caches what the provider computed for this
-    model and these options; equal targets of a client share this cache.
+    the chain. `inherited` contains the names of the options that the client sets and the call does
+    not. `extra` is the option `extra` of the call; its fields override the inherited options.
+    `given` contains the names of all options that the client or the call set. `remembered` is a
+    cache in which the provider stores results for this model and these options; equal targets of a
+    client share it.
     """
 
     model: Model
@@ -161,10 +161,10 @@ class Target:
     def refusal(
         self, context: Context | str = "Hi", options: StreamOptions | None = None
     ) -> Failure | None:
-        """Return the failure with which the provider refuses a conversation before sending it.
+        """Check a conversation without sending it; return the failure if the provider refuses it.
 
-        `options` replace the target's options. `None` means that the provider would send the call,
-        or that it has no such check. The `code` of the failure is the feature that the model lacks.
+        `options` replace the target's options. Return `None` if the provider would send the call or
+        does not check calls. The `code` of the failure is the feature that the model lacks.
         """
         fit = getattr(self.binding.provider, "fit", None)
         if fit is None:
@@ -194,8 +194,8 @@ class Target:
     def key(self) -> str:
         """The key under which rate limits and circuit breakers store the state of this target.
 
-        The key consists of the model, its base URL, and a digest of the credentials. The key is the
-        same in every process and reveals no credential.
+        It consists of the model, the base URL without secrets, and a digest of the credentials. It
+        is the same in every process, so processes can share the state.
         """
         options = self.options
         info = self.info or ProviderInfo(self.model.provider)

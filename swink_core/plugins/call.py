@@ -50,22 +50,23 @@ MOST_CODE = 100
 class Call:
     """A call, with its current attempt, and its usage and cost so far.
 
-    `attempt` is the current or last attempt, and `attempts` is the number of attempts so far;
-    `model`, `options` and the attributes about the provider are those of the current attempt.
+    `attempt` is the current or last attempt, and `attempts` is the number of attempts so far.
+    `model`, `options`, `provider_info` and the ids that the provider reports belong to `attempt`.
     `started_at` and `ended_at` (`None` while the call runs) are seconds of `clock`. `totals` sums
     the usage and charges of all attempts of this call, and `shared_totals` those of all calls of
     the client. `counter` counts the tokens of prompts, see `count_tokens` of `Client` (`None`:
-    estimates). `gates` are called before each attempt of the call, after the gates of the client.
-    Each of `guards` is called with the request body that `convert` made and returns the body to
-    send, or refuses the call by raising an exception, like a wrapper of the hook
-    `convert_messages`. `size` is the approximate number of characters of text and media in
-    `context`, including files; 0 before the first attempt. `tenant` identifies the owner of the
-    call if one client serves several; caches store their answers separately. `headers` are sent
-    with every request of the call; observers may add headers, for example a trace context. Each of
-    `taps` is called as `tap(attempt, leg, data)` with every piece of a response body, and with the
-    body of an HTTP error; `leg` is the `Leg` of the HTTP request, `None` for bytes that do not come
-    over HTTP. `http` is the HTTP client, `clock` the clock. `convert()` and `classify()` call the
-    hooks.
+    swink estimates them). Each gate in `gates` is called before every attempt of this call, after
+    the gates of the client. Each function in `guards` is called with the request body and returns
+    the body to send, or refuses the call by raising an exception, like a wrapper of the hook
+    `convert_messages`. A guard is called in a thread unless its attribute `is_quick` is true.
+    `size` is the approximate number of characters of text and media in `context`, including files;
+    it is 0 before the first attempt. If one client serves several users, `tenant` identifies the
+    user who makes the call; caches do not share answers between tenants. `headers` are sent with
+    every request of the call; observers may add headers, for example a trace context. Each function
+    in `taps` is called as `tap(attempt, leg, data)` with every piece of a response body, and with
+    the body of an HTTP error. Its argument `leg` is the `Leg` of the HTTP request, or `None` for
+    bytes that do not come over HTTP. `http` is the HTTP client, `clock` the clock. `convert()` and
+    `classify()` call the hooks.
     """
 
     attempt: Attempt
@@ -145,9 +146,9 @@ class Call:
     # -- for plugins -------------------------------------------------------------------------
 
     def notice(self, code: str, detail: str, *paths: str) -> None:
-        """Add a notice about the current attempt, which observers receive.
+        """Add a notice to the current attempt; observers receive it with the next events.
 
-        `paths` are those of `Notice`.
+        `paths` becomes the field `paths` of the `Notice`.
         """
         self.attempt.notice(code, detail, *paths)
 
@@ -180,9 +181,10 @@ class Call:
         return checked
 
     def tap(self, data: bytes, leg: Leg | None = None) -> None:
-        """Pass a piece of a response body to the taps; `leg` is the request (`None`: the last).
+        """Pass a piece of a response body to the functions in `taps`.
 
-        A tap that raises is not called again during the call.
+        `leg` is the request of this response (`None`: the last request). A tap that raises an
+        exception is not called again during the call.
         """
         for tap in [*self.taps]:
             try:
@@ -207,9 +209,10 @@ class Call:
         return evolve(result, code=self._code(result.code, failure))
 
     def _code(self, code: str | None, failure: Failure) -> str | None:
-        """Return the error code of a failure after checking it.
+        """Return the error code to report for a failure.
 
-        A provider's code must not equal one of the core's codes, and must not contain a secret.
+        Secrets in a provider's code are replaced. If a provider's code equals one of the core's own
+        codes, return `None`.
         """
         if code is None or failure.kind is not None:
             return code
@@ -261,7 +264,7 @@ class Call:
         return redact(text, self.secrets)
 
     def hide(self, headers: Mapping[str, str], url: str = "") -> None:
-        """Remove the credentials in these headers and this URL from later texts of the call."""
+        """Add the credentials in headers and a URL to the secrets that `redact` removes."""
         self.secrets |= credentials_in(headers, url)
 
     # -- called by the driver ----------------------------------------------------------------

@@ -20,10 +20,11 @@ A plugin ships `models.toml`:
     takes = { temperature = false }
 
 A file with a single provider may write `[provider]` for `[[providers]]`. A model belongs to the
-first provider of the file unless it has a key `provider`. Rules apply to all of the file's
-providers unless they have a key `providers`; `rules_of` names packages whose rules are applied
-before those of this file. The user's own file of the same form (the environment variable
-`SWINK_MODELS` has its path) overrides the packages' files; its rules are applied last.
+first provider of the file unless the model's entry has a key `provider`. A rule applies to all
+providers of the file unless the rule has a key `providers`. The top-level key `rules_of` names
+packages whose rules are applied before those of this file. The environment variable `SWINK_MODELS`
+may contain the path of a file of the same form. The entries of this user's file override those of
+the packages' files, and its rules are applied last.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class Catalog:
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
         """Return the catalogue entry of a model, or `None` for an unknown model.
 
-        An entry with exactly this id takes precedence over an entry whose pattern matches the id.
-        An entry with a pattern is returned with `model_id` as its id.
+        An entry with exactly this id takes precedence over an entry whose pattern (`match`) matches
+        the id. If the entry has a pattern, return a copy of the entry with `model_id` as its id.
         """
         files = (self.users, self._package(provider))
         listed = (file.models.get((provider, model_id)) for file in files)
@@ -106,12 +107,11 @@ class Catalog:
         )
 
     def resolve(self, name: str | Model) -> Model:
-        """Return the model for `provider/id` or for a bare id, with its catalogue entry.
+        """Return the model for `provider/id` or for an id alone, with its catalogue entry.
 
-        A bare id selects the only installed provider that lists it or, if several providers list
-        it, the only one of these with an API key. Raises InvalidModel if a bare id does not select
-        one provider (the error names the candidates), and UnknownProvider if the provider is not
-        installed.
+        An id alone is enough if only one installed provider lists it or, when several list it, if
+        only one of these has an API key. Otherwise, raises InvalidModel, which names the providers
+        that list the id. Raises UnknownProvider if the provider is not installed.
         """
         given: Any = name
         if not isinstance(given, str | Model):
@@ -165,9 +165,9 @@ class Catalog:
 
     @property
     def users(self) -> PackageCatalog:
-        """The data of the user's file; empty without a file.
+        """The data of the user's file (`SWINK_MODELS`), or empty data if there is no such file.
 
-        If the file has changed, it is read again.
+        Whenever the file has changed, it is read again.
         """
         path = self._users_path
         if path:

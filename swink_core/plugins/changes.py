@@ -1,8 +1,8 @@
 """Reports of values that a request leaves out or changes, collected during conversion.
 
-Converters report each value here, block by block, and `Call.convert` turns the reports into
-notices. The notices of a `Plan` are created before the conversion and do not pass through this
-module.
+Converters call `report_change` for each such value, and `Call.convert` turns the reports into
+notices. This module does not handle the notices of a `Plan`, which are created before the
+conversion.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.models import Model
 
 Gathered: TypeAlias = dict[tuple[str, str], list[str]]
-"""Paths of values, by the code and the text of their notice."""
+"""Maps the code and the text of a notice to the paths of the values that the notice reports."""
 
 _gathered: ContextVar[Gathered | None] = ContextVar("swink_changes", default=None)
 
@@ -22,9 +22,9 @@ _gathered: ContextVar[Gathered | None] = ContextVar("swink_changes", default=Non
 def report_change(path: str, what: str, code: str = "content_left_out") -> None:
     """Report that the request leaves out or changes a value.
 
-    `path` names the value as in `Notice.paths`; `what` says in a few words what happened to it.
-    Values with the same code and text share one notice. Outside the conversion of a call, nothing
-    is reported.
+    `path` names the value as in `Notice.paths`; `what` says in a few words what happened to the
+    value. Reports with the same `code` and `what` become one notice. If no call is being converted,
+    do nothing.
     """
     gathered = _gathered.get()
     if gathered is not None:
@@ -37,7 +37,10 @@ def gather_changes() -> Token[Gathered | None]:
 
 
 def gathered_notices(token: Token[Gathered | None], model: Model) -> list[Notice]:
-    """Return notices about the changes reported since `gather_changes`, for a call of `model`."""
+    """Return notices about the changes reported since `gather_changes` returned `token`.
+
+    The text of a notice begins with the name of `model`.
+    """
     gathered = _gathered.get()
     _gathered.reset(token)
     notices: list[Notice] = []

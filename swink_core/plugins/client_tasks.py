@@ -31,7 +31,10 @@ class ClientTasks:
         return task
 
     async def aclose(self) -> None:
-        """End the running loop's tasks: await those started with `finish`, cancel the others."""
+        """End the tasks of the running loop.
+
+        Wait for the tasks that were started with `finish`, and cancel the others.
+        """
         loop = asyncio.get_running_loop()
         if last := [task for task in self._finished if task.get_loop() is loop]:
             await asyncio.wait(last, timeout=CLOSE_SECONDS)

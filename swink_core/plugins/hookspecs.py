@@ -1,4 +1,4 @@
-"""The four hooks. A plugin implements any of them with `@hookimpl`.
+"""The four hooks. A plugin implements one or more of them as functions marked `@hookimpl`.
 
     import swink_core as swink
 
@@ -9,8 +9,9 @@
             return without_names(body)
 
 The hooks of the call's provider are always called. Shared plugins (entry-point group
-`swink.plugins`, or `Client(plugins=[…])`) apply to every call: before the provider with
-`tryfirst=True`, around it with `wrapper=True`, after it with `trylast=True`.
+`swink.plugins`, or `Client(plugins=[…])`) apply to every call. A hook of a shared plugin is called
+before the provider's hook if it is marked `tryfirst=True`, around it if it is marked
+`wrapper=True`, and after it if it is marked `trylast=True`.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def stream(
 ) -> AsyncIterable[AssistantMessageEvent] | None:
     """Return the events of one attempt, or `None` to let the next plugin handle the attempt.
 
-    The hook itself does no I/O: the request is sent by the first `__anext__` of the result. Results
-    other than the core's `EventSource` are checked for the allowed order of events. A wrapper that
-    iterates over the inner result must use `contextlib.aclosing`. The `stream` of a shared plugin
-    must be a plain function: an async generator function never returns `None`, so it would take
-    over every call, and its registration is rejected.
+    The hook itself must not do I/O: the request is sent when the result is iterated. Unless the
+    result is an `EventSource` of the core, the order of the events is checked. A wrapper that
+    iterates over the result that it wraps must use `contextlib.aclosing`. The `stream` of a shared
+    plugin must be a plain function: an async generator function never returns `None`, so it would
+    take over every call, and its registration is rejected.
     """
 
 
@@ -57,13 +58,13 @@ def convert_messages(
     """Return the whole JSON body of the request: conversation, tools, options and `extra`.
 
     Only address, headers and credentials are added later. A wrapper therefore sees everything else
-    that is sent. It may return a changed body, which is sent in its place, or refuse the call by
+    that is sent. A wrapper may return a changed body, which is then sent, or refuse the call by
     raising `UsageError` or `ProviderFailure`. Any other exception, or a result that is not a dict,
     also ends the call before anything is sent, with an error that names the plugin.
 
     The hook must be pure: it reads the files that the conversation names, does no other I/O, and
     does not change `context` and `options`. A conversation of more than 1 MB is converted in a
-    thread. Raises `UsageError` for content that cannot be expressed.
+    thread. Raises `UsageError` for content that the API's format cannot represent.
     """
 
 
@@ -78,11 +79,11 @@ def classify_error(model: Model, failure: Failure) -> Classification | None:
 
 @hookspec
 def on_event(event: AssistantMessageEvent, call: Call) -> None:
-    """Observe one event; called for every event of every call, in order, before the caller gets it.
+    """Observe one event of a call. Every event is observed, in order, before the caller gets it.
 
-    It must not block, and must not change or store the event. An exception is logged, and the
-    observer gets no more events of that call; the stream continues. `wrapper=True` is rejected. A
-    plugin with the attribute `other_events = True` also receives events of other classes, which
-    libraries above the core create (such as the turns of a tool loop). The call of such an event
-    may not have begun yet, or may have ended.
+    The hook must not block, and must not change or store the event. If it raises an exception, this
+    is logged, and the observer gets no more events of that call; the stream continues.
+    `wrapper=True` is rejected. A plugin with the attribute `other_events = True` also receives
+    event classes that other libraries define, such as the turns of a tool loop. When such an event
+    is observed, `call` may not have begun yet, or may have ended.
     """

@@ -57,7 +57,7 @@ PLUGIN_GROUP = "swink.plugins"
 
 @define
 class PluginEntry:
-    """An installed plugin, known from metadata. `error` is the reason if loading failed."""
+    """An installed plugin, known from metadata. If loading has failed, `error` is the reason."""
 
     name: str
     group: str
@@ -88,7 +88,8 @@ class PluginEntry:
     def catalog(self) -> PackageCatalog:
         """Read the package's `models.toml` without importing the package.
 
-        Without a file, the result is empty. Raises PluginError for a file that is broken.
+        If the package has no such file, the result is empty. Raises PluginError for an invalid
+        file.
         """
         return package_catalog(self.package)
 
@@ -97,9 +98,10 @@ class Host:
     """The installed plugins. `plugins` are further shared plugins, called before installed ones.
 
     Loaded plugins are kept until the last client of the host is closed. `entry_points` replaces the
-    installed plugins by objects with `name`, `group`, `value`, `load()` and `dist`. `providers` are
-    provider classes by name, for programs without an installed package; they take precedence over
-    installed providers. `environ` replaces the environment variables of the process.
+    entry points of installed packages by objects with `name`, `group`, `value`, `load()` and
+    `dist`. `providers` maps names to provider classes that need no installed package; they take
+    precedence over installed providers. `environ` replaces the environment variables of the
+    process.
     """
 
     def __init__(
@@ -147,8 +149,8 @@ class Host:
     def damaged(self) -> list[Damage]:
         """List the metadata files of installed distributions that cannot be read.
 
-        Plugins of such a distribution may be missing from the host. The list is empty if
-        `entry_points` was given.
+        Plugins of such a distribution may be missing from the host. The list is empty if the host
+        was created with `entry_points`.
         """
         return damaged_metadata() if self._reads_metadata else []
 
@@ -178,10 +180,10 @@ class Host:
         return claims[0]
 
     def bind(self, name: str) -> Binding:
-        """Load a provider, once, and return it with its hooks.
+        """Load a provider when it is first needed, and return it with its hooks.
 
-        Raises UnknownProvider if the provider is not installed, and PluginError, which describes
-        the fault, if it cannot be loaded.
+        Raises UnknownProvider if the provider is not installed, and PluginError if the provider
+        cannot be loaded.
         """
         if name not in self._bindings:
             entry = self.entry(name)
@@ -194,14 +196,15 @@ class Host:
         return self._bindings[name]
 
     def join(self) -> None:
-        """Register a client that uses the loaded plugins."""
+        """Register a client. Loaded plugins are kept until all registered clients have left."""
         self._clients += 1
 
     async def leave(self) -> None:
         """Unregister a client; after the last one, close the shared plugins that this host loaded.
 
         The `aclose()` of each plugin is awaited for at most `CLOSE_SECONDS`, and its exceptions are
-        logged. Plugins that were passed as objects must be closed by their owner.
+        logged. A plugin object that was passed to the host must be closed by the code that created
+        it.
         """
         self._clients -= 1
         if self._clients == 0 and self._shared is not None:
@@ -211,7 +214,11 @@ class Host:
             await asyncio.gather(*(_close(name, plugin) for name, plugin in loaded))
 
     def _shared_plugins(self) -> list[tuple[str, Any]]:
-        """Load the shared plugins; a broken one is recorded, logged and left out."""
+        """Load the shared plugins.
+
+        If a plugin cannot be loaded, the error is stored in its entry and logged, and the plugin is
+        left out.
+        """
         if self._shared is None:
             self._shared = []
             for entry in self._plugins:
@@ -245,14 +252,14 @@ def bind_hooks(name: str, provider: Any, shared: Iterable[tuple[str, Any]] = ())
 
 
 class _Manager(pluggy.PluginManager):
-    """A plugin manager with swink's hooks. It ignores a plugin's attributes such as `__init__`."""
+    """A plugin manager with swink's hooks."""
 
     def __init__(self) -> None:
         super().__init__(PROJECT)
         self.add_hookspecs(hookspecs)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        """Skip names with a leading `__`, because checking them all would make binding slow."""
+        """Ignore a plugin's attributes such as `__init__`, because checking them would be slow."""
         return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
     def parse_hookspec_opts(self, specs: Any, name: str) -> Any:
@@ -301,15 +308,19 @@ async def _close(name: str, plugin: Any) -> None:
 
 
 def _check_declared_level(entry: PluginEntry) -> None:
-    """Check a plugin's API level before its import, which might fail with an unrelated error."""
+    """Check a plugin's API level before the plugin is imported.
+
+    For a wrong level, the import could fail with an error that does not mention the level.
+    """
     if (info := entry.catalog().providers.get(entry.name)) is not None:
         check_level(info.api_level, entry)
 
 
 def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
-    """Raise PluginError for a shared plugin that would break every call, or that has no hook.
+    """Raise PluginError if a shared plugin would break every call, or implements no hook.
 
-    `idle` allows a plugin without any hook: a plugin that is not configured may have none.
+    If `idle` is true, a plugin without hooks is allowed: its hooks may depend on a configuration
+    that is missing.
     """
 
     def refused(what: str, instead: str = "") -> PluginError:
@@ -351,5 +362,5 @@ def _names(value: str | None) -> frozenset[str] | None:
 
 
 def _installed() -> list[Any]:
-    """List the entry points of installed plugins; those in damaged metadata are left out."""
+    """List the entry points of installed plugins, except those in damaged metadata."""
     return installed_points()[0]

@@ -62,7 +62,7 @@ def damaged_metadata() -> list[Damage]:
 def name_of(dist: Any) -> str:
     """Return a distribution's name.
 
-    If its metadata is missing or damaged, the name is taken from the folder's name.
+    If the metadata is missing or damaged, take the name from the name of the metadata folder.
     """
     return _fact(dist, "name") or _stem(dist)[0]
 
@@ -70,7 +70,7 @@ def name_of(dist: Any) -> str:
 def version_of(dist: Any) -> str:
     """Return a distribution's version.
 
-    If its metadata is missing or damaged, the version is taken from the folder's name.
+    If the metadata is missing or damaged, take the version from the name of the metadata folder.
     """
     return _fact(dist, "version") or _stem(dist)[1]
 
@@ -91,7 +91,8 @@ def _read(path: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[list[Any], lis
 def _distributions() -> list[Any]:
     """List the installed distributions.
 
-    If several have the same name, only the first one on `sys.path` that has metadata is listed.
+    If `sys.path` contains several distributions with one name, list only the first that has
+    metadata.
     """
     from importlib_metadata import distributions
 
@@ -110,16 +111,16 @@ def _key(dist: Any) -> str:
 
 
 def _named(folder: Path) -> tuple[str, ...]:
-    """Return the paths of the metadata files that may contain a distribution's name and version."""
+    """Return the paths of the files in which a distribution's name and version may be stored."""
     base = str(folder)
     own = (base,) if base.endswith(".egg-info") and folder.is_file() else ()
     return os.path.join(base, "METADATA"), os.path.join(base, "PKG-INFO"), *own
 
 
 def _facts(folder: Path) -> tuple[str, ...]:
-    """Return the metadata file that must exist in a distribution's folder.
+    """Return the name of the metadata file that `folder` must contain.
 
-    The result is empty if the `.egg-info` path is itself a file.
+    The result is empty if `folder` is not a folder but an `.egg-info` file.
     """
     if folder.suffix == ".egg-info":
         return () if folder.is_file() else ("PKG-INFO",)
@@ -127,7 +128,7 @@ def _facts(folder: Path) -> tuple[str, ...]:
 
 
 def _problem(file: Path) -> str:
-    """Read a metadata file; return why it cannot be read, or an empty string."""
+    """Return the reason if a metadata file cannot be read, or else an empty string."""
     try:
         file.read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):

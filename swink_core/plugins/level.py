@@ -1,8 +1,8 @@
 """The level of the plugin API that this core offers, and a check of the level that a plugin needs.
 
-A plugin states the level that it was written for as a number: in its entry of `models.toml`, where
-it is read before the plugin is imported, or as `api_level` on the plugin itself. The default is
-level 1. For the guarantees of a level, see docs/explanation/plugin-api-level.md.
+A plugin states the number of the level for which it was written as `api_level`: in its entry of
+`models.toml`, which is read before the plugin is imported, or as an attribute of the plugin. The
+default is level 1. For the guarantees of a level, see docs/explanation/plugin-api-level.md.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ API_LEVEL = 1
 """The newest level of the plugin API that this core offers."""
 
 OLDEST_API_LEVEL = 1
-"""The oldest level whose plugins still work with this core."""
+"""Plugins that were written for an older level do not work with this core."""
 
 FIRST_API_LEVEL = 1
 """The level of a plugin that does not state one."""
 
 
 def check_level(level: object, plugin: object) -> None:
-    """Raise PluginError, which names the plugin, if this core does not offer a level."""
+    """Raise PluginError if this core does not offer the level that a plugin needs."""
     if not isinstance(level, int) or isinstance(level, bool):
         raise PluginError(
             f"{plugin} states the plugin API level {level!r}, which is not a whole number",

@@ -24,7 +24,7 @@ class LimitGate:
     """The spending limits of a client, a call, or several calls, and the amount spent so far.
 
     `charge` is the sum of the charges of all attempts that have ended. `requests`, `turns` and
-    `tool_calls` are the numbers so far.
+    `tool_calls` are the numbers of attempts, turns and tool calls so far.
     """
 
     limits: Limits
@@ -79,9 +79,9 @@ class LimitGate:
         self.tool_calls += number
 
     def refusal(self, model: Model, reservation: Charge, requests: int = 1) -> LimitReached | None:
-        """Return the error for a reservation that exceeds a limit; `None` if it exceeds none.
+        """Return the error if a reservation would exceed a limit, or else `None`.
 
-        `requests` is the number of attempts that the reservation covers.
+        `requests` is the number of attempts for which the amount is reserved.
         """
         limits = self.limits
         if limits.requests is not None and self.requests + requests > limits.requests:
@@ -127,5 +127,5 @@ def _reached(what: str, limit: str, resolution: str = "Raise the limit.") -> Lim
 
 
 def gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
-    """Create a `LimitGate` for limits; return a `LimitGate` or `None` unchanged."""
+    """Return a `LimitGate` with these limits; a `LimitGate` or `None` is returned unchanged."""
     return LimitGate(limits) if isinstance(limits, Limits) else limits

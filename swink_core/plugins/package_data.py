@@ -24,8 +24,8 @@ FILE = "models.toml"
 class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=True):
     """The contents of one `models.toml`: its providers, models and rules.
 
-    `own_rules` are the rules in the file itself. `rules_as_of` is the day on which the rules
-    without their own `as_of` were checked; `None` if the file does not state it.
+    `own_rules` are the rules in the file itself. `rules_as_of` is the day on which these rules were
+    last checked, unless a rule has its own `as_of`; `None` if the file does not state the day.
     """
 
     provider: ProviderInfo | None = None
@@ -70,10 +70,10 @@ class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=
         return {(row.provider, row.id): row for row in named}
 
     def rules(self, within: tuple[str, ...] = ()) -> list[Rule]:
-        """Return the file's rules, after those of the packages that `rules_of` names.
+        """Return the rules of the packages that `rules_of` names, followed by the file's own rules.
 
-        Packages in `within` are skipped, so that packages that name each other cause no endless
-        loop.
+        `within` contains the packages that are already being read. They are skipped, so that
+        packages that name each other do not cause an endless loop.
         """
         names = [name for name in self.rules_of if name not in within]
         inherited = (package_catalog(name).rules((*within, name)) for name in names)
@@ -91,7 +91,10 @@ def _check_levels(data: bytes, where: str) -> None:
 
 
 def package_catalog(package: str) -> PackageCatalog:
-    """Read a package's `models.toml` without importing it. Without a file, the result is empty."""
+    """Read a package's `models.toml` without importing the package.
+
+    If the package has no such file, the result is empty.
+    """
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
@@ -110,7 +113,7 @@ def _catalog(file: str, state: tuple[int, ...], where: str) -> PackageCatalog:
 
 
 def state_of(path: str) -> tuple[int, ...]:
-    """Return a value that changes when a file or folder changes; `()` if neither exists."""
+    """Return a value that changes when a file or folder changes; `()` if neither is at `path`."""
     with suppress(OSError):
         found = os.stat(path or ".")  # for the import system, an empty name is the current folder
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

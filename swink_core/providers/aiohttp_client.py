@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 
 class AiohttpClient:
-    """An `HTTPClient` on pooled aiohttp sessions: one for each event loop that sends requests.
+    """An `HTTPClient` that uses aiohttp, with one session for each event loop that sends requests.
 
-    A session is created with the first request in its loop, and closed with the client or when the
-    loop shuts down, whichever comes first. The number of connections is not limited: with aiohttp's
-    default limit of 100, the 101st stream would wait without any message.
+    A session and its pool of connections are created by the first request in an event loop. They
+    are closed with the client or when the loop shuts down, whichever comes first. The number of
+    connections is not limited: with aiohttp's default limit of 100, the 101st stream would wait
+    without any message.
     """
 
     def __init__(self) -> None:
@@ -64,8 +65,8 @@ class AiohttpClient:
     ) -> tuple[aiohttp.ClientSession, HTTPRequest, str | None]:
         """Return the running loop's session, the request with checked headers, and its proxy.
 
-        Protocols that begin as HTTP, such as WebSocket, use this method. Raises ProviderFailure for
-        an invalid header, and UsageError once the client is closed.
+        This method is for protocols that begin with an HTTP request, such as WebSocket. Raises
+        ProviderFailure for an invalid header, and UsageError once the client is closed.
         """
         request, proxy = self.check(request)
         return await self._session(), request, proxy
@@ -73,9 +74,9 @@ class AiohttpClient:
     def check(self, request: HTTPRequest) -> tuple[HTTPRequest, str | None]:
         """Return the request with checked headers, and its proxy (`None`: no proxy).
 
-        User information in the URL becomes a header. This method is for HTTP clients that send some
-        requests themselves and pass the others to this class. Raises ProviderFailure for an invalid
-        header, and UsageError once the client is closed.
+        User information in the URL becomes a header. HTTP clients that send some requests
+        themselves, and the others with this class, call this method for their own requests. Raises
+        ProviderFailure for an invalid header, and UsageError once the client is closed.
         """
         if self._closed:
             hint = "Make another Client, or close it later."
@@ -97,8 +98,9 @@ class AiohttpClient:
     def _proxy(self, url: str) -> str | None:
         """Return the proxy that the environment sets for a URL.
 
-        aiohttp's own method uses two threads for every request. Loopback addresses never use a
-        proxy: on a remote proxy they refer to another machine, which would receive private data.
+        aiohttp's own function is not used, because it starts two threads for every request.
+        Requests to loopback addresses never use a proxy: for a remote proxy, such an address means
+        the proxy's machine, which would then receive private data.
         """
         if self._proxies is None:
             from urllib.request import getproxies
@@ -141,10 +143,10 @@ async def _close(life: AsyncGenerator[Any, None]) -> None:
 
 
 async def _open_session() -> AsyncGenerator[aiohttp.ClientSession, None]:
-    """Yield a session, and close it when this generator is closed.
+    """Yield a session, and close the session when this generator is closed.
 
-    An event loop that shuts down closes its open generators while connections can still be closed
-    properly.
+    A generator is used because an event loop that shuts down closes its open generators, at a time
+    when connections can still be closed properly.
     """
     import aiohttp
 
@@ -202,15 +204,15 @@ def _sendable(request: HTTPRequest) -> HTTPRequest:
 
 
 MOST_AT_ONCE = 512 * 1024
-"""Bytes of a body that are processed before the event loop gets a chance to run other tasks.
+"""After this many bytes of a body, the event loop gets a chance to run other tasks.
 
-Data that has already arrived or comes out of a decompressor is read without waiting, and a
-request's body is written without waiting while the connection accepts it.
+Without this limit, a task could keep the event loop busy: reading data that has already arrived and
+writing to a connection that accepts the data do not wait.
 """
 
 
 async def _pieces(body: bytes) -> AsyncIterator[memoryview]:
-    """Yield a body in pieces, because the event loop would copy a large body in one step."""
+    """Yield a body in pieces, because copying a large body at once would block the event loop."""
     rest = memoryview(body)
     for start in range(0, len(body), MOST_AT_ONCE):
         await asyncio.sleep(0)

@@ -1,7 +1,7 @@
-"""All uses of private attributes of aiohttp, where it has no public interface.
+"""All code that uses private attributes of aiohttp, where aiohttp has no public interface.
 
-`NEEDED` lists these attributes and their purposes. A test reports each of them that is missing in
-the installed release of aiohttp.
+`NEEDED` lists these attributes and their purposes. A test reports those that are missing in the
+installed release of aiohttp.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ NEEDED = {
 
 
 limits = cache(lambda connect: aiohttp.ClientTimeout(total=None, connect=connect))
-"""Return a request's time limits; aiohttp only enforces the one for connecting."""
+"""Return a request's time limits for aiohttp: only connecting is limited; swink limits the rest."""
 
 reused: ContextVar[bool] = ContextVar("reused")
-"""Whether the task's last request used a connection from the pool."""
+"""Whether the last request of the current task used a connection from the pool."""
 
 
 class Connector(aiohttp.TCPConnector):
     """A pool that discards connections on which data arrived while they were idle.
 
-    Such data belongs to no request: a second response, a timeout message (HTTP 408), the end of
-    TLS. aiohttp would mistake such data for the response to the next request.
+    Such data does not belong to a request: it is a second response, a timeout message (HTTP 408) or
+    the end of TLS. aiohttp would mistake it for the response to the next request.
     """
 
     def _release(
@@ -64,7 +64,7 @@ class Connector(aiohttp.TCPConnector):
 def _is_spoilt(protocol: Any) -> bool:
     """Return True if data arrived on an idle connection.
 
-    The socket is polled as well, for data that arrived since the event loop last polled it.
+    The socket is polled, to find data that the event loop has not read yet.
     """
     socket = protocol.transport and protocol.transport.get_extra_info("socket")
     if protocol.should_close or socket is None or socket.fileno() < 0:

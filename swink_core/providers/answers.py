@@ -20,12 +20,12 @@ T = TypeVar("T")
 REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-generation-id", "x-amzn-requestid")
 
 ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
-"""Content encodings that the HTTP client decodes, or reports that it cannot decode."""
+"""Content encodings that the HTTP client decodes. If it cannot decode one, it raises an error."""
 
 BODY_SECONDS = 5.0
 """How many seconds to wait for the body of an error response.
 
-A server that never ends the body must not hide the status.
+After this time, the failure is reported with the status and the part of the body that has arrived.
 """
 
 
@@ -35,9 +35,9 @@ def request_id_of(response: HTTPResponse) -> str:
 
 
 def is_answer(response: HTTPResponse, content_types: Collection[str]) -> bool:
-    """Return True if a response has a body of one of these types.
+    """Return True if a response has the status 200 and a body of one of these types.
 
-    Also returns True for a switch to another protocol (status 101).
+    Also return True for a switch to another protocol, such as WebSocket (status 101).
     """
     if response.status != 200:
         return response.status == 101
@@ -56,7 +56,10 @@ def _encoding(response: HTTPResponse) -> str:
 async def failure_of_answer(
     response: HTTPResponse, secrets: Iterable[str], fill: Callable[[Failure], None]
 ) -> Failure:
-    """Return the failure that a response describes; `fill` parses the provider's error body."""
+    """Return the failure for an error response.
+
+    `fill` parses the provider's error body and sets the fields of the failure.
+    """
     body = b""
     status = response.status
     with suppress(ProviderFailure, TimeoutError):  # the status is enough
@@ -105,10 +108,10 @@ async def read_whole(response: HTTPResponse, most: int) -> bytes:
 
 
 def decoded(data: bytes, into: type[T]) -> T:
-    """Decode JSON into a type that msgspec supports; `bytes` are returned undecoded.
+    """Decode JSON into a type that msgspec supports.
 
-    Numbers may be written as strings. Raises ProviderFailure (`protocol`) if the data cannot be
-    decoded into this type.
+    If `into` is `bytes`, return `data` unchanged. Numbers may be written as strings. Raises
+    ProviderFailure (`protocol`) if the data cannot be decoded into this type.
     """
     if into is bytes:
         return data  # type: ignore[return-value]  # T is bytes

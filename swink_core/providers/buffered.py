@@ -45,8 +45,8 @@ class BufferedParser:
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Report the content of the body to `out`.
 
-        Raises ProviderFailure for a body that cannot be parsed. The failure has the kind `protocol`
-        and not `network`, because the body was received completely.
+        Raises ProviderFailure for a body that cannot be parsed. The body was received completely,
+        so the failure has the kind `protocol`, not `network`.
         """
         try:
             out.decode_json(frame, lambda body: self._buffered(body, out))

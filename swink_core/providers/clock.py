@@ -10,21 +10,21 @@ from math import ceil
 from typing import TypeAlias
 
 COARSE_FROM = 100.0
-"""The delay in seconds from which timers are coarse: they fire at a multiple of `GRAIN`."""
+"""Timers that are this many seconds away or more are coarse: they fire at a multiple of `GRAIN`."""
 
 GRAIN = 1.0
-"""The maximum delay of a coarse timer, in seconds."""
+"""How much later than requested a coarse timer may fire, in seconds."""
 
 Timers: TypeAlias = dict[object, Callable[[], None]]
-"""The callbacks of one shared timer of an event loop, by keys with which they are cancelled."""
+"""The callbacks that share one timer of an event loop. A callback is cancelled by its key."""
 
 
 class LoopClock:
     """A clock that uses the time of the running event loop.
 
-    Most timers are time limits of calls, which are minutes away and are cancelled soon. A cancelled
-    timer of the event loop stays in its queue and slows down the others, so timers that are due in
-    the same second share one timer of the event loop.
+    Most timers are time limits of calls: they are set for minutes and cancelled soon. asyncio keeps
+    a cancelled timer in its queue, which slows down all others. Therefore coarse timers that are
+    due in the same second share one timer of the event loop.
     """
 
     time = staticmethod(time.monotonic)
@@ -72,7 +72,7 @@ class LoopClock:
     ) -> None:
         """Schedule the callbacks that are due at `moment`, one by one.
 
-        The event loop then reports the exception of a callback and still runs the others.
+        If a callback raises an exception, the event loop reports it and still runs the others.
         """
         timers = shared.pop(moment)
         for key in [*timers]:

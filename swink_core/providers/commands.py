@@ -26,9 +26,9 @@ def not_started(error: OSError | ValueError, program: str) -> Failure:
 
 
 def end_group(pid: int, force: bool) -> None:
-    """Stop all processes of the process group that the process `pid` leads.
+    """Stop the process `pid`, which leads a process group, and all other processes of the group.
 
-    The processes receive SIGTERM; with `force`, they are killed.
+    The processes receive SIGTERM, or SIGKILL if `force` is true.
     """
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":

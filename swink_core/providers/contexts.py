@@ -1,6 +1,7 @@
 """Functions that read a conversation: its required features, system prompt and paths.
 
-Paths always refer to the caller's conversation, even if its first messages were removed.
+A path names a message or block by its position in the caller's conversation, even if the first
+messages of that conversation were removed.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.structs import replace
 
 ASSISTANT = "assistant_"
-"""The prefix of features for media in assistant messages, which few APIs support."""
+"""The prefix of names of features such as `assistant_images`: media in an assistant message.
+
+Few APIs support such media.
+"""
 
 
 class FittedContext(Context):
-    """A conversation that was adapted to an API: the provider converts it without further changes.
+    """A conversation that was adapted to an API, so that it needs no further changes.
 
     `first` is the number of messages that were removed from the start of the caller's conversation.
     """
@@ -52,7 +56,7 @@ def first_of(context: Context) -> int:
 def without_leading(context: Context, count: int) -> Context:
     """Return a conversation without its first `count` messages.
 
-    Paths still refer to the caller's conversation.
+    In notices and errors, the paths of the other messages stay the same.
     """
     fitted = FittedContext.keep(context)
     return replace(fitted, messages=fitted.messages[count:], first=fitted.first + count)
@@ -66,11 +70,11 @@ def text_of(content: str | Sequence[Block]) -> str:
 
 
 def required_features(context: Context, options: StreamOptions, provider: str = "") -> set[str]:
-    """Return the features that `provider` must support so that the call keeps its meaning.
+    """Return the names of the features that a call needs from `provider`.
 
-    Extensions and file ids of another provider are features too, because providers such as gateways
-    pass them on. Media in assistant messages need two features, for example `images` and
-    `assistant_images`.
+    Extensions and file ids of another provider are counted as features, because a provider such as
+    a gateway can pass them on. Media in assistant messages need two features, for example `images`
+    and `assistant_images`.
     """
     form = options.response_format
     asked = {
@@ -103,7 +107,7 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
 
 
 _PLAIN = frozenset({TextBlock, ThinkingBlock, ToolCallBlock})
-"""Types of blocks that need no feature beyond those that the call needs anyway."""
+"""Types of blocks that do not need a feature of the provider."""
 
 
 def assistant_media(context: Context) -> Iterator[tuple[str, str]]:
@@ -131,7 +135,10 @@ def is_text(context: Context) -> bool:
 
 
 def folded_system(context: Context) -> Context:
-    """Return the conversation with its leading system messages joined to its system prompt."""
+    """Return a conversation whose leading system messages have become part of the system prompt.
+
+    The new system prompt is a string.
+    """
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
     if not leading and not isinstance(context.system_prompt, list):
         return context
@@ -147,8 +154,8 @@ def system_blocks(context: Context) -> tuple[list[TextBlock | ExtensionBlock], C
 
     The system prompt consists of `context.system_prompt` and the leading system messages. If all of
     them are plain text, the texts are joined to one block, as in `folded_system`. If any of them
-    has several blocks, metadata or an extension, every block is kept, for APIs whose system prompt
-    is a list of blocks.
+    has several blocks, metadata or an extension, all blocks are returned separately, for APIs whose
+    system prompt is a list of blocks.
     """
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
     folded = folded_system(context)
@@ -167,7 +174,7 @@ def _has_parts(content: str | Sequence[Block]) -> bool:
 
 
 def system_parts(content: str | Sequence[Block]) -> list[TextBlock | ExtensionBlock]:
-    """Return the blocks of a system message; a string becomes one block of text."""
+    """Return the content of a system message as a list of blocks; a string becomes one block."""
     if isinstance(content, str):
         return [TextBlock(content)]
     return [block for block in content if isinstance(block, TextBlock | ExtensionBlock)]
@@ -195,7 +202,7 @@ def last_text_path(context: Context) -> str:
 
 
 def called_ids(block: Block) -> set[str]:
-    """Return the call ids that an extension block contains, which a tool result may answer."""
+    """Return the ids by which a tool result may refer to a call in an extension block."""
     data = block.data if isinstance(block, ExtensionBlock) else None
     ids = (data.get("call_id"), data.get("id")) if isinstance(data, Mapping) else ()
     return {id for id in ids if isinstance(id, str)}

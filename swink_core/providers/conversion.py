@@ -1,17 +1,16 @@
-"""Prepare conversations for a provider: merge turns, and omit content that it cannot accept.
+"""Prepare a conversation for a provider, so that it can continue after answers of other providers.
 
-`normalise` applies these rules, so that a conversation begun with one provider can continue with
-another. Converters never change the context that they are given.
+`normalise` applies the following rules. The caller's conversation is never changed.
 
-1. Content that another provider marked as private (thinking, extensions, metadata) is omitted: its
-   signatures are invalid at other providers, and reasoning is not part of the conversation. Text
-   and tool calls are kept. An extension block that is marked as this provider's is omitted, too, if
-   it occurs in an answer of another provider.
+1. Thinking, extensions and metadata in the answer of another provider are omitted: their signatures
+   are invalid at this provider, and reasoning is not part of the conversation. Text and tool calls
+   are kept. An extension block in such an answer is omitted even if it is marked as this
+   provider's.
 2. The text of an incomplete answer is kept; its unfinished tool calls and unsigned thinking are
    omitted.
 3. A tool call that was never answered gets an error result, since every API requires one.
-4. A result without its call becomes user text, unless the API accepts such results. A result
-   without a tool name gets the name from its call.
+4. A tool result whose call is missing becomes user text, unless the API accepts such results. A
+   tool result without a tool name gets the name from its call.
 5. Messages that become empty are omitted.
 6. A system message inside the conversation becomes a user message in `<system>` tags, unless the
    API supports system messages there. A system message between a tool call and its results is moved
@@ -56,13 +55,16 @@ NO_RESULT = "No result: the call was not carried out."
 def unparsed(text: str | None) -> dict[str, Any]:
     """Wrap arguments that are not valid JSON in an object, for APIs that accept only objects.
 
-    Models know the key `INVALID_JSON`, which a vendor documents for this purpose.
+    The object's key is `INVALID_JSON`, which a vendor's documentation recommends for this purpose.
     """
     return {"INVALID_JSON": text or ""}
 
 
 def arguments_object(call: ToolCallBlock) -> dict[str, Any]:
-    """Return the arguments of a call as a JSON object; invalid ones are wrapped in an object."""
+    """Return the arguments of a call as a JSON object.
+
+    Arguments that are not valid JSON are wrapped in an object.
+    """
     return call.arguments if call.state == "complete" else unparsed(call.raw_arguments)
 
 
@@ -70,7 +72,8 @@ def accepted_id(id: str, refused: re.Pattern[str], longest: int | None = None) -
     """Replace the characters of an id that an API refuses, and shorten an id that is too long.
 
     `refused` matches the characters to replace. The same id always gives the same result, and two
-    different ids never give the same result. `longest` is the maximum length, 13 or more.
+    different ids never give the same result. `longest` is the maximum length of the result in
+    characters, which must be at least 13.
     """
     if not refused.search(id) and 0 < len(id) <= (longest or len(id)):
         return id
@@ -85,12 +88,12 @@ def normalise(
     system: bool = False,
     has_place: Callable[[ToolResultMessage], bool] = lambda result: False,
 ) -> list[Turn]:
-    """Return the messages without content that `provider` cannot receive.
+    """Return the messages of a conversation, prepared for `provider`.
 
-    Content that is private to other providers, unfinished tool calls and empty messages are
-    omitted, and unanswered tool calls get error results. `system` keeps system messages unchanged.
-    `has_place` returns True if the API accepts this tool result, whose call is missing; other
-    results without a call become user text.
+    Private content of other providers, unfinished tool calls and empty messages are omitted.
+    Unanswered tool calls get error results. If `system` is true, system messages inside the
+    conversation stay system messages. `has_place` is called with each tool result whose call is
+    missing, and returns True if the API accepts it; otherwise, the result becomes user text.
     """
     return placed_turns(context, provider, system, has_place).turns
 
@@ -99,9 +102,9 @@ def normalise(
 class PlacedTurns:
     """Messages prepared for a provider, with their places in the caller's conversation.
 
-    `at` contains the index of each turn's message in the caller's conversation. If some blocks of a
-    message are left out, `places` maps the index of the turn to the original indexes of the
-    remaining blocks.
+    `turns` contains the prepared messages, and `at` the index of each of them in the caller's
+    conversation. If some blocks of a message are left out, `places` maps the index in `turns` to
+    the original indexes of the remaining blocks.
     """
 
     turns: list[Turn] = field(factory=list)
@@ -120,7 +123,7 @@ class PlacedTurns:
         return f"messages[{self.at[number]}]"
 
     def paths_of_blocks(self, number: int) -> list[str]:
-        """Return the paths of a turn's blocks; a turn whose content is a string has none."""
+        """Return the paths of a turn's blocks, or an empty list if its content is a string."""
         content = self.turns[number].content
         if isinstance(content, str):
             return []
@@ -134,7 +137,7 @@ def placed_turns(
     system: bool,
     has_place: Callable[[ToolResultMessage], bool],
 ) -> PlacedTurns:
-    """Normalise a conversation, and record the place of each turn in the caller's conversation."""
+    """Prepare a conversation as in `normalise`, and return the messages with their places."""
     result = PlacedTurns()
     turns = result.turns  # most messages are unchanged, and appended without a call of `add`
     indexes = result.at
@@ -185,7 +188,7 @@ def placed_turns(
 
 
 _Words: TypeAlias = tuple[Turn, int, Sequence[int] | None]
-"""The arguments of a call of `PlacedTurns.add`."""
+"""The arguments for `PlacedTurns.add`."""
 
 
 def _answer_calls(result: PlacedTurns, asking: int, waiting: Mapping[str, ToolCallBlock]) -> None:
@@ -199,10 +202,10 @@ def _answer_calls(result: PlacedTurns, asking: int, waiting: Mapping[str, ToolCa
 
 
 CHANGED = "content_changed"
-"""The code of notices about content that is sent in another form."""
+"""The code of notices about content that is sent in a form other than the caller's."""
 
 THOUGHT = "thinking_left_out"
-"""The code of notices about reasoning that is not sent back; many APIs want it left out."""
+"""The code of notices about reasoning that is not sent back, which is normal for many APIs."""
 
 METADATA = "metadata_left_out"
 """The code of notices about metadata of blocks that is not sent."""
@@ -252,7 +255,7 @@ def _in_words(message: ToolResultMessage, at: int) -> _Words:
 
 
 def _add_user(message: UserMessage, at: int, result: PlacedTurns) -> None:
-    """Add a user message without empty texts; if nothing remains, report it as left out."""
+    """Add a user message without its empty texts; report the message if nothing remains of it."""
     content = message.content
     if isinstance(content, str):
         kept = [0] if content else []
@@ -271,9 +274,9 @@ def _add_user(message: UserMessage, at: int, result: PlacedTurns) -> None:
 
 
 def _calls_if_whole(message: AssistantMessage, provider: str) -> dict[str, ToolCallBlock] | None:
-    """Return the tool calls of an assistant message by id, if `provider` may receive it unchanged.
+    """Return the tool calls of an assistant message by id, if the whole message may be sent.
 
-    `None` if `_kept` must check each block.
+    Return `None` if blocks may have to be left out, so that `_kept` must check each block.
     """
     if message.provider is not None and message.provider != provider:
         return None
@@ -294,10 +297,10 @@ def _calls_if_whole(message: AssistantMessage, provider: str) -> dict[str, ToolC
 def _kept(
     message: AssistantMessage, at: int, provider: str
 ) -> tuple[AssistantMessage, int, list[int]] | None:
-    """Return the part of an assistant message that `provider` may receive.
+    """Return an assistant message without the blocks that `provider` may not receive.
 
-    The result is the message with the remaining blocks, the index of the message, and the indexes
-    of these blocks; `None` if no block remains.
+    The result is the message, the index `at`, and the original indexes of the remaining blocks; it
+    is `None` if no block remains.
     """
     own = message.provider is None or message.provider == provider
     cut = message.stop_reason in _CUT
@@ -325,9 +328,9 @@ _CUT = (StopReason.ERROR, StopReason.ABORTED)
 
 @frozen
 class LeftOut:
-    """Returned by a converter for a block that the request cannot contain.
+    """The result of converting a block that cannot be sent.
 
-    `what` is a short explanation for the notice; the converter adds the block's path.
+    `what` is the text of the notice about the block, to which the block's path is added.
     """
 
     what: str
@@ -335,7 +338,7 @@ class LeftOut:
 
 
 SENT_ELSEWHERE = LeftOut("")
-"""Returned for a block that is sent in another place of the request, without a notice."""
+"""The result for a block that is sent in another place of the request; it causes no notice."""
 
 _NOTHING = LeftOut("")
 """The result for empty text, which is omitted without a notice."""

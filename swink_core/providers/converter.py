@@ -1,8 +1,8 @@
 """`MessageConverter`: converts a conversation to a provider's format, and checks each block.
 
-Each block must be converted, or reported with its path. The converter records the identities of the
-blocks that its methods handled, and compares them with the blocks of the messages. Paths are
-computed only when a report needs one, since most conversations are sent unchanged.
+Each block must be converted, or reported in a notice with its path. To check this, the converter
+records which blocks its methods have handled, and compares them with the blocks of the messages. A
+path is computed only for a notice or an error, because most conversations need neither.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def merged_turns(
 ) -> list[dict[str, Any]]:
     """Merge consecutive native messages of the same role, for APIs in which roles must alternate.
 
-    `parts` is the key of the content list that each message has besides its `role`.
+    `parts` is the key of each message's content, a list. The lists of merged messages are joined.
     """
     turns: list[dict[str, Any]] = []
     for message in messages:
@@ -57,27 +57,28 @@ def merged_turns(
 class MessageConverter(ABC):
     """Converts a conversation message by message; subclasses convert each kind of message.
 
-    Each method returns the list of native messages for one message. Consecutive tool results are
-    passed together, since many APIs want them in one turn. Set `native_system` if the API accepts
-    system messages inside a conversation; the method `system` then converts them.
+    The methods `system`, `user` and `assistant` convert one message to a list of messages in the
+    API's format. `tool_results` converts consecutive tool results together, because many APIs
+    require them in one turn. Set `native_system` if the API accepts system messages inside a
+    conversation; the method `system` then converts them.
 
-    Every block of a message must be handled by `blocks` or `take`, or reported by `leave_out`. If a
-    method forgets a block, the call fails with a PluginError that names the block's path.
+    These methods must pass every block of a message to `blocks`, `take` or `leave_out`. If a block
+    is forgotten, the call fails with a PluginError that names the block's path.
     """
 
     native_system = False
     """Whether `system` converts system messages inside the conversation.
 
-    If not, they are passed to `user` as user messages.
+    If this is `False`, system messages become user messages, which `user` converts.
     """
 
     names_users = False
     """Whether `user` sends the name of a user. If not, the name is left out with a notice."""
 
     block_fields: Container[str] | None = None
-    """The metadata fields that the request supports, on blocks of user messages and tool results.
+    """The metadata fields of blocks in user messages and tool results that can be sent.
 
-    Other fields are left out with a notice; `None`: no field is left out.
+    A notice reports any other field. `None` means that no field is reported.
     """
 
     _placed: PlacedTurns
@@ -111,9 +112,9 @@ class MessageConverter(ABC):
         return native
 
     def _converted(self, first: int, turns: list[Any]) -> Sequence[Any]:
-        """Convert turns that belong together, and check that no block was forgotten.
+        """Convert one message, or several consecutive tool results, and check for forgotten blocks.
 
-        `first` is the index of the first turn in the conversation.
+        `first` is the index of the first of these messages in the conversation.
         """
         self._first = first
         self._turns = turns
@@ -141,7 +142,7 @@ class MessageConverter(ABC):
     def _report_fields(self, turn: Any, fields: Container[str]) -> None:
         """Report metadata of blocks for which the request has no field.
 
-        `context_notices` reports the metadata of system messages.
+        The metadata of system messages is not reported here but by `context_notices`.
         """
         for block in turn.content if not isinstance(turn, SystemMessage) else ():
             if not block.metadata or isinstance(block, ExtensionBlock):
@@ -153,8 +154,8 @@ class MessageConverter(ABC):
     def blocks(self, message: Turn, convert: Callable[[Block], T | LeftOut]) -> list[T]:
         """Convert the blocks of a message in order; a string counts as one block of text.
 
-        `convert` returns the native form of a block, or `LeftOut` with the reason why it is not
-        sent. Raises PluginError if it returns `None`.
+        `convert` returns a block in the API's format, or `LeftOut` with the reason why the block is
+        not sent. Raises PluginError if `convert` returns `None`.
         """
         content = message.content
         is_text = isinstance(content, str)
@@ -178,7 +179,10 @@ class MessageConverter(ABC):
         return native
 
     def take(self, message: Turn, kind: type[B]) -> list[B]:
-        """Return the blocks of one type in a message; the caller must then convert them."""
+        """Return all blocks of one type in a message, and mark them as converted.
+
+        The caller must convert these blocks.
+        """
         if isinstance(message.content, str):
             return []
         found: list[B] = [block for block in message.content if isinstance(block, kind)]
@@ -186,7 +190,7 @@ class MessageConverter(ABC):
         return found
 
     def text(self, message: Turn) -> str:
-        """Return the joined text of a message; its text blocks then count as converted."""
+        """Return the joined text of a message, and mark its text blocks as converted."""
         if isinstance(message.content, str):
             return message.content
         return text_of(self.take(message, TextBlock))
@@ -219,7 +223,10 @@ class MessageConverter(ABC):
         return False
 
     def system(self, message: SystemMessage) -> list[Any]:
-        """Convert a system message inside the conversation; called if `native_system` is set."""
+        """Convert a system message inside the conversation.
+
+        This method is called only if `native_system` is true.
+        """
         raise NotImplementedError("system() has to be written")
 
     @abstractmethod

@@ -1,10 +1,9 @@
 """Download media from URLs for APIs that accept only data, if the caller allows it.
 
 A URL in a conversation may come from an untrusted person, so swink connects only to public hosts. A
-name is resolved first, each address is checked, and the connection is made to a checked address, so
-that a second look-up cannot return another one. Redirects are followed one by one, by the same
-rules. Proxies of the environment are not used, because they resolve names themselves. No
-credentials are sent.
+host name is resolved once, and swink connects only to a resolved address that it has checked. The
+host of each redirect is checked in the same way. Proxies set in the environment are not used,
+because a proxy resolves host names itself. No credentials are sent.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from swink_core.plugins.attempt import Attempt
 
 SECONDS = 60.0
-"""The maximum total time for the downloads of a call, in seconds."""
+"""The maximum time for all downloads of a call together, in seconds."""
 
 MOST_REDIRECTS = 5
 
@@ -45,7 +44,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 def is_public(address: str) -> bool:
     """Return True if an IP address belongs to the public internet.
 
-    An IPv6 address that embeds an IPv4 address is judged by the IPv4 address.
+    If an IPv6 address contains an IPv4 address, the IPv4 address decides.
     """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
@@ -89,7 +88,7 @@ async def with_downloads(
 
     `is_wanted` returns True for the blocks to download. `each` and `in_all` are limits in bytes,
     for one file and for all together; `seconds` is the limit for all downloads together. `allowed`
-    returns True for IP addresses that may be connected to. Raises ProviderFailure if a URL is
+    returns True for IP addresses to which swink may connect. Raises ProviderFailure if a URL is
     refused, or a download fails or exceeds a limit.
     """
     wanted = [

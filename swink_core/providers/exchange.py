@@ -2,13 +2,14 @@
 
 A provider that sends a single request does not need this module. A provider that sends several
 requests overrides the method `exchange` as an async generator, whose local variables hold the state
-of the call. Each request is sent with credentials, headers, limits and proxies in the same way as a
-single request, and an error response becomes a failure that the provider's own tables classify.
+of the call. Each request is sent in the same way as a single one, with the same credentials,
+headers, limits and proxies. An error response becomes a failure that the provider classifies.
 
-If the caller closes a stream, work may continue on a server. A generator cannot find out why it is
-closed. Therefore it passes the request that ends the work to `on_abandon`, and the core sends this
-request. The first step of a generator runs in a task, because a request that creates something on
-the server cannot be undone while it is being sent: if the caller leaves at that moment, the step
+If the caller closes a stream early, the server may continue to work on the answer. The provider's
+generator is then closed, too, but cannot find out why. Therefore it passes a request that stops the
+work to `on_abandon` in advance, and the core sends this request if necessary. The first request of
+a generator may start work that can be stopped only after the response has arrived. Therefore the
+generator's first step runs in a task: if the caller closes the stream during this step, the step
 continues in the background until it has called `on_abandon`.
 """
 
@@ -62,7 +63,7 @@ ABANDON_SECONDS = 5.0
 """The maximum time for requests that stop abandoned work on a server, in seconds."""
 
 WAIT_SECONDS = 0.05
-"""The maximum time that a call waits for such requests when it ends, in seconds."""
+"""How long a call that ends waits for requests that stop abandoned work, in seconds."""
 
 _NOT_CONVERTED = object()
 
@@ -88,16 +89,17 @@ class Provider(Protocol):
     ) -> Callable[[Failure], bool] | None:
         """Sign a request.
 
-        Returns a function that discards a token which the server refused, or `None`.
+        Return a function that discards the token if the server refuses it, or `None` if the request
+        was signed without a token.
         """
 
 
 class Body:
     """The body of a response; the first read sends the request.
 
-    Reads call the response directly, because a coroutine in between would slow down each read.
-    `exchange` is set if a provider's code reads the body; this class then passes the data to the
-    taps of the call.
+    Iterating calls the response directly, because a coroutine in between would slow down each read.
+    If a provider's code reads the body, `exchange` is set, and this class passes the data to the
+    taps of the call. Otherwise, the event source does this.
     """
 
     def __init__(self, respond: Callable[[], Awaitable[HTTPResponse]]) -> None:
@@ -145,8 +147,8 @@ class Exchange:
     """The requests of one attempt, with methods for a provider that sends several requests.
 
     `model` and `options` are those of the call, adapted to the API. `payload` is the result of the
-    hook `convert_messages`; the hook is called when `payload` is first read. All three may be
-    replaced before a request is built from them.
+    hook `convert_messages`; the hook is called when `payload` is first read. A provider may assign
+    other values to all three before it builds a request.
     """
 
     __slots__ = (
@@ -190,13 +192,18 @@ class Exchange:
         self._payload = payload
 
     async def convert(self) -> None:
-        """Convert the conversation now; in a thread if it is large or the call has `guards`."""
+        """Convert the conversation now, instead of when `payload` is first read.
+
+        A thread does this if the conversation is large or one of the call's `guards` may take long.
+        """
         if self._payload is not _NOT_CONVERTED:
             return
-        if self.call.guards or self.call.size > MOST_ENCODED_AT_ONCE:
-            self._payload = await asyncio.to_thread(self.call.convert)
+        call = self.call
+        is_quick = call.size <= MOST_ENCODED_AT_ONCE
+        if is_quick and all(getattr(guard, "is_quick", False) for guard in call.guards):
+            self._payload = call.convert()
         else:
-            self._payload = self.call.convert()
+            self._payload = await asyncio.to_thread(call.convert)
 
     def request(self) -> HTTPRequest:
         """Return the request that the provider's `request` builds, without credentials."""
@@ -209,11 +216,11 @@ class Exchange:
     async def read(self, request: HTTPRequest | None, into: type[T]) -> T: ...
 
     async def read(self, request: HTTPRequest | None = None, into: Any = bytes) -> Any:
-        """Send a request and return its whole response, which may have any status 2xx.
+        """Send a request and return the body of the response, decoded as the type `into`.
 
-        `request` is the provider's usual request unless one is given. `into` is a type that msgspec
-        decodes from JSON, or `bytes`. Raises ProviderFailure for any other status, or if the
-        request fails.
+        `request` is the provider's usual request unless one is given. `into` is a type to which
+        msgspec decodes JSON, or `bytes`, for the body itself. Raises ProviderFailure if the request
+        fails or the status is not 2xx.
         """
         try:
             response = await self.send(request, kind="whole")
@@ -235,8 +242,8 @@ class Exchange:
         """Return the body of a streamed response; its first read sends the request.
 
         `request` is the provider's usual request unless one is given. `respond` replaces `send`,
-        for a provider that tries several ways to send the request. The core closes a body that is
-        not read to its end.
+        for a provider that tries several ways to send the request. If the body is not read to its
+        end, the core closes the response.
         """
         body = Body(respond or (self.send if request is None else lambda: self.send(request)))
         if self._steps is not None:
@@ -256,9 +263,9 @@ class Exchange:
 
         `request` is the provider's usual request unless one is given. The response must have one of
         the content types in `types` (`None`: the provider's `content_types`), or be a WebSocket.
-        `dial` sends the request instead of the call's HTTP client; it is called with the request
-        and the connect timeout in seconds. `kind` is the `Leg.kind` of the request; the response to
-        any kind but `stream` is JSON, and may have any status 2xx.
+        `dial` replaces the HTTP client: a function that is called with the request and the connect
+        timeout in seconds, and sends the request. `kind` is the `Leg.kind` of the request. For all
+        kinds except `stream`, the response must be JSON and may have any status 2xx.
 
         Credentials and the caller's headers are sent only to the origin of the first request.
         Raises ProviderFailure, with the status, for a response of another status or type.
@@ -334,7 +341,10 @@ class Exchange:
             refused = failure
 
     def _check(self) -> None:
-        """Raise CancelledError, to stop the provider's code, if it may send no more requests."""
+        """Raise CancelledError if the provider's code may not send any more requests.
+
+        This exception stops the code.
+        """
         if self.is_left or self._is_over:
             self.is_stopped = True
             raise asyncio.CancelledError
@@ -347,9 +357,9 @@ class Exchange:
         return self._out is not None and self._out.stopped
 
     def frame(self, data: bytes) -> bytes:
-        """Pass a frame to the parser without the decoder; `exchange` must yield the result.
+        """Pass a frame directly to the parser, and return bytes that `exchange` must yield.
 
-        Use this for data from outside the stream, such as token counts from a later request.
+        Use this for data that is not in the stream, such as token counts from a later request.
         """
         assert self._feed_frame is not None
         self._feed_frame(data)
@@ -376,7 +386,7 @@ class DrivenExchange(Exchange):
     __slots__ = ()
 
     def begin(self) -> AsyncIterator[bytes]:
-        """Return an iterator over the bytes of the answer, as the provider yields them."""
+        """Call the provider's `exchange`, and return an iterator over the bytes of the answer."""
         made = self._provider.exchange(self)
         if type(made) is Body:  # the source reads and closes it, and calls the taps
             self._bodies = ()
@@ -404,11 +414,11 @@ class DrivenExchange(Exchange):
             yield data
 
     def attach(self, out: EventWriter, feed_frame: Callable[[bytes], None]) -> bool:
-        """Give the provider's code access to the state of the parser.
+        """Give the provider's code access to the state of the parser, and return True.
 
-        Returns False if the provider's `exchange` only returned a response body. `out` is the
-        parser's writer, and `feed_frame` passes a frame directly to the parser, without the
-        decoder.
+        Do nothing and return False if the provider's `exchange` only returned a response body.
+        `out` is the parser's writer, and `feed_frame` passes a frame directly to the parser,
+        without the decoder.
         """
         if self._steps is None:
             return False
@@ -422,7 +432,7 @@ class DrivenExchange(Exchange):
 
     @property
     def is_plain(self) -> bool:
-        """Whether ending the exchange requires nothing but closing one response body."""
+        """Whether closing one response body is all that is needed to end the exchange."""
         return self._steps is None and not self._abandons
 
     async def end(self, complete: bool) -> None:
@@ -456,9 +466,9 @@ class DrivenExchange(Exchange):
         await asyncio.wait((task,), timeout=WAIT_SECONDS)  # cancellation does not reach the task
 
     def _leave(self, step: asyncio.Task[bytes]) -> bool:
-        """Return True if a step must continue in the background.
+        """Return True if a provider's first step must continue in the background.
 
-        This is the case if its request creates something on the server that must be ended later.
+        It must continue if its request starts work on the server that can be stopped only later.
         """
         if self._creates and not self._abandons:
             self.is_left = True

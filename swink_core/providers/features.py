@@ -16,7 +16,7 @@ from swink_core.vocabulary.messages import (
 from swink_core.vocabulary.models import Model
 
 PER_MODEL = frozenset({"tools", "images", "documents", "audio", "structured_output", "json"})
-"""Features that some models of a provider support and others do not."""
+"""Features whose support depends on the model, not only on the API."""
 
 
 class API(Protocol):
@@ -29,7 +29,7 @@ class API(Protocol):
 
     @property
     def knobs(self) -> Collection[str]:
-        """The sampling and output options that the API supports."""
+        """The names of the sampling and output options that the API supports."""
 
     def parser(self, model: Model) -> Parser:
         """Create a parser for one response."""
@@ -43,9 +43,10 @@ def context_notices(
 ) -> tuple[Notice, ...]:
     """Return notices for values of a conversation that are sent in another form.
 
-    `features` are those of the API: `system_messages` means that it accepts system messages
-    anywhere, `strict` that it enforces a tool's schema. `system_marks` are the metadata fields that
-    a block of system text may have in the request; `None` means that the system text is one string.
+    `features` are the features of the API. Two of them are used here: `system_messages` means that
+    the API accepts system messages anywhere in the conversation, and `strict` that it enforces a
+    tool's schema. `system_marks` are the metadata fields that a block of system text may have in
+    the request; `None` means that the request contains the system text as one string.
     """
     notices: list[Notice] = []
     has_system = any(issubclass(kind, SystemMessage) for kind in {*map(type, context.messages)})
@@ -67,7 +68,7 @@ def context_notices(
 def _system_losses(
     model: Model, context: Context, marks: Container[str] | None
 ) -> Iterator[Notice]:
-    """Yield notices about system text whose blocks are joined or whose metadata is left out."""
+    """Yield notices about system prompts and messages that lose their blocks or metadata."""
     said = [("system_prompt", context.system_prompt)]
     said += [
         (f"messages[{at}].content", message.content)

@@ -1,4 +1,4 @@
-"""Merge the fields of a request body, which come from swink, the caller and the options."""
+"""Merge the fields of a request body: defaults, fields for options, and the option `extra`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from swink_core.vocabulary.checks import LayeredExtra
 from swink_core.vocabulary.messages import Tool
 
 JOINED = frozenset({"tools", "include"})
-"""Fields whose lists are joined instead of replaced: tools, and additional output to include."""
+"""Fields in which a later list is joined with an earlier one and does not replace it.
+
+`include` is OpenAI's list of additional outputs.
+"""
 
 
 def merge_fields(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Merge mappings; later ones override earlier ones.
 
-    Nested mappings are merged too. The lists in the fields `tools` and `include` are joined, the
-    later layer's items first. Any other value is replaced by the later one.
+    Nested mappings are merged too. Lists in the fields `tools` and `include` are joined; the items
+    of the later layer come first. In all other cases, the later value replaces the earlier one.
     """
     merged: dict[str, Any] = {}
     for layer in layers:
@@ -37,11 +40,12 @@ def layered_extra(
     inherited: Iterable[str],
     places: Mapping[str, Collection[str]],
 ) -> LayeredExtra:
-    """Return `merged` as the `extra` of a call, and record what the call's `own` extra overrides.
+    """Return `merged` as a `LayeredExtra` that records which fields `own` may override.
 
-    The call's `own` extra overrides the options whose names are in `inherited`, because these come
-    from the client. `places` maps an option to the request fields in which it is sent, as dotted
-    paths; an option that is missing there is sent under its own name.
+    `merged` is the `extra` of the client and of the call together, and `own` that of the call
+    alone. `own` takes precedence over the options in `inherited`, which only the client sets.
+    `places` maps the name of an option to the request fields in which the option is sent, as dotted
+    paths. An option that `places` does not contain is sent under its own name.
     """
     names = frozenset(inherited)
     paths = [path.split(".") for name in names for path in places.get(name, (name,))]
@@ -50,7 +54,7 @@ def layered_extra(
 
 
 def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """Return only the value at a path, in the same nesting; empty if the path is missing."""
+    """Return a copy of nested mappings with only the value at `path`; `{}` without a value."""
     name, *inner = path
     if name not in fields:
         return {}
@@ -65,10 +69,11 @@ def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
 def with_extra(
     extra: Mapping[str, Any], fields: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Merge `defaults`, the call's `extra` and `fields` to a body; the later one takes precedence.
+    """Merge `defaults`, `extra` and `fields` to a body; later ones take precedence.
 
-    Fields that come from options of the client are overridden by the call's `extra`. `None` in
-    `extra` removes a field; in `fields` it is a value like any other, since schemas may contain it.
+    As an exception, the call's own `extra` takes precedence over fields for options that only the
+    client sets. The value `None` in `extra` removes a field. In `fields`, `None` is a normal value,
+    because schemas may contain it.
     """
     merged = _without_none(merge_fields(defaults or {}, extra) if extra else defaults or {})
     if merged.keys().isdisjoint(fields):
@@ -94,7 +99,7 @@ def _replace(body: dict[str, Any], over: Mapping[str, Any]) -> None:
 
 
 def with_metadata(native: Mapping[str, Any], tool: Tool, provider: str) -> dict[str, Any]:
-    """Return a tool in a provider's format, with the tool's metadata for that provider added."""
+    """Add the fields that a tool's metadata contains for a provider to the tool's native form."""
     own = tool.metadata.get(provider) if tool.metadata else None
     return merge_fields(native, own) if own else {**native}
 

@@ -1,10 +1,10 @@
 """`ForeignSource`: events produced by plugins, checked for the allowed order of events.
 
-`ForeignSource` replaces `EventSource` if the `stream` hook of a provider or a wrapper returned any
-other iterator of events. An iterator with `batches()` yields lists of events. If a plugin's
-iterator wraps the core's source, all events of one network read are collected and delivered
-together, unless the iterator waits in between. Delivering each event separately would cost as much
-time as a network read.
+`ForeignSource` is used if the `stream` hook returned an iterator of events that is not the core's
+`EventSource`. If the iterator has the method `batches()`, this yields lists of events. If a
+plugin's iterator wraps the core's source, all events of one network read are collected and
+delivered together, unless the iterator waits in between. Delivering each event separately would
+take as much time as a network read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ForeignSource:
 
     voided: Usage | None = None
     completed = False
-    """Always `False`: before `Done`, only the plugin knows whether an answer is complete."""
+    """Always `False`, because swink learns only from `Done` that a plugin's answer is complete."""
 
     def __init__(self, call: Call, events: Any, plugin: str) -> None:
         batches = getattr(events, "batches", None)
@@ -87,7 +87,8 @@ class ForeignSource:
     def fail(self, error: Exception) -> Batch:
         """Return the last events of an attempt whose iterator ended without a terminal event.
 
-        If `error` is any exception but StopAsyncIteration, it is raised again.
+        If `error` is StopAsyncIteration, the iterator has ended normally. Any other exception is
+        raised again.
         """
         if isinstance(error, StopAsyncIteration):
             return self.settle()
@@ -98,8 +99,9 @@ class ForeignSource:
         return self.cut(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=message))
 
     def cut(self, failure: Failure) -> Batch:
-        """Return the events after a failure outside the plugin: end events of open blocks, the
-        error.
+        """Return the last events after a failure outside the plugin.
+
+        They are the end events of open blocks and the `Error` event.
         """
         if self._made:  # a wait for more events was cancelled
             batch = self.take(self._made)
@@ -109,9 +111,9 @@ class ForeignSource:
         return [*start, *self._automaton.closing(), error]
 
     def settle(self) -> Batch:
-        """End the attempt with an error.
+        """End the attempt with an error, because the plugin's last event was not `Done` or `Error`.
 
-        The plugin has sent no `Done`, so the answer is not known to be complete.
+        Without `Done`, the answer may be incomplete.
         """
         return self._against("the stream ended without Done or Error")
 
@@ -123,7 +125,10 @@ class ForeignSource:
 
 @coroutine
 def _resumed(step: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any, Any]:
-    """Continue, in a task, a step that was begun outside the task and waits for `waiting`."""
+    """Continue a coroutine's step in a task.
+
+    The step was begun outside the task and is now waiting for `waiting`.
+    """
     while True:
         try:
             sent = yield waiting

@@ -1,8 +1,9 @@
 """Check whether a frame is intact.
 
 An intact frame is UTF-8 and JSON, nested no deeper than `MAX_DEPTH`, without lone surrogates.
-msgspec neither decodes nor validates the strings of fields that it skips, so the content of a field
-with a damaged name would be lost. Every frame is therefore validated as a whole.
+msgspec skips fields with unknown names without checking their strings. If the name of a field was
+damaged, its content would therefore be lost without an error. To detect this, every frame is
+validated as a whole.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ def text_field(value: Any, name: str) -> str:
 def repaired_json(text: bytes) -> bytes | None:
     """Replace lone surrogate escapes (`\\ud83e`) in JSON by U+FFFD.
 
-    Models produce such escapes, and UTF-8 cannot represent them. Returns `None` if the text
-    contains no lone surrogate, or is not JSON in valid UTF-8. A parser that repairs a frame reports
-    it with a notice (`lone_surrogate`).
+    Models produce such escapes, and UTF-8 cannot represent them. Return `None` if the text contains
+    no lone surrogate, or is not JSON in valid UTF-8. The caller must report the repair in a notice
+    (`lone_surrogate`).
     """
     try:
         data = json.loads(text.decode())

@@ -10,7 +10,7 @@ from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.options import StreamOptions
 
 Convert: TypeAlias = Callable[[Model, StreamOptions], Mapping[str, Any]]
-"""A function that returns the request fields for an option; empty if the option is not set."""
+"""A function that returns the request fields for an option, or `{}` if the option is not set."""
 
 Knobs: TypeAlias = Mapping[str, str | Convert | None]
 """The options that an API supports, and the fields in which they are sent; see `sent_options`."""
@@ -19,12 +19,11 @@ Knobs: TypeAlias = Mapping[str, str | Convert | None]
 def sent_options(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
     """Return the request fields for sampling and output options.
 
-    `knobs` maps each option of the API to the name of the field that receives the value unchanged;
-    `options.num_predict` means the field `num_predict` of the object `options`. `knobs` may also
-    map an option to a function that returns fields, also nested ones; the function is called
-    whether or not the option is set. `None` in place of a field name means that other code of the
-    provider sends the option, for example with the conversation. No field is sent for an option
-    that is not set.
+    `knobs` maps the name of each option that the API supports to the field in which its value is
+    sent unchanged; `options.num_predict` means the field `num_predict` of the object `options`. The
+    field is not sent if the option is not set. `knobs` may also map an option to a function that
+    returns the fields; the function is called even if the option is not set. `None` in place of a
+    field means that other code of the provider sends the option, for example with the conversation.
     """
     fields: dict[str, Any] = {}
     for name, place in knobs.items():
@@ -41,6 +40,6 @@ def sent_options(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str
 
 
 def fields_of(knobs: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the field of each option that is sent unchanged, as a dotted path."""
+    """Map each option whose value is sent unchanged to its request field, as a dotted path."""
     named = knobs.items() if isinstance(knobs, Mapping) else ()
     return {name: (field,) for name, field in named if isinstance(field, str)}

@@ -1,8 +1,8 @@
-"""Images, audio and documents of a conversation, and local files that are sent as such media.
+"""Check and read the media of a conversation: images, audio and documents, also in local files.
 
 Only regular files of limited size are read: reading a pipe could block, and a device has no end.
-`check_file` only queries the file system. `read_media` reads in a thread, because a slow disk would
-block the event loop.
+`check_file` does not read the file's content. `read_media` reads files in a thread, because a slow
+disk would block the event loop.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def media_form(source: Source, forms: Mapping[str, str], what: str) -> str:
 
 
 def unsupported(code: str, message: str) -> ProviderFailure:
-    """Return the failure for content that an API cannot express; `code` names the cause."""
+    """Return the failure for content that an API does not support; `code` names the content."""
     return ProviderFailure(Failure("request", kind=Kind.UNSUPPORTED, code=code, message=message))
 
 
@@ -169,9 +169,9 @@ async def read_media(
 ) -> Context:
     """Replace the files of a conversation by their content, read in a thread.
 
-    The thread also checks media that were too large to be checked when the call was made. `each`
-    and `in_all` are limits in bytes for one file and for all together. Raises MediaError for a file
-    that cannot be read, and InvalidContext for invalid base64.
+    Media given as base64 that were too large to be checked when the call was made are checked in a
+    thread, too. `each` and `in_all` are limits in bytes for one file and for all together. Raises
+    MediaError for a file that cannot be read, and InvalidContext for invalid base64.
     """
     sources = sources_of(context)
     if not sources:
@@ -186,7 +186,10 @@ async def read_media(
 
 
 def with_sources(context: Context, read: Mapping[int, Base64Source]) -> Context:
-    """Replace sources of a conversation; `read` maps the `id()` of a source to its replacement."""
+    """Replace sources of media in a conversation.
+
+    `read` maps the `id()` of a source object to the source that replaces it.
+    """
 
     def whole(message: Message) -> Message:
         if isinstance(message.content, str):

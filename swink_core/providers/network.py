@@ -23,7 +23,7 @@ def _client_error() -> type[Exception]:
 def is_own_address(url: str, private: bool = False) -> bool:
     """Return True if a URL refers to this machine.
 
-    With `private`, addresses in a private network count as well.
+    If `private` is true, also return True for an IP address in a private network.
     """
     host = urlsplit(url).hostname or ""
     with suppress(ValueError):

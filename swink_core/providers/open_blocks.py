@@ -34,13 +34,13 @@ def measured(data: Any) -> int:
 class Metadata:
     """Collects the metadata of a block or an answer; later values replace earlier ones.
 
-    Parsers pass a list again after each new item, such as a citation. Only the new items of such a
-    list are measured.
+    When a list such as the citations grows, a parser passes the whole list again. Only the new
+    items are then added to the measured size.
     """
 
     data: dict[str, Any] = field(factory=dict)
     _counted: dict[str, tuple[int, int]] = field(factory=dict)
-    """By key: the size in characters, and the number of items of a list."""
+    """Maps each metadata key to its size in characters and, for a list, the number of items."""
 
     def merge(self, more: Mapping[str, Any]) -> int:
         """Merge more metadata, and return the growth of the total size in characters."""
@@ -59,9 +59,10 @@ class Metadata:
 
 @define(eq=False)
 class OpenBlock:
-    """A block that is being received: the provider's key for it, its index, its metadata.
+    """A block that is being received.
 
-    The index is negative until it is known.
+    `key` is the provider's key of the block. `index` is the block's index in the message, or
+    negative until the index is known.
     """
 
     key: Hashable

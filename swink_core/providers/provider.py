@@ -2,8 +2,8 @@
 
 A provider consists of four pure methods, `convert`, `request`, `parser` and `classify`, and of
 attributes. A pure method does no I/O, and its result depends only on its arguments. The methods
-that implement hooks are final, because pluggy would silently ignore an override without its
-decorator.
+that implement hooks are final: a subclass must not override them, because pluggy would ignore the
+overriding method unless it is decorated, too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 KNOBS: Knobs = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
-"""Options that most APIs support, and their field names."""
+"""The options that most APIs support, with the names of their request fields."""
 
 
 class HTTPProvider:
@@ -65,15 +65,15 @@ class HTTPProvider:
 
     * `features`: what a call may use, by default `tools`, `tool_choice` and `stop`. Others are
       `images`, `documents`, `audio`, `assistant_images` and so on for media in assistant messages,
-      `json`, `structured_output`, `file_ids` and `extensions`. Without `strict` or
-      `system_messages`, strict tools and system messages inside the conversation are sent in
-      another form.
+      `json`, `structured_output`, `file_ids` and `extensions`. Without the feature `strict`, tools
+      are sent without `strict`. Without `system_messages`, system messages inside the conversation
+      are sent as user messages.
     * `knobs`: the sampling and output options and their request fields, see `sent_options`.
     * `decoder`: a function that creates the decoder of a response.
     * `content_types`: the content types of a stream.
     * `malformed`: the policy for damaged frames, see `EventSource`.
-    * `websocket`: whether the caller may ask for a WebSocket.
-    * `api_name`: the name of the API in rules.
+    * `websocket`: whether the caller may request a WebSocket (`transport="websocket"`).
+    * `api_name`: the name by which rules refer to the API.
     * `credential_headers`: the headers in which a caller may send credentials, in lower case.
     """
 
@@ -94,8 +94,8 @@ class HTTPProvider:
     speaks_http: bool = True
     """Whether answers come over HTTP.
 
-    `False` means that answers come from a child process, a socket or another source. The result of
-    `convert` is passed to this source, and no HTTP request is made.
+    `False` means that answers come from another source, such as a child process or a socket. The
+    provider's `exchange` passes the result of `convert` to this source, without an HTTP request.
     """
 
     path: str = ""
@@ -104,16 +104,16 @@ class HTTPProvider:
     buffered: bool = False
     """Whether the provider also reads responses that are not streamed.
 
-    If so, `convert` requests one when `options.transport` is `buffered`, and the parser has a
-    method `buffered(body, out)`.
+    If this is `True`, `convert` must request such a response when `options.transport` is
+    `buffered`, and the parser must have a method `buffered(body, out)`.
     """
 
     system_marks: Container[str] | None = None
-    """The metadata fields, such as cache marks, that blocks of system text may have.
+    """The metadata fields, such as cache marks, that a block of the system prompt may have.
 
-    `None` means that the system text is one string: `convert` gets a conversation whose leading
-    system messages are joined to the system prompt. Otherwise these messages stay, and `convert`
-    separates them with `system_blocks`.
+    `None` means that the API's system prompt is one string; the conversation that `convert` gets
+    then has no leading system messages, because they are joined to the system prompt. For any other
+    value, these messages stay, and `convert` calls `system_blocks` to separate them.
     """
 
     websocket: bool = False
@@ -130,9 +130,10 @@ class HTTPProvider:
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the whole JSON body of the request. This method must be pure.
 
-        The body contains the conversation, the tools, the fields of options (see `sent_options`),
-        `extra` (see `with_extra`), and whatever else the API needs in a body, such as the model's
-        name. Wrappers of the hook `convert_messages` receive exactly this body and may change it.
+        The body contains the conversation, the tools, the fields for the options (see
+        `sent_options`), the fields in `extra` (see `with_extra`), and other fields that the API
+        needs, such as the model's name. Wrappers of the hook `convert_messages` receive exactly
+        this body and may change it.
         """
         raise NotImplementedError("convert() has to be written")
 
@@ -146,10 +147,10 @@ class HTTPProvider:
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
         """Return the request with the body `payload`. This method must be pure.
 
-        `payload` is what `convert` returned, or the changed body from wrappers of
-        `convert_messages`. By default, `payload` is posted to `url`. Override this method to add
-        headers, or to choose the URL according to the body. An override must not add to the body,
-        because wrappers could not see the addition. Credentials are added later.
+        `payload` is the result of `convert`, or the body as changed by wrappers of the hook
+        `convert_messages`. The default is a POST request to `url`. Override this method to add
+        headers, or to choose the URL according to the body. The overriding method must not change
+        the body, because the wrappers have already run. Credentials are added later.
         """
         return self.json_request(self.url(model, options), payload)
 
@@ -179,30 +180,33 @@ class HTTPProvider:
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Return notices for options that are changed or omitted. This method must be pure.
 
-        `options` are those that remain after adaptation to the API and the rules (`Fitted`). The
-        default returns no notices. A provider whose `request` changes an option must report it
-        here.
+        `options` are the options of the call after its adaptation to the API and the rules
+        (`Fitted`). The default returns no notices. If a provider's conversion changes or omits an
+        option, this method must report that.
         """
         return ()
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API and the model. This method must be pure.
 
-        Override this method for adaptations that rules cannot express. Calls that consist of a
-        single text and have the same model and options share one result, as long as `learned` and
-        the date stay the same.
+        Override this method for adaptations that cannot be written as rules. The result is cached
+        for calls with a single text as their conversation: a later call with the same model and
+        options gets the cached result, unless the result of `learned` or the date has changed.
         """
         return Fitted(model, context, options).fit(self.api(model, options))
 
     def learned(self, model: Model, options: StreamOptions) -> Hashable:
-        """Return the information about the model's server that `fit` uses, or `None`."""
+        """Return the information about the model's server that `fit` uses, or `None`.
+
+        A provider overrides this method if it learns about its servers from their responses.
+        """
         return None
 
     def error_facts(self, failure: Failure) -> None:
         """Set `code`, `type` and `message` from the body of an HTTP error.
 
-        The default reads the fields that most APIs use: `error` (an object or a string), `message`,
-        `request_id`.
+        The default reads the fields that most APIs use: `error` (an object or a string), `message`
+        and `request_id`.
         """
         read_error(failure)
 
@@ -221,7 +225,7 @@ class HTTPProvider:
         return True
 
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
-        """Return True if this call should not be streamed because its endpoint streams it badly."""
+        """Return True if a call is better sent without streaming, because of faults of the API."""
         return False
 
     def credential(
@@ -229,9 +233,9 @@ class HTTPProvider:
     ) -> str | Token | Grant | None:
         """Return the credential of a request: a key, a token, or a grant. This method must be pure.
 
-        The core fetches, stores and renews the token of a grant. The default is `api_key`. With
-        `None`, the request is sent without a credential. Raises ProviderFailure if a credential is
-        missing.
+        If this method returns a grant, the core fetches, stores and renews the token for it. The
+        default is the result of `api_key`. `None` means that the request is sent without a
+        credential. Raises ProviderFailure if a credential is missing.
         """
         return self.api_key(options)
 
@@ -289,8 +293,8 @@ class HTTPProvider:
     def is_free(self, model: Model, options: StreamOptions) -> bool:
         """Return True if answers are free.
 
-        Answers are free if the model has no price, and its server is this machine or in a private
-        network.
+        Answers are free if the catalogue contains no price for the model, and the server is on this
+        machine or in a private network.
         """
         has_price = model.info is not None and model.info.prices is not None
         return not has_price and is_own_address(self.base_url(options), private=True)
@@ -324,10 +328,11 @@ class HTTPProvider:
         return HTTPRequest(url, body, {**own, **(headers or {})})
 
     def plan_again(self, call: Call, options: StreamOptions) -> Plan:
-        """Create a new plan of the attempt, with `options` and new information about the server.
+        """Plan the current attempt again, after the provider has learned more about the server.
 
-        `call.convert()` then returns the body for the new `Plan`. Observers receive the notices
-        that the earlier plan did not have. Raises ProviderFailure for a call that is refused.
+        The new plan uses `options`, and `call.convert()` then returns the body for this plan.
+        Observers receive those notices of the new plan that the earlier one did not have. Raises
+        ProviderFailure if the provider refuses the call.
         """
         attempt = call.attempt
         known = attempt.plan.notices if attempt.plan is not None else ()
@@ -345,9 +350,10 @@ class HTTPProvider:
     ) -> Callable[[Failure], bool] | None:
         """Sign a request, unless its headers already contain credentials.
 
-        For a token that was fetched, returns a function of the request's failure: if the server
-        refused the token, the function discards it and returns True. Raises ProviderFailure if a
-        credential is missing or a token cannot be fetched.
+        If the credential is a fetched token, return a function for the case that the request fails.
+        The function takes the failure; if the server refused the token, it discards the token and
+        returns True. Otherwise, return `None`. Raises ProviderFailure if a credential is missing or
+        a token cannot be fetched.
         """
         if self.has_credentials(request):
             return None
@@ -374,7 +380,7 @@ class HTTPProvider:
     def convert_messages(
         self, model: Model, context: Context, options: StreamOptions
     ) -> dict[str, Any]:
-        """Call `convert` with the conversation and options, adapted to the API and the model.
+        """Adapt the conversation and the options to the API and the model, and call `convert`.
 
         Raises PluginError if `convert` does not return a dict.
         """
@@ -392,7 +398,7 @@ class HTTPProvider:
     @final
     @hookimpl
     def classify_error(self, model: Model, failure: Failure) -> Classification | None:
-        """Call `classify`, except for failures that the core itself detected."""
+        """Call `classify`; return `None` for failures that the core itself detected."""
         return None if failure.kind is not None else self.speaker(model).classify(failure)
 
     @final
@@ -427,8 +433,8 @@ class HTTPProvider:
     def _planned(self, model: Model, context: Context, options: StreamOptions, call: Call) -> Plan:
         """Return the plan of a call. Raises ProviderFailure if the model does not support the call.
 
-        All calls on a `Target` whose conversation is a single text share one plan, which is cached
-        in this target.
+        If the conversation is a single text, the plan is cached in the target, and later calls with
+        this target reuse its options, notices and names.
         """
         target = call.attempt.target
         today = call.clock.now().date()
@@ -461,7 +467,7 @@ class HTTPProvider:
         return plan
 
     def _lay_extra_over(self, plan: Plan, model: Model, target: Target) -> None:
-        """Let the call's `extra` override the fields that come from options of the client."""
+        """Let the call's `extra` override the fields for options that only the client sets."""
         api = self.api(model, plan.options)
         places = {**fields_of(api.knobs), **getattr(api, "places", {})}
         extra = layered_extra(plan.options.extra, target.extra, target.inherited, places)

@@ -1,8 +1,9 @@
 """Adapt calls to their API and their model, by rules that are data (`Rule`).
 
-Options that have an equivalent in the API are mapped to it; sampling and output options without an
-equivalent are omitted with a notice; a call that would lose its meaning is rejected before anything
-is sent. `rules=False` leaves a call unchanged, except for content that the API cannot express.
+An option with an equivalent in the API is sent as this equivalent. A sampling or output option
+without an equivalent is omitted with a notice. If the API or model does not support something that
+the call needs, such as its tools or images, the call is refused before anything is sent. With the
+option `rules=False`, a call is sent unchanged, except for content that the API cannot represent.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ ROOM_TO_ANSWER = 1024
 """Tokens of `max_tokens` that are reserved for the answer when thinking may use the rest."""
 
 NOTICE_DAYS = 90
-"""A notice announces a model's retirement from this many days before it."""
+"""How many days before a model's retirement calls begin to get a notice about it."""
 
 LIFTED = (
     "Change the call, or use another model. If this rule is out of date, rules=False sends the "
@@ -77,14 +78,14 @@ _NOT_IN_NAMES = re.compile(r"^[^a-zA-Z_]|[^a-zA-Z0-9_-]")
 def rule_of(model: Model, api: API | None = None) -> Rule:
     """Merge the rules of a model that apply to every call; later rules override earlier ones.
 
-    Rules that are limited to some APIs are used only if `api` is one of these.
+    A rule that names APIs is used only if it names `api`.
     """
     return _for(model.rules, getattr(api, "api_name", None))[1]
 
 
 @lru_cache(maxsize=4096)
 def _for(rules: tuple[Rule, ...], api: str | None) -> tuple[tuple[Rule, ...], Rule]:
-    """Return the conditional rules for an API, and the merged unconditional ones."""
+    """Return the rules with a condition that apply to an API, and one merged rule of the others."""
     hold = [rule for rule in rules if not rule.apis or api in rule.apis]
     return tuple(r for r in hold if r.when), _laid_over(r for r in hold if not r.when)
 
@@ -100,10 +101,10 @@ def _laid_over(rules: Iterable[Rule]) -> Rule:
 
 @define
 class Fitted:
-    """A call, adapted to its API and model, and a record of the changes.
+    """A call that is adapted to its API and model, with notices about the changes.
 
-    `failure` is the reason if the call is refused, else `None`. `names` maps the tool names that
-    are sent to the caller's names for them.
+    If the call is refused, `failure` is the reason; otherwise, it is `None`. `names` maps the names
+    of the tools in the request to the caller's names.
     """
 
     model: Model
@@ -115,15 +116,15 @@ class Fitted:
     _wanted: set[str] | None = field(default=None, init=False)
 
     def _features(self) -> set[str]:
-        """Return the features that the call needs before it is adapted."""
+        """Return the features that the caller's conversation and options need."""
         if self._wanted is None:
             self._wanted = required_features(self.context, self.options, self.model.provider)
         return self._wanted
 
     def words(self, name: str) -> set[Any]:
-        """Return the states (such as `set`) that an option, feature or `Shape` has in this call.
+        """Return words that describe an option, feature or `Shape` in this call, such as `set`.
 
-        Conditions of rules (`Rule.when`) are compared with these states.
+        A rule's condition (`Rule.when`) is met if it names one of these words.
         """
         if (shape := SHAPE_ROWS.get(name)) is not None:
             return {"set"} if shape.holds(self.context, self.options) else {"unset"}
@@ -146,14 +147,17 @@ class Fitted:
 
     @property
     def wanted_api(self) -> str | None:
-        """The API that the last of the rules with an API selects; `None` if no rule selects one."""
+        """The API that the rules select for this call; `None` if no rule selects one.
+
+        The last rule that selects an API and whose condition is met decides.
+        """
         choosing = (r for r in reversed(self.model.rules) if r.api and not r.apis)
         return next((rule.api for rule in choosing if self.meets(rule)), None)
 
     def tell(self, what: str, code: str = "option_changed", *paths: str) -> None:
         """Add a `Notice` that reports a change of the call; `what` describes the change.
 
-        `paths` list the omitted or changed values, as in `Notice`.
+        `paths` names the omitted or changed values, as in `Notice`.
         """
         self.notices.append(Notice(code, f"{self.model}{what}", paths))
 
@@ -167,10 +171,10 @@ class Fitted:
     def age(self, today: date, at_home: bool) -> None:
         """Refuse a call to a retired model, or add a notice with the date of retirement.
 
-        A call to the provider's own address (`at_home`) is refused from the date of retirement on,
-        if the date was checked since (`Rule.as_of`) and `retired` is not set. For other addresses,
-        and for dates that were only announced, a notice is added, and the server decides. In the
-        last `NOTICE_DAYS` days before the date, a notice announces the retirement.
+        In the last `NOTICE_DAYS` days before the date of retirement, a notice announces it. From
+        that date on, the call is refused if it goes to the provider's own address (`at_home`), if
+        the retirement was confirmed on or after the date (`Rule.as_of`), and if the option
+        `retired` is not set. Otherwise, a notice is added, and the server decides.
         """
         rules = reversed(self.model.rules) if self.options.rules else ()
         if (rule := next((rule for rule in rules if rule.retires), None)) is None:
@@ -333,7 +337,7 @@ class Fitted:
         )
 
     def _strip_end(self) -> None:
-        """Remove the white space at the end of an assistant message that is to be continued."""
+        """If the last message is an assistant message, remove white space at its end."""
         *earlier, last = self.context.messages
         if not isinstance(last, AssistantMessage):
             return
@@ -375,7 +379,10 @@ class Fitted:
         return replace(tool, parameters=rewritten_schema(joined_root, tool.parameters, refused))
 
     def _rename(self, accepted: re.Pattern[str]) -> None:
-        """Give tools names that the API accepts, wherever the call uses the names."""
+        """Replace tool names that the API does not accept, in tools, messages and options.
+
+        `accepted` matches the names that the API accepts.
+        """
         given = {tool.name for tool in self.context.tools}
         for message in self.context.messages:
             if isinstance(message, AssistantMessage):
@@ -408,7 +415,7 @@ def _renamed(message: Message, new: Mapping[str, str]) -> Message:
 
 
 def _under(new: Mapping[str, str], named: Any) -> Any:
-    """Return a tool or a tool call with its new name; unchanged if the name was not replaced."""
+    """Return a tool or a tool call with the new name from `new`, if there is one."""
     return replace(named, name=new.get(named.name, named.name))
 
 

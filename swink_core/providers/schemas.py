@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 MOST_NODES = 10_000
-"""The most nodes of a schema whose references are expanded.
+"""References are not expanded in a schema that would then have more nodes than this.
 
-A small schema that refers to itself twice could grow without end.
+Without a limit, even a small schema with nested references could grow enormously.
 """
 
 MOST_REMEMBERED = 1024
@@ -24,10 +24,10 @@ _DEFINITIONS = ("$defs", "definitions")
 def rewritten_schema(
     rewrite: Callable[..., dict[str, Any]], schema: Mapping[str, Any], *more: Hashable
 ) -> dict[str, Any]:
-    """Return `rewrite(schema, *more)`, calling it only once for schemas with the same JSON.
+    """Return `rewrite(schema, *more)`, from a cache if a schema with the same JSON was rewritten.
 
-    Each call of a conversation contains the same tools. The result is shared: do not change it in
-    place. `rewrite` must be a pure function.
+    The cache saves time because every request of a conversation contains the same tools. Callers
+    must not change the result, which they share. `rewrite` must be a pure function.
     """
     try:
         encoded = msgspec.json.encode(schema)
@@ -48,8 +48,8 @@ def _rewritten(
 def closed_schema(schema: Any) -> Any:
     """Return a JSON schema in which every object forbids additional properties.
 
-    Some APIs require such schemas. An object that already has `additionalProperties` is not
-    changed.
+    Some APIs require such schemas. An object schema that already has the keyword
+    `additionalProperties` keeps its value.
     """
     if isinstance(schema, list):
         return [closed_schema(item) for item in schema]
@@ -62,11 +62,11 @@ def closed_schema(schema: Any) -> Any:
 
 
 def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
-    """Return an object schema without the keywords that an API refuses at its root.
+    """Return an object schema without the keywords in `refused`, which an API rejects at the root.
 
-    The properties of the alternatives (`anyOf` and the like) are added to the root's own
-    properties, so that the schema still allows all of them. The result no longer shows which
-    properties belong to the same alternative.
+    If `anyOf`, `oneOf` or `allOf` is removed, the properties of the schemas in it are added to the
+    root's own properties, so that they remain allowed. The result no longer shows which properties
+    belong to the same alternative.
     """
     root = {name: value for name, value in schema.items() if name not in refused}
     fields: dict[str, Any] = {}
@@ -89,9 +89,9 @@ def _told(part: Mapping[str, Any], name: str, kind: type) -> Any:
 
 
 def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON schema with references replaced by the parts they refer to.
+    """Return a JSON schema in which each reference is replaced by the definition it refers to.
 
-    References are kept in a recursive schema, and in one that would exceed `MOST_NODES`.
+    If the schema is recursive, or would have more than `MOST_NODES` nodes, references are kept.
     """
     left = MOST_NODES
 
@@ -122,7 +122,7 @@ def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_recursive(schema: Mapping[str, Any]) -> bool:
-    """Return True if a reference in a JSON schema points to a part that contains this reference."""
+    """Return True if a JSON schema is recursive: a reference points to a part that contains it."""
     followed = {"#": False}  # maps a reference to whether all below it was checked
 
     def leads_back(node: Any) -> bool:
@@ -147,8 +147,8 @@ def is_recursive(schema: Mapping[str, Any]) -> bool:
 def has_object_root(schema: Mapping[str, Any]) -> bool:
     """Return True if the root of a JSON schema, or the part that it refers to, may be an object.
 
-    The root cannot be an object if it has another type, or if it has no type and is a choice among
-    several schemas.
+    The root cannot be an object if its `type` is not `object`, or if it has no `type` but another
+    keyword such as `anyOf` or `enum`.
     """
     root = _named(schema, str(schema.get("$ref"))) or schema
     if "type" in root:
@@ -157,7 +157,7 @@ def has_object_root(schema: Mapping[str, Any]) -> bool:
 
 
 def _named(schema: Any, reference: str) -> Mapping[str, Any] | None:
-    """Return the part of a schema that a reference within it points to."""
+    """Return the part of `schema` to which `reference` points; `None` if there is no such part."""
     part = schema if reference.startswith("#/") else None
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

@@ -1,8 +1,7 @@
 """Forms of a call that some models refuse.
 
-A form is, for example, a certain start or end of the conversation, or a kind of schema. Some models
-refuse a conversation that ends with an assistant message (`prefill`). A model is assumed to accept
-every form unless the `takes` of a rule says otherwise.
+A form is, for example, a conversation that ends with an assistant message (`prefill`), or a certain
+kind of schema. A model is assumed to accept every form unless the `takes` of a rule says otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +28,11 @@ from swink_core.vocabulary.options import StreamOptions
 
 @define(frozen=True)
 class Shape:
-    """A form of a call: how to recognise the form, and the error message if a model refuses it."""
+    """A form of a call that some models refuse.
+
+    `holds` returns True if a call has this form. `refusal` is the error message for a model that
+    refuses the form.
+    """
 
     holds: Callable[[Context, StreamOptions], bool]
     refusal: str
@@ -74,7 +77,10 @@ def _is_blank(message: Message) -> bool:
 
 
 def _blank_end(context: Context, options: StreamOptions) -> bool:
-    """Return True if only blank messages follow the last answer, or if all messages are blank."""
+    """Return True if the conversation ends with blank messages after an assistant message.
+
+    Also return True if all messages are blank.
+    """
     rest = [*dropwhile(_is_blank, reversed(context.messages))]
     is_blank = len(rest) < len(context.messages)
     return is_blank and (not rest or isinstance(rest[0], AssistantMessage))

@@ -1,8 +1,8 @@
-"""`EventSource`: the events that a decoder and a parser make of an async iterator of bytes.
+"""`EventSource`: turns an async iterator of bytes into events, with a decoder and a parser.
 
 All data of one network read is decoded at once and becomes one batch of events. The source ends
 with exactly one terminal event: `Done` if the parser found the provider's end marker of the answer,
-otherwise `Error`. After the terminal event was delivered, the rest of the input is read within
+otherwise `Error`. After the terminal event was delivered, the rest of the response is read within
 limits, so that the connection can be used again.
 """
 
@@ -36,19 +36,19 @@ log = logging.getLogger(__name__)
 UNPARSABLE = (
     msgspec.DecodeError, MalformedFrame, FrameError, UnicodeDecodeError, RecursionError,
 )  # fmt: skip
-"""Exceptions by which a parser reports a malformed frame.
+"""Exceptions that a parser raises for a malformed frame.
 
-They include those for invalid content of binary frames, and for deep nesting.
+Some of them are raised only for invalid content of a binary frame, or for deep nesting.
 """
 
 STRUCTURE = frozenset(b'{}[]"')
-"""Bytes of JSON syntax: a damaged frame without any of them cannot have contained content."""
+"""Bytes of JSON syntax. A damaged frame without any of these bytes contained no content."""
 
 SMALL_FRAME = 1024
 """The maximum size in bytes of a frame whose nesting is not checked.
 
-Such a frame has at most 512 levels, which the JSON decoder can read. Whatever the size of the
-frame, the writer refuses deeply nested data that would become part of a message.
+Such a frame has at most 512 levels, which the JSON decoder can read. Deeply nested data in it does
+not become part of a message, because the writer checks the nesting, too.
 """
 
 MALFORMED_IN_A_ROW = 3
@@ -60,14 +60,14 @@ DRAIN_BYTES = 64 * 1024
 DRAIN_SECONDS = 0.1
 
 SETTLE_SECONDS = 5.0
-"""How many seconds a completed answer may keep the connection open.
+"""How many seconds swink waits for the end of the response when the answer is complete.
 
-After that, the stream ends as if the connection had been closed.
+After that, the stream ends as if the server had ended the response.
 """
 
 
 AFTER_ANSWER = "after_answer"
-"""The code of a notice about a failed request that was sent after the answer was complete."""
+"""The code of the notice if a request that follows a complete answer has failed."""
 
 _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 """The stop reasons of a complete answer."""
@@ -76,9 +76,9 @@ _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 class Parser(Protocol):
     """Parses the frames of a provider, without access to a socket, a clock or a log.
 
-    A parser that needs a subclass of `EventWriter` has the subclass as its attribute `writer`. An
-    optional method `after_read(out)` is called once after all frames of a network read, for values
-    that every frame repeats, such as cumulative counts.
+    A parser that needs a subclass of `EventWriter` sets its attribute `writer` to the subclass. If
+    a parser has a method `after_read(out)`, this is called once after all frames of a network read.
+    There, a parser can report values that every frame repeats, such as cumulative counts.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -91,9 +91,9 @@ class Parser(Protocol):
 class Source(Protocol):
     """The events of one attempt, as the driver reads them.
 
-    `pull` awaits the next piece of the input, which `take` converts to events. `completed` says
-    whether the answer is complete, even if the stream has not ended; `kept` is the size of the part
-    of the answer that is kept in memory, in characters.
+    `pull` awaits and returns the next piece of the input, and `take` converts it to events.
+    `completed` is true when the answer is complete, even if the stream has not ended. `kept` is the
+    size in characters of that part of the answer which is kept in memory.
     """
 
     kept: int
@@ -102,7 +102,10 @@ class Source(Protocol):
 
     @property
     def voided(self) -> Usage | None:
-        """The usage of discarded answers, which the server restarted within this attempt."""
+        """The usage of partial answers that were discarded because the server began again.
+
+        The answer that replaces them belongs to the same attempt.
+        """
 
     def begin(self) -> list[ev.Event]:
         """Return the first events, before `pull` is called."""
@@ -111,16 +114,16 @@ class Source(Protocol):
         """Return the events of a piece of the input; the list may be empty."""
 
     def fail(self, error: Exception) -> list[ev.Event]:
-        """Return the last events after an exception of `pull` or `take`.
+        """Return the last events of the attempt after `pull` or `take` has raised `error`.
 
-        An exception that indicates a bug in a plugin is raised again.
+        If the exception shows a bug in a plugin, it is raised again.
         """
 
     def cut(self, failure: Failure) -> list[ev.Event]:
-        """Return the events after a failure outside the source: block ends, and the error."""
+        """Return the last events after a failure outside the source: block ends, and the error."""
 
     def settle(self) -> list[ev.Event]:
-        """Return the last events of a completed answer whose connection stays open."""
+        """Return the last events of a complete answer when the server does not end the response."""
 
     async def aclose(self) -> None:
         """Close the input."""
@@ -131,10 +134,10 @@ class EventSource:
 
     The order of events is not checked, because the writer guarantees it. `malformed` is the policy
     for damaged frames: `read_on` leaves out up to 3 damaged frames in a row or 10 in all, delivers
-    the other frames, and fails at the end; `skip` ignores them; `fail` ends the stream at once.
-    `names` maps renamed tools to their original names. Instead of iterating, a loop can call the
-    methods directly: `begin`, then `take` with the result of each `pull` (or `fail` with its
-    exception) until `ended`, then `aclose`.
+    the other frames, and fails at the end; `skip` ignores damaged frames; `fail` ends the stream at
+    once. `names` maps the names of tools in the request to the caller's names. Instead of iterating
+    over the source, code can call its methods: first `begin`; then repeatedly `pull`, and `take`
+    with the result, or `fail` with the exception; when `ended` is true, `aclose`.
     """
 
     def __init__(
@@ -187,7 +190,10 @@ class EventSource:
                     yield event
 
     async def batches(self) -> AsyncGenerator[list[ev.Event], None]:
-        """Yield the events of each network read; an empty list shows that the stream is alive."""
+        """Yield the list of events of each network read, even if it is empty.
+
+        An empty list shows the caller that data still arrives.
+        """
         async with aclosing(self):
             yield self.begin()
             while not self.ended:
@@ -274,10 +280,10 @@ class EventSource:
             self._malformed(frame, error)
 
     def fail(self, error: Exception) -> list[ev.Event]:
-        """Return the last events after the input has ended or failed, or was invalid.
+        """Return the last events when the input has ended, or cannot be read or parsed.
 
-        `error` is StopAsyncIteration at the end of the input, otherwise the exception of the input
-        or the parser. An exception that indicates a bug in the plugin is raised again.
+        `error` is StopAsyncIteration at the end of the input, and otherwise the exception that the
+        input or the parser raised. If an exception shows a bug in the plugin, it is raised again.
         """
         failure = None
         if not isinstance(error, StopAsyncIteration):
@@ -293,7 +299,7 @@ class EventSource:
         return self._end(self._out.failure or failure)
 
     def cut(self, failure: Failure) -> list[ev.Event]:
-        """Return the events after a failure outside the source: block ends, and the error."""
+        """Return the last events after a failure outside the source: block ends, and the error."""
         # get the parser's last events, and signatures that arrived before their blocks ended
         return [*self._rest(), self._error(failure)]
 
@@ -335,19 +341,19 @@ class EventSource:
 
     @property
     def voided(self) -> Usage | None:
-        """The usage of discarded answers, which the server restarted within this attempt."""
+        """The usage of partial answers that were discarded because the server began again."""
         return self._out.voided
 
     def settle(self) -> list[ev.Event]:
-        """Return the last batch of a completed answer whose connection stays open."""
+        """Return the last events of a complete answer when the server does not end the response."""
         late = Failure("finalize", message=f"it took longer than {SETTLE_SECONDS:g} s")
         return self._end(late if self._exchange is not None else None)
 
     def _take_rest(self) -> None:
-        """Parse an unterminated last frame; if it is incomplete, drop it.
+        """Parse an unterminated frame at the end of the input, or drop the frame if it is damaged.
 
-        If an incomplete frame follows a completed answer, a notice is added, because the frame may
-        be an error or usage.
+        A notice reports a frame that is dropped after a complete answer, because the frame may have
+        contained an error or the usage.
         """
         self._phase = "finalize"
         for frame in self._decoder.finish():
@@ -360,7 +366,7 @@ class EventSource:
         self._after_read(self._out)
 
     def _report(self, number: int) -> None:
-        """Add the decoder's notices about input before the frame with the index `number`."""
+        """Add those notices of the decoder that are about input before frame `number` of a read."""
         reports = self._reports
         while reports and reports[0][0] <= number:
             _, code, detail = reports.pop(0)
@@ -376,10 +382,10 @@ class EventSource:
         self._parser.feed(frame, self._out)
 
     def _feed_deep(self, frame: bytes) -> None:
-        """Accept a deeply nested frame only for tool call arguments that are sent as an object.
+        """Parse a deeply nested frame, which is accepted only if it contains tool call arguments.
 
-        The block becomes `invalid` and keeps the text of the arguments. The writer refuses other
-        deeply nested data.
+        The block of the tool call becomes `invalid` and keeps the text of the arguments. Raises
+        MalformedFrame for any other frame.
         """
         out = self._out
         before = len(out.pending)
@@ -448,7 +454,7 @@ class EventSource:
 
     @property
     def _is_after_answer(self) -> bool:
-        """Whether a further request was sent after the answer was complete."""
+        """Whether the provider has sent another request after the one that completed the answer."""
         out = self._out
         if self._exchange is None or out.stop_reason is None or out.failure is not None:
             return False
@@ -457,9 +463,10 @@ class EventSource:
 
     @property
     def _ends_an_agent(self) -> bool:
-        """Whether an empty answer counts as complete, because it follows the results of tools.
+        """Whether an empty answer is accepted as complete.
 
-        Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons, "Empty
+        This is so if the answer follows tool results and its stop reason is `STOP`. Source:
+        https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons, "Empty
         responses with end_turn".
         """
         messages = self._call.context.messages
@@ -473,7 +480,10 @@ class EventSource:
         return error
 
     def _rest(self) -> list[ev.Event]:
-        """Close open blocks, store usage and response id in the attempt; return the last events."""
+        """Close open blocks and return the last events of the attempt.
+
+        Also store the response id, the responding model and the usage in the attempt.
+        """
         out = self._out
         attempt = self._attempt
         self.ended = True

@@ -1,11 +1,11 @@
-"""Access tokens: the grants that they are fetched with, and a cache that the core manages.
+"""Access tokens: grants, which contain the data for fetching a token, and a cache of tokens.
 
-A `Grant` is a frozen class whose fields are everything that its token depends on: key, address,
-scope. Equal grants share a token and unequal ones never do, because the fetch can access nothing
-else: neither the options of a call nor the call itself. Tokens are kept only in memory. Calls that
-need the same token at the same time share one fetch, which runs in a task of the client, so that
-cancelling one call does not affect the others. A token is renewed before it expires, while calls
-still use the old one, and discarded when a server refuses a request with it.
+The fields of a `Grant` are all the data on which its token depends, such as a key, an address and a
+scope. The code that fetches the token cannot access the call or its options. Therefore equal grants
+can share a token, and unequal ones never do. Tokens are kept only in memory. Calls that need the
+same token at the same time share one fetch, which runs in a task of the client, so that cancelling
+one call does not affect the others. A token is renewed before it expires, while calls still use the
+old one. A token is discarded when a server refuses a request with it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ A token with a short lifetime is renewed after four fifths of it.
 """
 
 AGAIN_SECONDS = 30.0
-"""How long to wait after a failed renewal while the old token is valid, in seconds."""
+"""How long to wait before a failed renewal is retried, in seconds, while the old token is valid."""
 
 FETCH_SECONDS = 60.0
 """The maximum time for a fetch, in seconds."""
@@ -56,8 +56,8 @@ TOKEN_BYTES = 64 * 1024
 class Token:
     """A fetched credential, and its lifetime in seconds (`inf`: it does not expire).
 
-    A subclass may add fields, for credentials of several parts. Fields with `repr=False` are
-    secrets, which are removed from every text for people.
+    A credential with several parts needs a subclass with further fields. Fields with `repr=False`
+    are secrets, which are removed from all error messages and logs.
     """
 
     value: str = field(repr=False)
@@ -75,7 +75,7 @@ class Grant:
     issuer: ClassVar[str] = ""
 
     async def fetch(self, http: TokenHTTP) -> Token:
-        """Fetch a token. Run blocking code in `asyncio.to_thread`.
+        """Fetch a token. An implementation must run blocking code in `asyncio.to_thread`.
 
         Raises ProviderFailure if no token can be fetched.
         """
@@ -84,7 +84,8 @@ class Grant:
     def refuses(self, failure: Failure) -> bool:
         """Return True if a failed request means that its token is no longer accepted.
 
-        The default is HTTP 401. The token is then discarded, and the request is sent once more.
+        The default returns True for HTTP 401. If the result is True, the core discards the token
+        and sends the request once more with a new one.
         """
         return failure.status == 401
 
@@ -96,7 +97,7 @@ class Grant:
 class TokenHTTP:
     """Sends the requests with which `Grant.fetch` gets a token, over the client's connections.
 
-    The requests contain nothing from a call: neither its key nor its headers.
+    The API key, the headers and other options of a call are not added to these requests.
     """
 
     def __init__(self, grant: Grant, call: Call) -> None:
@@ -107,7 +108,7 @@ class TokenHTTP:
     async def form(self, url: str, fields: Mapping[str, str], into: type[T]) -> T:
         """Send a form by POST and return the decoded JSON response, as in RFC 6749 section 4.
 
-        `into` is a type that msgspec decodes, or `bytes`. Raises ProviderFailure like `read`.
+        `into` and the exceptions are as in `read`.
         """
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         return await self.read(HTTPRequest(url, urlencode(fields).encode(), headers), into)
@@ -190,9 +191,9 @@ class Tokens:
         return kept.token
 
     def drop_refused(self, grant: Grant, token: Token, failure: Failure) -> bool:
-        """Discard a token if a failure shows that it was refused; return True if so.
+        """Return True if a failure shows that a token was refused, and remove it from the cache.
 
-        If a newer token has replaced this token in the cache, the newer token is kept.
+        If the cache already contains a newer token, that token is kept.
         """
         refuses = grant.refuses(failure)
         kept = self._kept.get(grant)
@@ -214,7 +215,7 @@ class Tokens:
         raise result
 
     def _fetch(self, grant: Grant, call: Call) -> asyncio.Task[Any]:
-        """Return the running fetch of a grant's token, or start one."""
+        """Return the task that is fetching a grant's token, or start such a task."""
         fetches = self._fetches.setdefault(asyncio.get_running_loop(), {})
         task = fetches.get(grant)
         if task is None or task.done():
@@ -233,7 +234,7 @@ class Tokens:
     ) -> _Kept | Exception:
         """Fetch a token and cache it.
 
-        Return an exception instead of raising it, because several calls wait for the result.
+        An exception is returned, not raised, because several calls wait for the result of the task.
         """
         asked_at = call.clock.time()
         try:
@@ -262,7 +263,7 @@ class Tokens:
     def _failed(self, grant: Grant, call: Call, error: Exception) -> Exception:
         """Record a failed fetch and return its error.
 
-        If the old token is still valid, schedule the next attempt to renew it.
+        If the old token is still valid, set the time of the next attempt to renew it.
         """
         kept = self._kept.get(grant)
         now = call.clock.time()

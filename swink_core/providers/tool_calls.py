@@ -1,9 +1,9 @@
-"""The open tool calls of an answer, and the matching of fragments to them.
+"""The open tool calls of an answer, and the code that finds the call of each arriving fragment.
 
-The fragments of parallel calls may arrive interleaved. A fragment is matched to its call by the
-provider's key, id and name; a fragment without a key or a known id belongs to the latest call. The
-work is linear in the input: calls are found by dictionary, and each piece of the arguments is
-scanned once to see whether they are complete, instead of parsing them again with every fragment.
+The fragments of parallel calls may arrive interleaved. The call of a fragment is found by the
+provider's key, id and name. A fragment that has neither a key nor a known id belongs to the latest
+call. The work is linear in the input: calls are found in dictionaries, and to see whether arguments
+are complete, each piece is scanned once, instead of parsing all arguments with every fragment.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from swink_core.providers.open_blocks import OpenBlock
 from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments
 
 MAX_STRAY_WORK = 512 * 1024
-"""The most characters of arguments that are processed for an answer's stray fragments.
+"""The most characters of arguments that are processed to find the calls of stray fragments.
 
-A stray fragment has a key that belongs to no call. To process it means to scan, join and parse the
-arguments, in order to find the call that it completes.
+A stray fragment has a key that does not belong to a call. To find the call that it completes,
+arguments are scanned, joined and parsed. This is the limit for one answer.
 """
 
 LOOK = 64
-"""A comparison of a fragment with a call counts as this many characters of `MAX_STRAY_WORK`."""
+"""How many characters are added to the work on stray fragments for each call that is examined."""
 
 # A bracket, or a string with its closing quote if present. Possessive, hence linear.
 _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
@@ -34,7 +34,7 @@ _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
 class ToolCall(OpenBlock):
     """A tool call that is being received; `index` is negative until its first event is written.
 
-    The brackets and strings of the arguments are scanned, to find where the object ends.
+    Brackets and quotes in the arguments are counted, to find the end of the JSON object.
     """
 
     id: str | None = None
@@ -61,7 +61,10 @@ class ToolCall(OpenBlock):
         return sum(map(len, self.parts[self._followed :]))
 
     def can_end(self, closing: int, quotes: int) -> bool:
-        """Return True if text with this many closing brackets and quotes may end the arguments."""
+        """Return True if more text could complete the arguments.
+
+        `closing` and `quotes` are the numbers of closing brackets and of quotes in that text.
+        """
         self._follow()
         return not self._ended and closing >= self._depth and bool(quotes or not self._string)
 
@@ -99,7 +102,7 @@ class OpenCalls:
         self._stray_work = 0
 
     def find(self, key: Hashable, id: str | None, name: str | None) -> ToolCall | None:
-        """Return the open call that a fragment belongs to; `None` if it begins a new one."""
+        """Return the open call to which a fragment belongs; `None` if it begins a new call."""
         call = self._by_key.get(key) if key is not None else next(reversed(self._open), None)
         if id and (known := call if call and call.id == id else self._by_id.get(id)) is not None:
             fits = known in self._open and (not name or known.name in (None, name))
@@ -125,9 +128,9 @@ class OpenCalls:
         return call
 
     def identify(self, call: ToolCall, id: str) -> int:
-        """Record an id by which fragments may refer to a call; the first one is the call's id.
+        """Record an id by which fragments may refer to a call. The first id becomes the call's id.
 
-        Returns the growth of the kept content in characters.
+        Return by how many characters the content in memory has grown.
         """
         known = id in self._by_id
         call.id = call.id or id
@@ -140,16 +143,16 @@ class OpenCalls:
         self._named.append(call)
 
     def take_named(self) -> list[ToolCall]:
-        """Return the calls whose name is now known, so that their first event can be written.
+        """Return the calls whose name has become known since the last call of this method.
 
-        Each call is returned once.
+        The first event of these calls can now be written.
         """
         named = self._named
         self._named = []
         return [call for call in named if call.index < 0 and call in self._open]
 
     def close(self, call: ToolCall) -> None:
-        """Remove a call that no further fragments belong to."""
+        """Remove a call from the open calls, because it gets no further fragments."""
         del self._open[call]
 
     def strays_first(self) -> list[ToolCall]:
@@ -157,10 +160,10 @@ class OpenCalls:
         return sorted(self._open, key=lambda call: call.index >= 0)
 
     def completed_by(self, stray: ToolCall) -> ToolCall | None:
-        """Find the open call whose arguments the fragments of `stray` complete, and add them.
+        """Find the open call that `stray` completes, and add the arguments of `stray` to it.
 
-        `stray` is a call without a name: the server changed the key of a call between two
-        fragments. Returns the call, or `None` if no call is completed.
+        `stray` is a call without a name, which arises if the server changes the key of a call
+        between two fragments. Return the completed call, or `None` if no call is completed.
         """
         tail = "".join(stray.parts)
         closing = tail.count("}") + tail.count("]")
@@ -182,6 +185,6 @@ class OpenCalls:
         return None
 
     def _is_affordable(self, characters: int) -> bool:
-        """Count the characters processed to match stray fragments; return False above the limit."""
+        """Add to the work on stray fragments; return False if it exceeds `MAX_STRAY_WORK`."""
         self._stray_work += characters
         return self._stray_work <= MAX_STRAY_WORK

@@ -1,4 +1,4 @@
-"""Create events from the method calls of parsers, in an order that the event grammar allows.
+"""`EventWriter`: creates events, in an allowed order, from the method calls of a parser.
 
 A parser reports what it read (text, reasoning, a fragment of a tool call), and the writer opens,
 numbers and closes the blocks. At most one text or thinking block, called the run, is open at a
@@ -33,15 +33,15 @@ _NO_RUN = Run(None, kind="")
 class EventWriter:
     """Converts the method calls of a parser to events.
 
-    `provider` labels extension blocks, `id_prefix` makes generated tool call ids unique, and the
-    argument `model` (`provider/id`) is the requested model. The values that the parser has reported
-    are in the attributes `cost` (US dollars), `stop_reason` (if set, the answer is complete),
-    `failure`, `response_id` and `model` (the responding model). `finished` means that no more input
-    is needed.
+    The argument `provider` is stored in extension blocks, `id_prefix` makes generated tool call ids
+    unique, and the argument `model` (`provider/id`) is the requested model. The values that the
+    parser has reported are in the attributes `cost` (US dollars), `stop_reason` (if set, the answer
+    is complete), `failure`, `response_id` and `model` (the responding model). If the attribute
+    `finished` is true, the rest of the input is not parsed.
     """
 
     most_blocks: ClassVar[int] = 4_096
-    """The most blocks of an answer; an answer with more fails as `output_too_large`."""
+    """The most blocks that an answer may have; with more, it fails as `output_too_large`."""
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         self.provider = provider
@@ -85,9 +85,10 @@ class EventWriter:
     def text(
         self, delta: str, key: Hashable = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Add text to the block that `key` identifies (`None`: the current block).
+        """Add text to the open text block with this key, or begin a new text block.
 
-        Empty text without metadata opens no block. `metadata` is merged into the block's metadata.
+        `key` is the provider's key for the block, `None` if the provider sends none. Empty text
+        without metadata does not begin a block. `metadata` is merged into the block's metadata.
         """
         if not delta and metadata is None:
             return
@@ -109,10 +110,11 @@ class EventWriter:
         redacted: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add reasoning to the block that `key` identifies (`None`: the current block).
+        """Add reasoning to the open thinking block with this key, or begin a new thinking block.
 
-        A signature replaces the block's earlier one. `redacted` means that the provider hides the
-        text, and that `signature` contains the data that the provider needs in the next request.
+        `key` is the provider's key for the block, `None` if the provider sends none. A signature
+        replaces the block's earlier one. `redacted` means that the provider hides the text; then
+        `signature` contains the data that the provider needs in the next request.
         """
         if not (delta or signature or redacted or metadata is not None):
             return
@@ -141,7 +143,8 @@ class EventWriter:
         """Add a fragment to a tool call, or begin a new one.
 
         `key` is the index or id with which the provider distinguishes calls (`None`: the provider
-        sends none). `arguments` is a piece of JSON text. A new id or name begins a new call.
+        sends none). `arguments` is a piece of JSON text. A fragment with another id or name than
+        the open call's begins a new call.
         """
         name = self.names.get(name, name) if name else name
         calls = self._calls
@@ -173,7 +176,7 @@ class EventWriter:
             call.named_before = call.name is not None
 
     def extension(self, kind: str, data: Any, metadata: Mapping[str, Any] | None = None) -> None:
-        """Add a complete opaque block, which is sent back unchanged to this provider."""
+        """Add a complete extension block, whose data is later sent back to the provider."""
         size = measured((data, metadata))
         self._make_room()
         self._answered = True
@@ -203,7 +206,7 @@ class EventWriter:
         cost: float | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record token counts. A later value of a count replaces the earlier one; `None` does not.
+        """Record token counts; any count but `None` replaces an earlier one of the same name.
 
         `input` includes tokens read from or written to a cache, and `output` includes reasoning;
         `cost` is in US dollars.
@@ -235,8 +238,8 @@ class EventWriter:
     def restart(self, why: str) -> None:
         """Discard the answer so far, because the provider restarts it.
 
-        Use this for intermediaries that lose their upstream and send a second answer in the same
-        body. Callers get a `Retry` event without a delay, as for any other attempt.
+        Use this if an intermediary loses the connection to its upstream and sends a second answer
+        in the same body. The caller gets a `Retry` event, as for a new attempt, without a delay.
         """
         self.close()
         self._tries += 1
@@ -253,8 +256,8 @@ class EventWriter:
     def stop(self, reason: StopReason) -> None:
         """Record that the answer is complete, and its stop reason.
 
-        `StopReason.STOP` after a tool call is recorded as `StopReason.TOOL_USE`. Raises PluginError
-        for an invalid reason.
+        If the answer contains a tool call, `StopReason.TOOL_USE` is recorded instead of
+        `StopReason.STOP`. Raises PluginError for an invalid reason.
         """
         if not isinstance(reason, StopReason):
             raise PluginError(f"{reason!r} is not a StopReason; use one of {', '.join(StopReason)}")
@@ -263,7 +266,7 @@ class EventWriter:
         self.stop_reason = reason
 
     def finish(self) -> None:
-        """Stop reading the response, because the rest does not belong to the answer."""
+        """Stop parsing the response, because the rest of it does not belong to the answer."""
         self.finished = True
 
     def fail(self, failure: Failure) -> None:
@@ -283,9 +286,10 @@ class EventWriter:
         self.fail(Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks", message=why))
 
     def decode_json(self, text: bytes, decode: Callable[[bytes], T]) -> T:
-        """Decode JSON that the event source does not check: in a binary frame, or a whole answer.
+        """Decode JSON, with the checks that the event source makes for frames of text.
 
-        Text with lone surrogate escapes is repaired, with a notice. Raises msgspec.DecodeError,
+        Use this for JSON in a binary frame, and for an answer that was not streamed. Text with lone
+        surrogate escapes is repaired, with a notice. Raises msgspec.DecodeError for invalid JSON,
         UnicodeDecodeError for invalid UTF-8, and MalformedFrame for deep nesting.
         """
         if not text.isascii():
@@ -316,14 +320,15 @@ class EventWriter:
 
     @property
     def pending(self) -> list[ev.Event]:
-        """The events since the last `take`."""
+        """The events that the next call of `take` will return."""
         return self._events
 
     @property
     def has_answer(self) -> bool:
         """Whether the answer has content.
 
-        A stop sequence that ended the answer counts as content; other metadata does not.
+        An answer without text has content if a stop sequence ended it. Other metadata is not
+        content.
         """
         return self._answered or self._said > 0 or "stop_sequence" in self._facts.data
 
@@ -333,12 +338,15 @@ class EventWriter:
         return self._facts.data or None
 
     def hold(self, chars: int) -> None:
-        """Count characters that a parser stores; written content is counted automatically."""
+        """Add characters that a parser stores to `kept`. Those in events are already counted."""
         self._kept += chars
 
     @property
     def kept(self) -> int:
-        """The size of the kept content in characters, approximate for metadata and extensions."""
+        """The size of the content in memory, in characters.
+
+        The size of metadata and extensions is approximate.
+        """
         return self._said + self._kept
 
     def close(self) -> None:
@@ -350,7 +358,7 @@ class EventWriter:
                 self._close_call(call)
 
     def _make_room(self) -> None:
-        """Close earlier blocks before a new one, and check the number of blocks."""
+        """Close the open text or thinking block, and check that another block is allowed."""
         self._close_run()
         if self._has_calls:
             self._announce(*self._calls.take_named())

@@ -1,9 +1,9 @@
-"""The circuit breaker: the calls of a client skip a target (a model) that keeps failing.
+"""The circuit breaker, which makes a client's calls skip a target (a model) that keeps failing.
 
-The circuit of a target opens when `circuit_threshold` calls in a row have failed on it; the retries
-of one call count once. The circuit stays open for as long as the provider asked callers to wait. If
-the provider named no time, it stays open for `circuit_cooldown` and is then half open: one call is
-let through, and its outcome closes the circuit or opens it again. The last target of a chain is
+The circuit of a target opens when `circuit_threshold` calls in a row have failed on this target; a
+call with retries counts once. If the provider has named a waiting time, the circuit stays open for
+this time. Otherwise, it stays open for `circuit_cooldown` and is then half open: one call may use
+the target, and its outcome closes the circuit or opens it again. The last target of a chain is
 always tried, because no other target is left.
 """
 
@@ -27,9 +27,9 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 class _Circuit:
     """The failures of a target.
 
-    `failures` is the number of failed calls in a row. `open_until` is a time of the clock (`None`:
-    the circuit has not opened). `half_opens` means that after this time, one call at a time may use
-    the target.
+    `failures` is the number of failed calls in a row. `open_until` is the time of the clock until
+    which the circuit is open (`None`: the circuit has not opened). If `half_opens` is true, only
+    one call at a time may use the target after that time.
     """
 
     failures: int = 0
@@ -46,9 +46,10 @@ class CircuitBreaker:
         self._counted = WeakSet[Target]()
 
     async def enter(self, target: Target) -> None:
-        """Admit an attempt while the circuit is closed, and one at a time while it is half open.
+        """Admit an attempt if the target's circuit is closed.
 
-        Raises ProviderFailure if the attempt is not admitted.
+        While the circuit is half open, admit one attempt at a time. Raises ProviderFailure if the
+        attempt is not admitted.
         """
         if not self._circuits or target.is_last:
             return

@@ -1,7 +1,7 @@
 """Build a message, complete or partial, from events.
 
-Text is collected in lists and joined on demand: a string that grows with `+=` takes quadratic time
-over a long answer.
+Text is collected in lists and joined only when the message is read, because appending to a string
+with `+=` would take quadratic time for a long answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from swink_core.vocabulary.messages import (
 from swink_core.vocabulary.outcome import Cost, StopReason, Usage
 
 _COMPACT_AFTER = 8192
-"""The number of deltas after which the collected pieces are joined, to bound their number."""
+"""After this many deltas, the pieces of each block are joined, so that their number is limited."""
 
 
 _DATA = {"data", "metadata", "usage", "cost"}
@@ -43,7 +43,7 @@ _NOT_YET: Any = ev.Done(None)  # type: ignore[arg-type]  # the stop reason is se
 
 @define
 class _Open:
-    """A block that is being received: its first event, its pieces, its last event."""
+    """A block of the message: its first event, its pieces of text, and its last event."""
 
     start: Any
     parts: list[str] = field(factory=list)
@@ -55,7 +55,7 @@ class _Open:
 
 
 def _own(event: Any) -> Any:
-    """Return a copy of an event, so that later changes to the event do not change the message."""
+    """Return a copy of an event, so that the message stays the same if the event is changed."""
     own = replace(event)
     for name in _HOLDS[type(event)]:
         held = getattr(event, name)
@@ -83,7 +83,7 @@ def _nested(held: Any) -> Any:
 
 
 class MessageBuilder:
-    """Builds a message from events; a `Retry` discards the events before it."""
+    """Builds a message from events. After a `Retry` event, the message begins anew."""
 
     def __init__(self, provider: str | None = None, model: str | None = None) -> None:
         self.turn_to(provider, model)
@@ -119,7 +119,10 @@ class MessageBuilder:
 
     @property
     def received(self) -> str:
-        """The text of all blocks so far, with thinking and names and arguments of tool calls."""
+        """All text received so far: of the answer, of thinking, and of tool calls.
+
+        The text of a tool call consists of the tool's name and the arguments.
+        """
         names = (getattr(block.start, "name", None) or "" for block in self._blocks)
         return "".join((*names, *(block.joined() for block in self._blocks)))
 
@@ -161,6 +164,6 @@ class MessageBuilder:
                 self.terminal = _own(event)
 
     def turn_to(self, provider: str | None, model: str | None = "") -> None:
-        """Set the model of the following events."""
+        """Set the provider and the model from which the following events come."""
         self.provider = provider
         self.model = model

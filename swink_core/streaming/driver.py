@@ -2,11 +2,11 @@
 
     attempts ── batches ──> deliver: observers, builder ──> the caller
 
-* Data is read only when the caller asks for the next event; events do not pass between tasks.
+* Data is read only when the caller asks for the next event, in the caller's task.
 * Exactly one terminal event reaches the observers and the message, however the stream ends: by
-  itself, by `aclose()` from any task, by a cancelled task, by `break` and garbage collection.
-* A failure outside the event source of an attempt (a timeout, an exception of a plugin) becomes
-  this terminal event. Events that a source has produced are never discarded.
+  itself, by `aclose()` from any task, by a cancelled task, or by `break` and garbage collection.
+* A failure outside the event source of an attempt (a timeout, an exception of a plugin) becomes a
+  terminal event, too. Events that a source has produced before the failure are still delivered.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SAYING = DELTAS | {ev.ToolCallStart, ev.Extension}
 
 
 class Driver:
-    """The state of a call: shared by the stream object and the generator that runs the call."""
+    """The state of a call, which the stream object shares with the generator that runs the call."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class Driver:
         return message
 
     def expect_result(self) -> None:
-        """Hold back all events until the call ends, so that failed attempts can be retried.
+        """Deliver no events to the caller until the call ends, so that failures can be retried.
 
-        If events have already been delivered, this has no effect.
+        If the caller has already received events, this method has no effect.
         """
         self.result_only = not self._handed_out
 
@@ -116,7 +116,10 @@ class Driver:
         await self._moved.wait()
 
     def part(self) -> Batch:
-        """Return, once, the last events for the task that reads a stream closed by another task."""
+        """Return the last events after another task has closed the stream.
+
+        They are for the task that reads the stream. Later calls return an empty list.
+        """
         parting = self._parting
         self._parting = []
         return parting
@@ -181,7 +184,7 @@ class Driver:
                     self._release_closers()
 
     def _release_closers(self) -> None:
-        """Wake the tasks that wait in `pause`."""
+        """Wake the tasks that wait in the method `pause`."""
         if self._moved is not None:
             self._moved.set()
 
@@ -195,9 +198,10 @@ class Driver:
     # -- attempts ----------------------------------------------------------------------------
 
     async def _begin(self) -> tuple[Batch, Outcome | None]:
-        """Wait, begin the next attempt, and return its first events.
+        """Begin the next attempt, after the delay before a retry, and return its first events.
 
-        If a gate refuses the attempt, return its outcome as well.
+        If a gate refuses the attempt, also return the attempt's outcome; otherwise, the outcome is
+        `None`.
         """
         call = self.call
         if not call.attempts:
@@ -246,7 +250,10 @@ class Driver:
         self._builder.turn_to(target.model.provider, target.model.id)
 
     def _end(self, batch: Batch, outcome: Outcome) -> None:
-        """End the attempt with these last events, as `TRANSITIONS` defines for the outcome."""
+        """End the attempt: deliver its last events (`batch`), and do what the outcome requires.
+
+        `TRANSITIONS` defines the consequences of each outcome.
+        """
         row = TRANSITIONS[outcome]
         terminal: Any = batch[-1]
         log.debug("call %s: attempt %d %s", self.call.id, self.call.attempts, outcome)
@@ -264,9 +271,10 @@ class Driver:
             batch[-1] = self._retries.ended(terminal, shown and not self.result_only)
 
     def _interrupted(self, reason: Failure | None) -> tuple[Batch, Outcome | None]:
-        """Return the last events and the outcome after a cancellation by swink.
+        """Return the last events and the outcome of an attempt that swink itself cancelled.
 
-        If other code cancelled the task (`reason` is `None`), raise CancelledError again.
+        `reason` is the cause of the cancellation. If it is `None`, other code cancelled the task,
+        and CancelledError is raised again.
         """
         if reason is None:
             raise asyncio.CancelledError
@@ -278,7 +286,7 @@ class Driver:
     def _stifled(
         self, batch: Batch, reason: Failure | None, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return the last events and the outcome after a cancellation that a plugin caught."""
+        """Return the last events and the outcome if a plugin caught CancelledError and went on."""
         if reason is not None:
             is_whole = batch and type(batch[-1]) is ev.Done and reason.code != CLOSED
             if is_whole:
@@ -291,20 +299,20 @@ class Driver:
     def _bounded(
         self, batch: Batch, current: UnderWay, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return the last events, and the outcome, for an answer that exceeds the size limit."""
+        """Return the last events and the outcome of an attempt whose answer is too long."""
         if batch and type(batch[-1]) is ev.Error:
             return batch, outcome
         return self._instead(batch, too_large(current.limit)), Outcome.BOUNDED
 
     def _instead(self, batch: Batch, reason: Failure) -> Batch:
-        """Replace the terminal event of a batch, if any, by the last events for a failure."""
+        """Return the batch without its terminal event, followed by the last events for `reason`."""
         return _unended(batch) + self._cut(reason)
 
     def _broken(self, error: Exception) -> Batch:
         """Return the last events of an attempt after an exception.
 
-        The event source handles exceptions that its input raises. Any other exception is a fault of
-        a plugin.
+        If the exception comes from the input of the event source, the source returns these events.
+        Any other exception is a bug in a plugin.
         """
         if self._under_way is not None and self._under_way.source is not None:
             try:
@@ -318,7 +326,7 @@ class Driver:
         return self._cut(failure)
 
     def _cut(self, failure: Failure) -> Batch:
-        """Return the last events of an attempt that ends early: ends of blocks, then the error."""
+        """Return the last events of an attempt that `failure` ends: block ends, and the error."""
         current = self._under_way
         if current is not None and current.source is not None:
             return current.source.cut(failure)
@@ -343,7 +351,7 @@ class Driver:
     def _account(
         self, batch: Batch, terminal: Any, current: UnderWay | None, outcome: Outcome
     ) -> None:
-        """Settle the attempt's charge, set the cost in the last event, and update the totals."""
+        """Compute the attempt's final charge, and update the call's totals and the last event."""
         call = self.call
         if type(terminal) is ev.Error:
             if terminal.title is None:
@@ -381,9 +389,10 @@ class Driver:
         return ceil(text_tokens(text).tokens + data_tokens(said).tokens)
 
     def _free(self, error: ev.Error) -> None:
-        """Free resources before the next attempt: close idle connections.
+        """Close idle connections, to free resources before the next attempt.
 
-        If the attempt failed for lack of memory, also record this for the next attempt.
+        If the attempt failed because memory ran out, the next attempt will not be streamed, if the
+        provider supports that.
         """
         if self.call.http is not None:
             self.call.http.close_idle()

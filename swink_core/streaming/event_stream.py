@@ -1,8 +1,8 @@
 """`EventStream`: the object that callers iterate over, and all ways to end it early.
 
-The generator that runs the call refers to the `Driver`, never to the `EventStream`, so that a
-forgotten stream is garbage collected at once, and the event loop's generator hooks close its
-connection.
+The generator that runs the call has a reference to the `Driver` but not to the `EventStream`. A
+stream that the caller has dropped is therefore garbage collected at once, and the event loop then
+closes the generator and its connection.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class EventStream(AsyncOnly):
                 print(piece, end="")
         print(stream.message.usage)
 
-    Iterate over the stream to receive its events. Leaving the `async with` closes the connection.
-    `call` contains the attempts, the usage and the cost of the call; `message` is the partial
-    message at any time, also after a failure.
+    Iterate over the stream to receive its events. The end of the `async with` block closes the
+    connection. `call` contains the attempts, the usage and the cost of the call; `message` is the
+    partial message at any time, also after a failure.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -59,8 +59,8 @@ class EventStream(AsyncOnly):
     def text(self) -> AsyncGenerator[str, None]:
         """The text of the answer, in pieces; each piece is the text of one network read.
 
-        Raises the same exceptions as `result()`. Also raises a `StreamError` if the call would have
-        to restart after text was delivered.
+        Raises the same exceptions as `result()`. Also raises a `StreamError` if an attempt fails
+        after text was delivered, because a new attempt would begin again with the first word.
         """
         return self._pieces(self._text())
 
@@ -103,10 +103,10 @@ class EventStream(AsyncOnly):
     async def result(self) -> AssistantMessage:
         """Read to the end and return the message.
 
-        If no events were delivered before, an attempt that fails is retried within the retry
-        policy. If another task reads the stream, this waits until that task has read to the end or
-        stopped. Raises the `StreamError` of the failure's kind; its `partial` contains the message
-        so far.
+        A failed attempt is retried as the retry policy allows, unless the caller has already
+        received events. If another task is reading the stream, wait until that task has read to the
+        end or stopped. If the call fails, raises the `StreamError` of the failure's kind, whose
+        `partial` contains the message so far.
         """
         while self._driving is not None and self._driving.ag_running:
             await self._driver.pause()
@@ -122,14 +122,15 @@ class EventStream(AsyncOnly):
     def observe(self, event: ev.AssistantMessageEvent) -> None:
         """Pass an event that the core does not define to observers with `other_events`.
 
-        May be called before the stream starts and after it ends.
+        This method may be called before the stream starts and after it ends.
         """
         self._driver.observers.show_other(event)
 
     async def aclose(self) -> None:
-        """Close the connection at once. May be called from any task; further calls do nothing.
+        """Close the connection at once.
 
-        A task that reads the stream gets `Error(aborted)`, and its loop ends.
+        This method may be called from any task. Further calls do nothing. A task that is reading
+        the stream receives an `Error` event with the stop reason `aborted`, and its loop ends.
         """
         self._driver.interrupt()
         driving = self._driving or self._start()

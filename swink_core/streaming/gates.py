@@ -1,8 +1,8 @@
-"""The gates of a client: they admit or refuse each attempt, and are notified when it ends.
+"""The gates of a client, which admit or refuse each attempt, and are notified when it ends.
 
-Gates fail closed. After a gate has raised an exception, its counts of money or requests can no
-longer be trusted. Therefore, after an exception from `enter`, the call ends before a request is
-sent; after an exception from `leave`, the next attempt fails.
+Gates fail closed. After a gate has raised an exception, the money or requests that it has counted
+may be wrong. Therefore, if `enter` raises an exception, the call ends before a request is sent; if
+`leave` raises an exception, the next attempt fails.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from swink_core.failures.exceptions import ProviderFailure, StreamError
@@ -26,16 +27,19 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 log = logging.getLogger(__name__)
 
 GATE_FAULT = "gate"
-"""The code of a failure caused by a gate's own exception."""
+"""The code of a failure if a gate raised an exception that is not a refusal."""
 
 
 class Entrance:
-    """A gate, and whether its methods have a parameter `attempt`; signatures are inspected once."""
+    """A gate, whose methods are called with the arguments that they accept.
+
+    When an instance is created, it inspects whether `enter` and `leave` have a parameter `attempt`.
+    """
 
     def __init__(self, gate: Gate) -> None:
         self.gate: Any = gate
-        self._enter_takes_attempt = _names_attempt(gate.enter)
-        self._leave_takes_attempt = _names_attempt(gate.leave)
+        self._enter_takes_attempt = _takes_attempt(gate.enter)
+        self._leave_takes_attempt = _takes_attempt(gate.leave)
 
     async def enter(self, attempt: Attempt) -> None:
         """Call the gate's `enter` for an attempt. Exceptions of the gate are passed on."""
@@ -51,6 +55,11 @@ class Entrance:
         return self.gate.leave(attempt.target, terminal, attempt.response)
 
 
+def _takes_attempt(method: Any) -> bool:
+    function = getattr(method, "__func__", None)  # the same for all gates of a class
+    return _names_attempt(method) if function is None else _known(function)
+
+
 def _names_attempt(method: Any) -> bool:
     try:
         return "attempt" in inspect.signature(method).parameters
@@ -58,11 +67,14 @@ def _names_attempt(method: Any) -> bool:
         return False
 
 
-class ClientGates:
-    """The gates of one client, in order, and the exceptions of `leave` not yet reported.
+_known = lru_cache(_names_attempt)
 
-    Each such exception fails exactly one later attempt of the client, which reports it. Each
-    attempt has its own list `entered` of the gates that admitted it.
+
+class ClientGates:
+    """The gates of one client, in order, and exceptions from `leave` that are still to be reported.
+
+    An exception from `leave` makes the client's next attempt fail, which reports the exception. For
+    each attempt, the list `entered` contains the gates that have admitted it.
     """
 
     def __init__(self, gates: Sequence[Gate]) -> None:
@@ -70,10 +82,10 @@ class ClientGates:
         self._unreported: deque[Failure] = deque()
 
     async def enter(self, call: Call, entered: list[Entrance]) -> Failure | None:
-        """Wait until every gate admits the call's attempt; return the refusal if one does not.
+        """Wait until every gate has admitted the call's attempt.
 
-        A refusal of the kind `internal` means that a gate raised an unexpected exception. No other
-        target is tried in this case.
+        If a gate refuses the attempt, return the failure. The kind `internal` means that a gate
+        raised an unexpected exception; in this case, no other target is tried.
         """
         if self._unreported:
             return self._unreported.popleft()
@@ -131,9 +143,9 @@ def _failure_of(error: StreamError) -> Failure:
 
 
 def _place(gate: Gate, method: str, error: Exception) -> str:
-    """Return the line where the exception was raised in the gate, or else the method's first line.
+    """Return where in the gate's module an exception was raised, as ` (folder/file.py:line)`.
 
-    The result has the form ` (folder/file.py:line)`.
+    If no frame of the traceback is in this module, return the first line of the method.
     """
     home = type(gate).__module__
     owner, place = raised_at(error, lambda module: module == home)

@@ -19,10 +19,10 @@ Observer = Callable[[Sequence[AssistantMessageEvent]], object]
 
 
 class Observers:
-    """The `on_event` hooks of all plugins of a call, each bound to the arguments that it takes.
+    """The observers of a call: the `on_event` hooks of all its plugins.
 
-    `bound` contains the active observers by name. An observer that raises an exception is removed
-    for the rest of the call.
+    `bound` maps names to the active observers. An observer that raises an exception is removed for
+    the rest of the call.
     """
 
     def __init__(self, call: Call, bindings: Iterable[Binding]) -> None:

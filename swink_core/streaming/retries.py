@@ -1,8 +1,8 @@
 """Decides whether a failed attempt is retried, on which model, and after which wait.
 
 A call is retried only if no output was delivered, or if the caller allowed a restart after output.
-It is retried on the same target (a model with its options) as often as the kind of failure and the
-policy allow, then on the next target of the chain. This module does no I/O.
+The first retries use the same target (a model with its options), as often as the kind of failure
+and the retry policy allow; then the next target of the chain is tried. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 log = logging.getLogger(__name__)
 
 FINAL = "total"
-"""The code of the time limit for the whole call, after which no retry is possible."""
+"""The error code if the time limit for the whole call was exceeded; no retry is possible then."""
 
 
 def is_retryable(error: ev.Error) -> bool:
@@ -30,9 +30,10 @@ def is_retryable(error: ev.Error) -> bool:
 
 
 class Retries:
-    """Counts retries by kind of failure and target, and adds up the waits of the call.
+    """Decides about the retries of one call.
 
-    `target` is the target of the next attempt, `delay` the wait before it in seconds.
+    `target` is the target of the next attempt, and `delay` the number of seconds to wait before
+    this attempt. Retries are counted for each kind of failure and target.
     """
 
     def __init__(self, call: Call, targets: Sequence[Target]) -> None:
@@ -48,9 +49,10 @@ class Retries:
         self._waits: dict[Kind, Iterator[float | None]] = {}
 
     def ended(self, terminal: ev.Done | ev.Error, seen: bool) -> ev.Done | ev.Error | ev.Retry:
-        """Return the event for the end of an attempt: a retry, or the end of the call.
+        """Return the event to deliver at the end of an attempt.
 
-        `seen` says whether output was delivered.
+        This is a `Retry`, or else `terminal`, which ends the call. `seen` says whether the caller
+        has received output.
         """
         if isinstance(terminal, ev.Done) or terminal.stop_reason != "error":
             return terminal
@@ -72,7 +74,7 @@ class Retries:
         self._move_on()
 
     def take_notices(self) -> list[ev.Notice]:
-        """Return the notices about skipped targets that were not returned before."""
+        """Return the notices about skipped targets since the last call of this method."""
         notices = self._notices
         self._notices = []
         return notices

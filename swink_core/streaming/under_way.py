@@ -1,7 +1,7 @@
 """The current attempt of a call, and the outcomes with which an attempt ends.
 
 An attempt ends with one of seven outcomes. `TRANSITIONS` defines the consequences of each outcome.
-Only `Driver._end` ends an attempt; it applies these consequences.
+Every attempt is ended by `Driver._end`, which applies these consequences.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ class Outcome(StrEnum):
 
 
 class Transition(NamedTuple):
-    """The consequences of an outcome. Gates that admitted the attempt are always notified.
+    """The consequences of an outcome.
 
-    `is_final` means that the call ends, unless a retry follows. `may_retry` means that a retry is
-    possible if the attempt had begun and the retry policy allows it. Each attempt that has begun is
-    charged, see `Attempt.settle`.
+    `is_final` means that the call ends unless the attempt is retried. `may_retry` means that the
+    attempt is retried if it had begun and the retry policy allows a retry. For every outcome, the
+    gates that admitted the attempt are notified, and an attempt that had begun is charged (see
+    `Attempt.settle`).
     """
 
     is_final: bool = True
@@ -68,8 +69,9 @@ REFUSED_FROM = 300
 class UnderWay:
     """An attempt from its first gate to its end, with the state that plugins cannot access.
 
-    `entered` are the gates that have admitted it, `source` produces its events once it has begun,
-    and `content_shown` is true if the caller has received content of this attempt.
+    `entered` are the gates that have admitted the attempt. `source` produces its events, and is
+    `None` until the attempt begins. `content_shown` is true if the caller has received content of
+    this attempt.
     """
 
     def __init__(self, attempt: Attempt) -> None:
@@ -93,8 +95,8 @@ _FROM_OUTSIDE = {Outcome.CUT, Outcome.BOUNDED, Outcome.CANCELLED}
 def has_left(attempt: Attempt, terminal: Done | Error, outcome: Outcome) -> bool:
     """Return True if a provider may bill an attempt that ended with this event.
 
-    This is the case if a request was sent by HTTP and was not refused. A `stream` hook that does
-    not use an `EventSource` may have sent a request that is not recorded in the attempt. Such an
+    It may bill the attempt if an HTTP request was sent and was not refused. If a plugin's `stream`
+    hook does not use an `EventSource`, its requests are not recorded in the attempt. Such an
     attempt may be billed if a time limit, the size limit or the caller ended it.
     """
     if attempt.response is not None:

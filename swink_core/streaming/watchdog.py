@@ -1,12 +1,14 @@
 """The time limits of a call (first event, idle between reads, total), and its interruption.
 
-While the stream waits for its source, this module stores the waiting task. `interrupt` cancels that
-task with a reason; the stream catches the cancellation, revokes it (`uncancel`) and ends with an
-error for this reason. Cancellations by other code pass through. One timer serves all limits of a
-call and is set again only when it fires, so that a read costs only a few assignments.
+While the stream waits for its source, this module stores the waiting task. `interrupt` stores a
+reason and cancels that task. The stream catches this CancelledError, calls `uncancel`, and ends
+with an error for the reason. If other code cancels the task, CancelledError is raised as usual. One
+timer serves all limits of a call and is set again only when it fires, so that a read takes little
+time.
 
-The time that the caller spends between two waits counts only for the total limit. All other limits
-are measured in waiting time: the clock's time minus the time that the caller has spent so far.
+The total limit includes the time that the caller spends between two waits. All other limits do not:
+they are measured in waiting time, which is the clock's time minus the time that the caller has
+spent so far.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 Stage = Literal["between", "begun", "first_event", "streaming"]
 """The state of the current attempt.
 
-`between`: no attempt is running. `begun`: it has begun, and nothing was awaited yet. `first_event`:
-it waits for its first event. `streaming`: it has had its first event.
+`between`: no attempt is running. `begun`: the attempt has begun, but has not waited for its source
+yet. `first_event`: it waits for its first event. `streaming`: its first event has arrived.
 """
 
 
 class Watchdog:
-    """Limits the waits of one call. `reason` says why the current wait was interrupted."""
+    """Applies the time limits of one call. `reason` says why the current wait was interrupted."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -46,14 +48,14 @@ class Watchdog:
         self._cancel_timer: Callable[[], None] | None = None
 
     def begin_attempt(self, limits: Timeouts, source: Source) -> None:
-        """Apply the time limits of a new attempt, from the next wait for `source` on."""
+        """Apply the time limits of a new attempt, beginning with the next wait for `source`."""
         self.limits = limits
         self._source = source
         self._window_chars = 0
         self._stage = "begun"
 
     def end_attempt(self) -> None:
-        """Keep only the total limit until the next attempt begins."""
+        """Apply only the total limit until the next attempt begins."""
         self._stage = "between"
         self._settle = None
 
@@ -80,7 +82,7 @@ class Watchdog:
         """Record that the wait is over; `has_events` says whether events arrived.
 
         Return True if the task was cancelled during the wait, by this object or by other code, even
-        if the cancellation was swallowed.
+        if a plugin caught CancelledError and did not raise it again.
         """
         task = self.waiting
         self.waiting = None
@@ -95,19 +97,19 @@ class Watchdog:
         )
 
     def expect_end(self, seconds: float) -> None:
-        """Limit the time for the rest of the attempt. Only the first call has an effect."""
+        """End the attempt after `seconds`. Only the first call during an attempt has an effect."""
         if self._settle is None:
             self._settle = self.clock.time() - self._away + seconds
             self._arm()
 
     def interrupt(self, reason: Failure) -> None:
-        """End the current wait, if there is one."""
+        """Cancel the task that waits for the source, if there is one, and store the reason."""
         if self.waiting is not None and self.reason is None:
             self.reason = reason
             self.waiting.cancel()
 
     def recover(self) -> Failure | None:
-        """Revoke the current cancellation, if this object caused it, and return its reason.
+        """If this object cancelled the current task, undo that and return the reason.
 
         Return `None` if other code cancelled the task.
         """

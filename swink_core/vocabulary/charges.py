@@ -34,36 +34,39 @@ OUTPUT_RATE = 150.0
 """The assumed output tokens per second of a model if the catalogue gives no rate."""
 
 LONG = 3600
-"""Cache writes with at least this time to live (in seconds) have the price of long-lived ones."""
+"""Cache writes with at least this lifetime, in seconds, have the price for long-lived caches."""
 
 SEARCHES = 5
-"""The assumed number of searches by a tool of the provider if the request sets no limit."""
+"""How many searches are reserved for a provider's search tool if the request sets no limit."""
 
 SEARCH_TOKENS = 8_000
-"""The assumed prompt tokens of the results of one search.
+"""How many prompt tokens are reserved for the results of one search.
 
-Source: https://developers.openai.com/api/docs/pricing, the fixed number for some models.
+Source: https://developers.openai.com/api/docs/pricing, which states this number for some models.
 """
 
 _DEFAULT_MEDIA = MediaTokens()
 
 _ANSWERS = ("n", "num_generations", "candidateCount", "best_of")
-"""The fields with the number of answers to one prompt, in APIs that support several."""
+"""The request fields, in different APIs, for the number of answers to one prompt."""
 
 _LENGTHS = (
     "max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens",
     "maxTokens", "num_predict",
 )  # fmt: skip
-"""The fields with the length of an answer, in several APIs; they may override `max_tokens`."""
+"""The request fields, in different APIs, for the maximum output tokens.
+
+In `extra`, such a field may override the option `max_tokens`.
+"""
 
 _TERMS = ("service_tier", "speed", "serviceTier", "inference_geo")
-"""The request fields that select a service tier or a speed with other prices."""
+"""The request fields that select a service tier, a speed or a region with other prices."""
 
 _DEFINES_NOTHING = frozenset({
     "arguments", "input_schema", "inputSchema", "json_schema", "parameters", "responseJsonSchema",
     "responseSchema", "schema", "toolChoice", "tool_choice",
 })  # fmt: skip
-"""The fields whose contents start no tool of the provider: schemas, arguments and references."""
+"""Fields that are not searched for a provider's tools, such as schemas and tool arguments."""
 
 _DATED = re.compile(r"_\d{8}$", re.ASCII)
 
@@ -71,7 +74,7 @@ _MOST = 2**62
 """The highest number that is read from a field of a request."""
 
 _SHORT = ("5m", "30m")
-"""The values of `ttl` with which cache writes have the normal price."""
+"""The values of a cache mark's `ttl` for which cache writes have the normal price."""
 
 
 def dollars_of(cost: Cost | None) -> float | None:
@@ -84,7 +87,7 @@ def dollars_of(cost: Cost | None) -> float | None:
 
 
 def tokens_of(usage: Usage) -> int:
-    """Return the tokens of prompt and output together; an unknown number counts as 0."""
+    """Return the sum of the prompt tokens and output tokens; an unknown number counts as 0."""
     return max(usage.total or 0, (usage.input or 0) + (usage.output or 0))
 
 
@@ -106,17 +109,18 @@ def reserved_output(info: ModelInfo | None, options: StreamOptions) -> int:
 
 
 def _answers_of(options: StreamOptions) -> int:
-    """Return the number of answers that a call asks for."""
+    """Return the number of answers that a call requests, at least 1."""
     extra = options.extra
     return max([1, *map(_whole, _values(extra, _ANSWERS))]) if extra else 1
 
 
 def searches_of(context: Context, options: StreamOptions) -> dict[str, int]:
-    """Return the number of searches to reserve, by the name of the quantity in `Usage.extra`.
+    """Return the number of searches for which to reserve the price.
 
-    A search tool of a provider is a tool that a request defines outside `Context.tools`, or a field
-    such as `web_search_options`. Searches in files are counted separately. The number is the
-    request's own limit if it is known to hold (see `_most_uses`), or else at least `SEARCHES`.
+    The keys are the names under which `Usage.extra` contains the number of searches; searches in
+    files have a separate name. Searches are expected if the request defines a tool of the provider
+    that searches, or has a field such as `web_search_options`. The number is the limit in the
+    request if the provider is known to enforce it (see `_most_uses`), or else at least `SEARCHES`.
     """
     found: dict[str, int] = {}
     extra = options.extra or {}
@@ -143,12 +147,12 @@ def _quantity(name: str) -> str | None:
 
 
 def _most_uses(kind: str, tool: Mapping[str, Any], extra: Mapping[str, Any]) -> int:
-    """Return the number of uses of a tool to reserve.
+    """Return the number of uses of a search tool for which to reserve the price.
 
-    `max_uses` is a limit of the Messages API, whose tools have a date, as in `web_search_20250305`.
-    `max_tool_calls` is a limit of the Responses API. Vendors with similar APIs may ignore it, so it
-    only raises the number.
-    Sources: https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool,
+    In the Messages API, whose tools have a date (`web_search_20250305`), the number is the limit
+    `max_uses`. In the Responses API, the limit is `max_tool_calls`. Other vendors with this API may
+    ignore that limit, so a limit below `SEARCHES` does not lower the number. Sources:
+    https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool,
     https://developers.openai.com/api/reference/resources/responses/methods/create.
     """
     if _DATED.search(kind):
@@ -157,14 +161,14 @@ def _most_uses(kind: str, tool: Mapping[str, Any], extra: Mapping[str, Any]) -> 
 
 
 def hosted_tools(context: Context, *fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the tools that a request defines in a provider's format; some may run at the provider.
+    """Yield the tools that a request defines in a provider's format, and that may run there.
 
-    `fields` are fields of the body. Such tools are the items of lists named `tools`, and values of
-    fields named `tool`, at any depth of the fields and of the blocks that are sent unchanged. A
-    tool of the client whose metadata has fields for a provider is yielded with these fields and the
-    type `function`, which they may replace. A tool that is given as a string is yielded as
-    `{"type": string}`. Schemas, tool choices and lists of an MCP server's tools are left out,
-    because they start no tool of the provider.
+    `fields` are fields of the request body. In these fields, and in blocks that are sent unchanged,
+    every item of a list named `tools` and every value of a field named `tool` is yielded, at any
+    depth. A tool given as a string is yielded as `{"type": string}`. For a tool of the client whose
+    metadata has fields for a provider, these fields are yielded, with the type `function` unless
+    they contain a type. Schemas, tool choices and lists of an MCP server's tools are not searched,
+    because they do not define tools of the provider.
     """
     for tool in context.tools:
         for own in (tool.metadata or {}).values():
@@ -233,7 +237,8 @@ def prompt_of(
 ) -> Estimate:
     """Estimate the tokens of a prompt, including the tools and fields that are sent with it.
 
-    Media are counted by the rules of the model (`info`), or else by those of the provider.
+    The tokens of images, audio and documents are estimated by the media rules in the model's
+    catalogue entry (`info`), or else by those in the provider's entry.
     """
     rules = (place.media for place in (info, provider) if place is not None)
     media = next(filter(None, rules), _DEFAULT_MEDIA)
@@ -270,11 +275,12 @@ def reserved(
 ) -> Charge:
     """Return the amount to reserve for a prompt of `prompt` tokens.
 
-    `at` is the time whose prices apply (`None`: now). The prompt is assumed to be written to the
-    cache, which may cost more, because many models cache without a request for it, and to be kept
-    there for an hour if a mark in the request may ask for this. If the request names a service
-    tier, the higher of the prices of this tier and of the standard tier applies. The fees of
-    searches by tools of the provider are included, and the tokens of their results.
+    The prices at the time `at` apply (`None`: now). The amount includes the price of writing the
+    prompt to the cache, because many models do this even if the request does not ask for it. If the
+    request may contain a mark for a cache of an hour, the price for such a cache is used. If the
+    request names a service tier, the higher of the prices of this tier and of the standard tier is
+    used. The fees of searches by tools of the provider are included, and the tokens of their
+    results.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
@@ -322,10 +328,11 @@ def completed_usage(
     info: ModelInfo | None,
     options: StreamOptions,
 ) -> Usage:
-    """Return the usage to charge if the provider's usage report is missing or not final.
+    """Return the usage to charge if the provider has not reported the usage of the whole answer.
 
-    `prompt` and `seen` are the estimated tokens of the prompt and of the output that arrived in
-    `seconds`. Reported numbers are kept; if the answer is not complete, they are lower bounds.
+    `prompt` is the estimated number of prompt tokens, and `seen` that of the output tokens that
+    arrived in `seconds`. Numbers that the provider reported take precedence over these estimates,
+    but if the answer is not complete, the charged output may be higher than the reported one.
     """
     usage = reported if reported is not None else Usage()
     if usage.input is not None:

@@ -15,7 +15,7 @@ from attrs import define, fields, has
 
 @cache
 def annotations_of(kind: Any) -> dict[str, Any]:
-    """Return the possible types of each field of a struct or an attrs class, by name."""
+    """Return the type annotation of each field of a struct or an attrs class, by field name."""
     hints = get_type_hints(kind, include_extras=True)
     is_struct = isinstance(kind, msgspec.StructMeta)
     names = kind.__struct_fields__ if is_struct else [field.name for field in fields(kind)]
@@ -23,10 +23,10 @@ def annotations_of(kind: Any) -> dict[str, Any]:
 
 
 class LayeredExtra(dict[str, Any]):
-    """The merged `extra` of a call and its client, both of which were checked.
+    """The `extra` of a client and of a call, merged after both have been checked.
 
-    `over` contains those fields of the call's `extra` that replace request fields from options of
-    the client. `own` is the call's `extra` alone, and `inherited` are the names of the client's
+    `own` is the call's `extra` alone. `inherited` contains the names of the options that only the
+    client sets. `over` contains those fields of `own` that replace the request fields of these
     options.
     """
 
@@ -46,8 +46,8 @@ class LayeredExtra(dict[str, Any]):
 def held_to(annotation: Any, value: Any) -> Any:
     """Check a value against an annotation, and convert strings to enum members, lists to tuples.
 
-    Raises ValueError with the expected values; the message shows at most one word of the actual
-    value.
+    Raises ValueError, whose message lists the expected values and quotes at most one word of the
+    actual value.
     """
     classes, kept = _known(annotation)
     if classes and not isinstance(value, annotation):  # msgspec would accept mappings for them
@@ -70,10 +70,12 @@ def held_to(annotation: Any, value: Any) -> Any:
 
 @cache
 def _known(annotation: Any) -> tuple[list[str], set[Any]]:
-    """Return the names of the classes in an annotation, and `str`, `bool`, `None` if allowed.
+    """Inspect an annotation for `held_to`.
 
-    The result is cached: msgspec would inspect the annotation again for each value, which takes ten
-    times as long.
+    The first result is a list of the names of the structs and attrs classes that the annotation
+    contains. The second result is the set of those types among `str`, `bool` and `NoneType` that
+    the annotation allows. The results are cached, because msgspec would inspect the annotation
+    again for each value, which takes ten times as long.
     """
     parts = (annotation, *get_args(annotation))
     alone = parts if get_origin(annotation) in (Union, UnionType) else (annotation,)
@@ -82,7 +84,7 @@ def _known(annotation: Any) -> tuple[list[str], set[Any]]:
 
 
 def _meant(annotation: Any) -> str | None:
-    """Return the description of an annotation's pattern, if it has one."""
+    """Return the description in an annotation's `msgspec.Meta`; `None` without a description."""
     if isinstance(annotation, msgspec.Meta):
         return annotation.description
     return next(filter(None, map(_meant, get_args(annotation))), None)
@@ -105,14 +107,14 @@ def _held(kind: Any) -> list[tuple[Any, ...]]:
 
 @define(frozen=True)
 class Checked:
-    """The base of classes whose values are checked against their annotations on creation.
+    """A base class that checks the fields of a new object against their annotations.
 
-    Raises ValueError for a value that does not match. The message does not quote values of fields
-    that the repr hides.
+    Raises ValueError for a field whose value does not match. The message does not quote the value
+    if the field has `repr=False`.
     """
 
     none_is_default: ClassVar[bool] = False
-    """Whether `None` stands for the default because it is not a valid value."""
+    """Whether a field that may not be `None` gets its default value if `None` is passed."""
 
     def __attrs_post_init__(self) -> None:
         kind: Any = type(self)

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Clock(Protocol):
-    """Monotonic time, sleeping, timers, and the date and time of day."""
+    """Provides monotonic time, the date and time of day, sleeping, and timers."""
 
     def time(self) -> float:
         """Return a monotonic time in seconds."""

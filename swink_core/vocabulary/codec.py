@@ -1,8 +1,8 @@
 """Convert events and messages to JSON data and back, with msgspec.
 
-The classes define their JSON form themselves (see `structs`): a tag, then the fields that differ
-from their defaults. Compiled code reads and writes this form. If this code rejects data, `_Reading`
-reads the data again and lists every fault with its location.
+The JSON form of an object follows from its class (see the module `structs`): a tag, then the fields
+whose values differ from their defaults. msgspec's compiled code reads and writes this form. If it
+rejects data, `_Reading` reads the data again and lists every fault with its location.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ def dump(value: Any) -> Any:
 
 
 def _leave_out_parameters(value: Any, data: Any) -> None:
-    """Remove default parameters of tools, because msgspec does not compare mutable defaults."""
+    """Remove the field `parameters` of tools from `data` if it has the default value.
+
+    msgspec does not do this itself, because it does not compare mutable defaults.
+    """
     if isinstance(value, ms.Context):
         value = value.tools
         data = data.get("tools", ())
@@ -53,9 +56,9 @@ _NO_PARAMETERS = ms.Tool("").parameters
 def load(kind: TypeForm[T], data: Any, *, allow_files: bool = False, exact: bool = False) -> T:
     """Return an object of `kind` (`Context`, `AssistantMessage`, `Message`, …).
 
-    `allow_files` allows the data to name files of this machine, as saved conversations may. `exact`
-    rejects data with keys that the classes do not have. Raises CodecError, which says where the
-    data is wrong.
+    `allow_files` permits data that names files on this machine, as a saved conversation may do.
+    With `exact`, data with keys that the classes do not have is rejected. Raises CodecError for
+    invalid data; its message says where the data is wrong.
     """
     before = ms.no_files.set(not allow_files)
     try:
@@ -79,17 +82,17 @@ def _convert(kind: Any, data: Any) -> Any:
 
 @cache
 def _holder(kind: Any) -> Any:
-    """Return a struct class with one field of the type `kind`.
+    """Return a struct class with one field of the type `kind`, for faster decoding.
 
-    msgspec caches a fast decoder for a struct class, but not for other types.
+    msgspec caches the decoder of a struct class, but not the decoders of other types.
     """
     return msgspec.defstruct("Held", [("value", kind)])
 
 
 def _mended(kind: Any, data: Any, allow_files: bool, exact: bool) -> Any:
-    """Return data with integers in place of floats where a field needs integers.
+    """Return a copy of data that msgspec has rejected, with floats converted to integers.
 
-    Raises CodecError for any other fault.
+    Only floats in fields of integers are converted. Raises CodecError for any other fault.
     """
     reading = _Reading(allow_files, exact)
     mended = reading.read(kind, data)
@@ -169,7 +172,7 @@ class _Reading:
 
 
 def _is_exact(made: Any, data: Any) -> bool:
-    """Return True if the data of an object has no keys besides those of fields."""
+    """Return True if `data`, from which `made` was created, has no unknown keys at any depth."""
     if isinstance(made, msgspec.Struct):
         known, holding = _shape(type(made))
         return data.keys() <= known and all(

@@ -1,9 +1,9 @@
 """The maximum nesting of JSON data.
 
-The decoder, `swink_core.dump`, comparison, `copy.deepcopy` and `repr` are all recursive. `dump`
-uses most of the interpreter's stack: three frames per level, of the 1,000 frames that Python
-allows. All of these functions can process data of at most `MAX_DEPTH` levels, even if they are
-called deep in the stack.
+Decoding JSON, `swink_core.dump`, comparison, `copy.deepcopy` and `repr` are all recursive. Of
+these, `dump` needs the most stack: three frames for each level of the data, and Python allows 1,000
+frames by default. With at most `MAX_DEPTH` levels, all of them work even if they are called when
+much of the stack is in use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_DEPTH = 128
 """The maximum depth of nested arrays and objects that is accepted from a provider."""
 
 SHALLOW_SIZE = 2 * MAX_DEPTH
-"""JSON of at most this many bytes has at most `MAX_DEPTH` levels: a level takes two bytes."""
+"""JSON with at most this many bytes has at most `MAX_DEPTH` levels: a level needs two bytes."""
 
 # A string, with its closing quote if present. Possessive, hence linear.
 _remove_strings = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?').sub

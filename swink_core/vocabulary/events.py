@@ -1,7 +1,7 @@
-"""The events of a stream: increments of an answer, the same for all providers.
+"""The events of a stream, by which an answer arrives piece by piece, the same for all providers.
 
-Their order is defined in `grammar`. Events are not frozen, for speed; do not change an event after
-delivery.
+The module `grammar` defines the order of events. For speed, the classes are not frozen, but an
+event must not be changed after it has been delivered.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Start(AssistantMessageEvent, tag="start"):
 
 
 class TextStart(AssistantMessageEvent, tag="text_start"):
-    """A text block opens at `content_index`."""
+    """A text block begins; `content_index` is its position in the message's content."""
 
     content_index: int
 
@@ -56,20 +56,20 @@ class TextEnd(AssistantMessageEvent, tag="text_end"):
 
 
 class ThinkingStart(AssistantMessageEvent, tag="thinking_start"):
-    """A thinking block opens at `content_index`."""
+    """A thinking block begins; `content_index` is its position in the message's content."""
 
     content_index: int
 
 
 class ThinkingDelta(AssistantMessageEvent, tag="thinking_delta"):
-    """The next piece of visible reasoning in an open thinking block."""
+    """More text of an open thinking block."""
 
     content_index: int
     delta: str
 
 
 class ThinkingEnd(AssistantMessageEvent, tag="thinking_end"):
-    """A thinking block is complete; see `ThinkingBlock` for `signature` and `redacted`."""
+    """A thinking block is complete. `ThinkingBlock` explains `signature` and `redacted`."""
 
     content_index: int
     signature: str | None = None
@@ -78,7 +78,7 @@ class ThinkingEnd(AssistantMessageEvent, tag="thinking_end"):
 
 
 class ToolCallStart(AssistantMessageEvent, tag="tool_call_start"):
-    """A tool call opens at `content_index`."""
+    """A tool call begins; `content_index` is its position in the message's content."""
 
     content_index: int
     id: str
@@ -86,7 +86,7 @@ class ToolCallStart(AssistantMessageEvent, tag="tool_call_start"):
 
 
 class ToolCallDelta(AssistantMessageEvent, tag="tool_call_delta"):
-    """More of the JSON text of an open tool call's arguments."""
+    """More of the arguments of an open tool call, as JSON text."""
 
     content_index: int
     delta: str
@@ -112,10 +112,11 @@ class Extension(AssistantMessageEvent, tag="extension"):
 class Notice(AssistantMessageEvent, tag="notice"):
     """Information that is not content; callers may ignore it.
 
-    `code` is stable, `detail` is text for people. If the request leaves out or changes a value,
-    `paths` names it: `messages[3].content[1].source`, `system_prompt`, `options.temperature`,
-    `tools[2].parameters.properties.x.format`. A path includes everything below it. Indexes count
-    the call's own messages, blocks and tools. For other notices, `paths` is empty.
+    Programs can rely on `code`, which stays the same in later versions; `detail` is text for
+    people. If the request leaves out or changes a value of the caller, `paths` contains the path of
+    this value: `messages[3].content[1].source`, `system_prompt`, `options.temperature`,
+    `tools[2].parameters.properties.x.format`. A path stands for the value with everything inside
+    it. The indexes are those in the caller's conversation. In all other notices, `paths` is empty.
     """
 
     code: str
@@ -124,12 +125,12 @@ class Notice(AssistantMessageEvent, tag="notice"):
 
 
 class Retry(AssistantMessageEvent, tag="retry"):
-    """Everything since the last `Start` is discarded; the call is made again.
+    """An attempt failed, and a new attempt follows. Discard all content since the last `Start`.
 
-    `attempt` is the number of the next attempt on its model, counted from 1, and `max_attempts` is
-    the maximum number. The next attempt begins after `delay` seconds, on `model` (`provider/id`,
-    the same model or the next of the fallback chain). `error` is the reason as text; `error_kind`
-    and `code` are those of the failed attempt's `Error`.
+    The new attempt begins after `delay` seconds, with `model` (`provider/id`): the same model or
+    the next one of the fallback chain. `attempt` counts the attempts with this model, including the
+    new one, and `max_attempts` is their maximum number. `error` describes the failure as text, and
+    `error_kind` and `code` are as in `Error`.
     """
 
     attempt: int
@@ -159,13 +160,14 @@ class Done(AssistantMessageEvent, tag="done"):
 class Error(ErrorConstructors, AssistantMessageEvent, tag="error"):
     """The stream failed or was aborted. The content before it remains valid.
 
-    `error_kind` is `None` only if a plugin did not set it. `retry_after` is the wait in seconds
-    that the provider requested. `title` and `resolution` are for people. `code` is the provider's
-    error code, or one of the core's for a failure that the core detected (`no_credentials`, for
-    example; the page on failures lists them); `None` without a code. `metadata` is as in `Done`.
+    `error_kind` is `None` only if a plugin created the event without it. `retry_after` is the wait
+    in seconds that the provider requested. `title` and `resolution` tell people what happened and
+    what to do. `code` is the provider's error code or, for a failure that the core detected, one of
+    the core's codes, such as `no_credentials` (the page on failures lists them). It is `None` if
+    the failure has no code. `metadata` is as in `Done`.
 
-    `Error.throttled("slow down", 7)` creates an error of that kind, for plugins that produce events
-    themselves. There is such a constructor for each kind.
+    Plugins that produce events themselves can call a constructor for each kind of failure, such as
+    `Error.throttled("slow down", 7)`.
     """
 
     stop_reason: StopReason = StopReason.ERROR
@@ -193,4 +195,4 @@ Event: TypeAlias = (
     | Extension | Notice | Retry
     | Done | Error
 )  # fmt: skip
-"""All events of a stream, as a union: type checkers can verify that a `match` is exhaustive."""
+"""The union of all events of a stream; with it, type checkers verify that a `match` is complete."""

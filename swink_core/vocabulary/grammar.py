@@ -6,10 +6,10 @@
              | ToolCallStart *ToolCallDelta ToolCallEnd | Extension
     terminal = Done | Error
 
-A block's `content_index` is the number of blocks started before it in the attempt; blocks may
-overlap. `RULES` defines for each event the phases in which it is allowed, and its effect; the
-runtime checks, the documentation and the tests use this table. `SHAPES` defines the types of the
-fields that the core depends on, to check events of plugins.
+A block's `content_index` is the number of blocks that began before it in the attempt; blocks may
+overlap. The table `RULES` defines for each event when it is allowed, and its effect on the state of
+the stream. The runtime checks, the documentation and the tests use this table. `SHAPES` defines the
+types of those fields of events that the core reads, to check the events of plugins.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ Effect = Literal["begin", "open", "more", "close", "whole", "retry", "end", "non
 
 
 class Rule(NamedTuple):
-    """When an event is allowed, and its effect; `block` is the kind of block of this event."""
+    """A rule for one class of events: when such an event is allowed, and its effect.
+
+    `block` is the kind of block to which the event belongs, empty if it belongs to none.
+    """
 
     phases: tuple[Phase, ...]
     effect: Effect
@@ -65,7 +68,10 @@ DELTAS = _that("more")
 _MORE = {kind: rule.block for kind, rule in RULES.items() if rule.effect == "more"}
 TERMINAL = _that("end")
 ENDS: dict[str, Any] = {rule.block: kind for kind, rule in RULES.items() if rule.effect == "close"}
-"""For each kind of block, the class of the event that closes it; its argument is the index."""
+"""Maps each kind of block to the class of the event that closes it.
+
+The class is called with the block's `content_index`.
+"""
 
 SHAPES: dict[str, tuple[type, ...]] = {
     "delta": (str,),
@@ -101,9 +107,9 @@ def _kept_of(event: Any) -> int:
 class Automaton:
     """Follows a stream, and reports the rule that an event violates.
 
-    `open` contains the kinds of the open blocks by index, `started` is the number of blocks started
-    in the attempt, and `kept` is the approximate number of characters that a message of the attempt
-    would keep.
+    `open` maps the indexes of the open blocks to their kinds. `started` is the number of blocks
+    that have begun in the attempt, and `kept` the approximate number of characters in a message
+    with the attempt's content.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Option names of other libraries: their meaning in swink, or advice on what to write instead.
+"""Option names of other libraries, and the corresponding options of swink.
 
-A name that means exactly the same as an option of swink is accepted in its place. For every other
-name, the error message says how to write it with swink.
+If such a name means exactly the same as an option of swink, callers may use it. For every other
+name, the error message says what to write with swink.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from attrs import define
 class Habit:
     """An option of another library.
 
-    `option` is the option of swink that means the same, or `None`. `convert` converts the given
-    value to the option's value, and raises ValueError for a value that means something else
-    (`None`: the value is used unchanged). `advice` says what to write if the name or the value
-    means something else.
+    `option` is the option of swink with the same meaning; `None` means that swink lacks such an
+    option. `convert` converts a value to the value for swink's option (`None`: the value is used
+    unchanged), and raises ValueError if swink's option has no equivalent value. `advice` says what
+    to write if swink lacks an equivalent option or value.
     """
 
     name: str
@@ -36,7 +36,7 @@ def _effort(value: Any) -> Any:
 def _reasoning(value: Any) -> Any:
     """Convert `{"effort": …}` or `{"max_tokens": …}` to `thinking`.
 
-    Raises ValueError for other keys, which have no counterpart.
+    Raises ValueError for a value that `thinking` cannot represent.
     """
     match value:
         case {"effort": str() as effort} if len(value) == 1:
@@ -156,7 +156,7 @@ _OF_EVENT = {
 READ_AS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {"message": _OF_MESSAGE, "event": _OF_EVENT}
 )
-"""Names of attributes of messages and events in other libraries, with swink's counterparts."""
+"""Maps attribute names of messages and events in other libraries to swink's attributes."""
 
 
 def missing_part(whole: str, value: object, name: str) -> AttributeError:
@@ -167,9 +167,10 @@ def missing_part(whole: str, value: object, name: str) -> AttributeError:
 
 
 def in_own_words(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options under swink's names.
+    """Replace option names of other libraries by swink's names.
 
-    Raises ValueError with advice for an option that has no counterpart, or that is given twice.
+    Raises ValueError, with advice, if swink has no equivalent option or if the equivalent option is
+    given, too.
     """
     options = dict(given)
     if _NAMES.isdisjoint(given):

@@ -20,34 +20,34 @@ class HTTPRequest:
 
 @define
 class ResponseHead:
-    """The status and headers of a response, and when they arrived (seconds of the call's clock)."""
+    """The status and headers of a response. `at` is when they arrived, by the call's clock."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
-    """Lookup ignores the case of names."""
+    """The headers; `headers[name]` ignores the case of the name."""
     at: float = field(repr=False)
 
 
 class HTTPResponse(Protocol):
     """An HTTP response. Iterate over it to read its body in pieces.
 
-    `status` is the HTTP status. Lookup in `headers` ignores the case of names. Each piece of the
-    body (`async for data in response`) has at least one byte; iteration raises ProviderFailure if
-    the connection fails. Close a response whose body is not read to its end.
+    `status` is the HTTP status. Each piece of the body (`async for data in response`) has at least
+    one byte. Iteration raises ProviderFailure if the connection fails. Code that does not read a
+    body to its end must call `close`.
     """
 
     status: int
     headers: Mapping[str, str]
-    """Lookup ignores the case of names."""
+    """The headers; `headers[name]` ignores the case of the name."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """Return the response itself."""
+        """Return the response itself, which is the iterator over its body."""
 
     async def __anext__(self) -> bytes:
         """Return the bytes that have arrived, at least one."""
 
     def close(self) -> None:
-        """Close the connection at once, unless the body was read to its end."""
+        """Close the connection at once; do nothing if the body was read to its end."""
 
 
 @runtime_checkable
@@ -55,9 +55,9 @@ class HTTPClient(Protocol):
     """Sends requests, without following redirects."""
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """Send a request and return when the response's headers have arrived.
+        """Send a request, and return the response as soon as its headers have arrived.
 
-        `connect_timeout` is in seconds, `None` for no limit. Raises ProviderFailure if the
+        `connect_timeout` is in seconds; `None` means no limit. Raises ProviderFailure if the
         connection fails.
         """
 

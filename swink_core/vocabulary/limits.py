@@ -22,10 +22,11 @@ def _check(limits: Any, attribute: Any, value: Any) -> None:
 class Limits:
     """Maximum amounts that may be spent; `None` means no limit.
 
-    `cost` is in US dollars and `tokens` counts prompts and outputs; both include retries and
-    fallbacks. `requests` counts attempts. `turns` counts the turns and `tool_calls` the tool calls
-    of a tool loop. The limits are checked before each attempt, with the highest cost and token
-    count that are expected for the attempt. Raises ValueError if a limit is negative or not a
+    `cost` is in US dollars, and `tokens` is the sum of prompt and output tokens; both include
+    retries and fallbacks. `requests` is the number of attempts. `turns` and `tool_calls` are the
+    numbers of turns and of tool calls in a tool loop. Before each attempt, the highest cost and
+    token count that are expected for this attempt are added to the amounts so far; if the sum
+    exceeds a limit, the attempt is refused. Raises ValueError if a limit is negative or not a
     number.
     """
 

@@ -7,13 +7,13 @@ import struct
 from binascii import Error, a2b_base64
 
 HEADER = 65_536
-"""The number of characters of base64 in which the size of an image is searched."""
+"""How many characters of an image's base64 are searched for the image's width and height."""
 
 BYTES_A_SECOND = 8_000
 """The assumed bytes per second of compressed sound without a header (64 kbit/s)."""
 
 BYTES_A_PAGE = 50_000
-"""The assumed bytes per page of a PDF whose pages are compressed and cannot be counted."""
+"""The assumed bytes per page of a PDF if its pages cannot be counted because of compression."""
 
 _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
 _COUNT = re.compile(rb"/Count\s+(\d{1,6})")
@@ -56,7 +56,7 @@ def _webp(raw: bytes) -> tuple[int, int]:
 
 
 def _jpeg(raw: bytes) -> tuple[int, int]:
-    """Return the width and height in the frame header of a JPEG (ITU T.81 B.2.2)."""
+    """Return the width and height of a JPEG, from its frame header (ITU T.81 B.2.2)."""
     at = 2
     while at + 9 <= len(raw) and raw[at] == 0xFF:
         marker = raw[at + 1]
@@ -70,7 +70,7 @@ def _jpeg(raw: bytes) -> tuple[int, int]:
 def audio_seconds(data: str) -> float:
     """Return the duration of sound in base64.
 
-    The duration is computed from the WAV header, or else from a usual bit rate.
+    The duration is computed from the bit rate in a WAV header, or else from `BYTES_A_SECOND`.
     """
     size = len(data) * 3 / 4
     raw = _decoded(data[:64])

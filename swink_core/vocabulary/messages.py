@@ -1,8 +1,9 @@
 """The parts of a conversation: messages, blocks, media and tools.
 
-Recordings, the native proxy protocol and the gateway exchange these objects as JSON, so their JSON
-form must not change. Names are in snake case. The field `role` identifies the class of a message,
-and `type` the class of a block. An absent field has its default value.
+The JSON form of these objects must not change, because it is used by recordings, saved
+conversations and the native protocol of the gateway. Names are in snake case. The field `role`
+identifies the class of a message, and `type` the class of a block. A field that is absent in the
+JSON has its default value.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ def is_synthetic_id(tool_call_id: str) -> bool:
 
 
 def parse_arguments(raw: str) -> dict[str, Any] | None:
-    """Parse a tool call's arguments: `{}` for empty text, `None` if they are not a JSON object.
+    """Parse the JSON text of a tool call's arguments.
 
-    An object nested deeper than `MAX_DEPTH` gives `None` as well.
+    Return `{}` for empty text, and `None` for text that is not a JSON object or is nested deeper
+    than `MAX_DEPTH`.
     """
     if not raw.strip():
         return {}
@@ -103,7 +105,7 @@ class UrlSource(_Typed, tag="url"):
 
 
 no_files: ContextVar[bool] = ContextVar("no_files", default=False)
-"""True while data is loaded that must not name files of this machine."""
+"""True while `load` reads data that must not name files; a `FileSource` is then an error."""
 
 FILES_REFUSED = (
     "file sources and file: URLs are loaded only with allow_files=True, because untrusted data "
@@ -112,9 +114,9 @@ FILES_REFUSED = (
 
 
 class FileSource(_Typed, tag="file"):
-    """A file on this machine, read when the request is built.
+    """A file on this machine, which is read when the request is built.
 
-    With `media_type` `None`, the type is derived from the suffix of the file name.
+    If `media_type` is `None`, it is derived from the suffix of the file name.
     """
 
     path: str
@@ -133,7 +135,7 @@ class FileSource(_Typed, tag="file"):
 
 
 class FileIdSource(_Typed, tag="file_id"):
-    """A file uploaded earlier to `provider`; `id` is the id that its Files API returned."""
+    """A file that was uploaded to `provider`; `id` is the id from the provider's Files API."""
 
     provider: str
     id: str
@@ -145,8 +147,8 @@ Source: TypeAlias = Base64Source | UrlSource | FileSource | FileIdSource
 class TextBlock(_Typed, tag="text"):
     """A block of text.
 
-    `metadata` contains the provider's own data (citations, a signature), which is sent back
-    unchanged.
+    `metadata` contains data that the provider sent with the text (citations, a signature). The data
+    that the provider needs is sent back unchanged.
     """
 
     text: str
@@ -154,9 +156,9 @@ class TextBlock(_Typed, tag="text"):
 
 
 class ThinkingBlock(_Typed, tag="thinking"):
-    """Reasoning. `signature` and `metadata` are opaque and are sent back only to their provider.
+    """Reasoning. `signature` and `metadata` are the provider's data, sent back only to it.
 
-    `redacted` means that the provider hides the text; `signature` then contains the data that the
+    If `redacted` is true, the provider hides the text, and `signature` contains the data that the
     provider needs in the next request.
     """
 
@@ -169,8 +171,9 @@ class ThinkingBlock(_Typed, tag="thinking"):
 class ToolCallBlock(_Typed, tag="tool_call"):
     """A call of a tool by the model.
 
-    `arguments` is the parsed object, empty unless `state` is `complete`. `raw_arguments` is the
-    received text, kept in every state (`None` if the arguments were never text).
+    `arguments` is the parsed JSON object, which is empty unless `state` is `complete`.
+    `raw_arguments` is the text of the arguments as the provider sent it, in every state, or `None`
+    if they were not received as text.
     """
 
     id: str
@@ -189,7 +192,7 @@ class ImageBlock(_Typed, tag="image"):
 
 
 class DocumentBlock(_Typed, tag="document"):
-    """A document (PDF, text) for the model. `name` is sent if the API has a field for it."""
+    """A document (PDF, text) for the model. `name` is sent if the API has a field for names."""
 
     source: Source
     name: str | None = None
@@ -204,11 +207,11 @@ class AudioBlock(_Typed, tag="audio"):
 
 
 class ExtensionBlock(_Typed, tag="extension"):
-    """A complete opaque block, such as a server-side tool or generated media.
+    """Content that swink has no class for, such as a server-side tool call or generated media.
 
-    It is sent back only to `provider`. An extension of the kind `CHOICE` contains an additional
-    answer, if the request asked for several answers. It is not part of the conversation, and is not
-    sent back.
+    `data` has the provider's format and is sent back only to `provider`. If a request asked for
+    several answers, each additional answer is an extension of the kind `CHOICE`. These extensions
+    are not part of the conversation and are not sent back.
     """
 
     CHOICE: ClassVar[str] = "choice"
@@ -236,9 +239,9 @@ def _blocks_of(content: Any) -> Any:
 class SystemMessage(_Turn, tag="system"):
     """A system message: a string, or blocks of text.
 
-    System messages at the start of the conversation are joined to the system prompt; a later system
-    message takes effect from its position on. The `data` of an extension is sent unchanged to its
-    provider, for example to add a tool from this position on.
+    System messages at the start of the conversation are joined to the system prompt. A later system
+    message applies to the part of the conversation that follows it. The `data` of an extension
+    block is sent unchanged to the block's provider, for example to add a tool at this position.
     """
 
     content: str | list[Block]
@@ -247,9 +250,10 @@ class SystemMessage(_Turn, tag="system"):
 class UserMessage(_Turn, tag="user"):
     """A user message: a string, or blocks of text, images, documents and audio.
 
-    The `data` of an extension is sent unchanged to its provider, for content that swink has no
-    class for. A string in the list becomes a text block, and a single block becomes a list. `name`
-    identifies one of several users, for APIs with a field for it.
+    Content that swink has no class for is given as an extension block, whose `data` is sent
+    unchanged to the block's provider. If `content` is a list, strings in it become text blocks; a
+    single block becomes a list. `name` identifies one of several users, for APIs that have a field
+    for the user's name.
     """
 
     if TYPE_CHECKING:
@@ -273,9 +277,9 @@ class UserMessage(_Turn, tag="user"):
 class AssistantMessage(_Turn, tag="assistant"):
     """The answer of a model, with its metadata. A string as content becomes a text block.
 
-    `model` is the responding model, as named by the provider. `usage` and `cost` are those of this
-    answer, or `None` if unknown; `total_usage` and `total_cost` cover all attempts of the call.
-    `stop_reason` is `None` only for a message that the caller created or that is incomplete.
+    `model` is the provider's name of the responding model. `usage` and `cost` belong to this
+    answer, and are `None` if unknown; `total_usage` and `total_cost` include failed attempts of the
+    call. `stop_reason` is `None` only for a message that the caller created or that is incomplete.
     `metadata` contains other information from the provider about the answer.
     """
 
@@ -347,7 +351,7 @@ class AssistantMessage(_Turn, tag="assistant"):
 
 
 _compared = attrgetter(*AssistantMessage.__struct_fields__[:-2])
-"""Returns the fields that are compared: all except the totals of the call."""
+"""Returns the fields of a message that `==` compares: all except `total_usage` and `total_cost`."""
 
 
 class ToolResultMessage(_Turn, tag="tool_result"):
@@ -368,9 +372,9 @@ Conversation: TypeAlias = list[Message]
 class Tool(Record):
     """A tool that the model may call. `parameters` is a JSON schema of an object.
 
-    `strict` requests that arguments follow the schema (`None`: the provider's default). `metadata`
-    maps provider names to fields that are merged into that provider's form of the tool and override
-    its fields (`{"anthropic": {"defer_loading": true}}`); other providers ignore them.
+    `strict` requests that the provider enforces the schema (`None`: the provider's default).
+    `metadata` maps the name of a provider to fields that are added to the tool in requests to this
+    provider, or replace fields of the tool: `{"anthropic": {"defer_loading": true}}`.
     """
 
     name: str
@@ -383,8 +387,9 @@ class Tool(Record):
 class Context(Record):
     """A conversation: messages in order, the system prompt, the available tools.
 
-    The system prompt is a string, or a list of texts and blocks. The list is sent as blocks if the
-    API supports them. The metadata of a block may contain a cache mark.
+    The system prompt is a string, or a list of strings and blocks. If the API's system prompt may
+    consist of blocks, the blocks are sent separately, with metadata such as cache marks; otherwise,
+    their text is joined.
     """
 
     messages: list[Message]
@@ -401,7 +406,7 @@ class Context(Record):
         """Return the context for a prompt in any of the accepted forms.
 
         A string is a user message. In a list, consecutive strings and blocks form one user message,
-        and messages are used unchanged. Raises TypeError for anything else.
+        and messages are used unchanged. Raises TypeError for values of other types.
         """
         if isinstance(value, Context):
             return value
@@ -417,7 +422,7 @@ class Context(Record):
 _KINDS_OF_PROMPT = "a string, a message, a list of strings, media and messages, or a Context"
 
 Piece: TypeAlias = str | TextBlock | MediaBlock | ExtensionBlock | Message
-"""A part of a prompt: a message, or text or a block that becomes part of a user message."""
+"""A part of a prompt: a message, or a string or block that becomes part of a user message."""
 
 
 _TURNS = frozenset(get_args(Message))

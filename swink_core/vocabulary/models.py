@@ -21,12 +21,14 @@ from swink_core.vocabulary.tokens import MediaTokens
 class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The catalogue entry of a model. `None` means unknown.
 
-    `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
-    `structured_output`, `json`); `api` selects one of a provider's endpoints; `as_of` is the ISO
-    date on which the entry was checked; limits are in tokens. `match` is a regular expression for
-    other ids of the model, such as aliases and dated versions. `typical_output` is the number of
-    tokens to reserve for an answer without `max_tokens`, and `output_rate` the number of output
-    tokens per second. `media` replaces the provider's rules for the tokens of media.
+    `capabilities` lists the features that the model supports (`tools`, `images`, `documents`,
+    `audio`, `thinking`, `structured_output`, `json`). `api` is the API to use, if the provider has
+    several. `as_of` is the ISO date on which the entry was last checked. `context_window` and
+    `max_output` are in tokens. `match` is a regular expression for other ids of the model, such as
+    aliases and dated versions. `typical_output` is the number of output tokens for which the price
+    is reserved if a call does not set `max_tokens`, and `output_rate` is the number of output
+    tokens per second. `media` contains rules for estimating the tokens of images, audio and
+    documents, in place of the provider's rules.
     """
 
     id: str
@@ -51,31 +53,32 @@ SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any
 
 
 COUNTED = frozenset({"tools", "documents"})
-"""Names for which `Rule.most` limits a number of items: tools and documents of a call."""
+"""For these names, `Rule.most` limits the number of tools or documents in a call."""
 
 
 class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):
-    """A rule about the options and content that some models support.
+    """A rule about the options and content that certain models support.
 
-    Values without a rule are sent unchanged.
+    Options and content without a rule are sent unchanged.
 
     Selection: the rule applies to models of `providers` (empty: all) whose id matches the pattern
-    `match` and not the pattern `unless`, and to calls over one of `apis` (empty: any). A rule with
-    `when` applies to calls in which each named feature or option has one of the listed states:
-    `set`, `unset`, or a value; for thinking also `on` and, for a number, `tokens`; for
-    `tool_choice` also `forced`. A later rule replaces an earlier rule with the same `name`.
+    `match` but not the pattern `unless`, and to calls over one of `apis` (empty: any). `when` maps
+    features or options to lists of states. A rule with `when` applies to a call if each of these
+    features or options is in a listed state: `set`, `unset`, or a value. Further states are `on`
+    for thinking, `tokens` for thinking that is set to a number, and `forced` for `tool_choice`. A
+    later rule replaces an earlier rule with the same `name`.
 
-    Effect: `takes` states for a feature, an option or a form of the call (`prefill`, `call_first`,
-    …) whether it is supported, or which values are supported. `least` and `most` limit numeric
-    options; `most` also limits the length of texts and lists, and the number of `tools` and
-    `documents`. `change` replaces values of options. `efforts` are the names of thinking levels,
+    Effect: `takes` maps a feature, an option or a form of the call (`prefill`, `call_first`, …) to
+    whether it is supported, or to the supported values. `least` and `most` limit numeric options;
+    `most` also limits the length of strings and lists, and the number of `tools` and `documents`.
+    `change` replaces values of options. `efforts` maps thinking levels to the API's names for them,
     `budget` is the minimum and maximum of thinking tokens, `tool_name` is the pattern of valid tool
     names, `schema` lists keywords that the root of a tool's schema must not contain, and `api` is
     the API to use. `retires` is the ISO date of the model's retirement, and `successor` is the
-    model that replaces it. `facts` are data for the provider's plugin.
+    model that replaces it. `facts` is data that only the provider's plugin reads.
 
-    `as_of` is the ISO date on which the rule was checked. A date of retirement counts as confirmed
-    if the rule was checked on that day or later.
+    `as_of` is the ISO date on which the rule was last checked. If this is the date of retirement or
+    a later day, the retirement is confirmed, not just announced.
     """
 
     name: str = ""
@@ -119,12 +122,13 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The data of a provider's package, available without importing the plugin.
 
     `api_key_env` and `base_url_env` list environment variables; the first that is set is used.
-    `auth` is `key`, `optional`, `none`, or a provider-specific word. `portal` is the web page on
-    which API keys are created, and `key_prefixes` are prefixes that only keys of this provider
-    have. `settings` are the keys and types of `StreamOptions.settings` (`*` allows others).
-    `continues` lists fields of `extra` by which a call continues a conversation that the provider
-    stores. `required_env` lists variables that every call needs. `media` contains the rules for the
-    tokens of images, audio and documents.
+    `auth` says whether calls need an API key: `key`, `optional`, `none`, or a word that only this
+    provider uses. `portal` is the web page on which API keys are created, and `key_prefixes` are
+    prefixes that only keys of this provider have. `settings` maps the keys that the option
+    `settings` may have to their types; the key `*` allows any others. If a call has one of the
+    fields of `extra` that `continues` lists, it continues a conversation that the provider stores.
+    `required_env` lists environment variables that every call needs. `media` contains rules for
+    estimating the tokens of images, audio and documents.
     """
 
     name: str
@@ -147,10 +151,11 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @define(frozen=True)
 class Model:
-    """A model of a provider, written `provider/id`. `info` is `None` for an unlisted model.
+    """A model of a provider, written `provider/id`.
 
-    `info` is the model's catalogue entry, and `rules` are the catalogue's rules for its id, in the
-    order in which they are applied. `Catalog.resolve` sets both.
+    `info` is the model's catalogue entry, or `None` if the catalogue does not list the model.
+    `rules` are the catalogue's rules for its id, in the order in which they are applied.
+    `Catalog.resolve` sets both.
     """
 
     provider: str
@@ -160,7 +165,7 @@ class Model:
 
     @classmethod
     def parse(cls, name: str) -> Model:
-        """Split `provider/id` at the first slash. Raises ValueError for anything else."""
+        """Parse `provider/id`; the id may contain slashes. Raises ValueError for other names."""
         provider, slash, model_id = name.partition("/")
         if not (provider and slash and model_id):
             raise ValueError(f"{name!r} is not a model name: write provider/id")

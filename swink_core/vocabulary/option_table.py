@@ -1,4 +1,4 @@
-"""The table of options, and the function signatures that are generated from it."""
+"""The table of a call's options, and function signatures that are generated from this table."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Option:
     """A row of the table of options.
 
-    `type` is the annotation of the keyword argument; `default` is the value of an option that is
-    not set, `None` if the provider decides. `example` is a value for documentation and tests, or
-    `None`. `kind` is the category of the option:
+    `type` is the annotation of the keyword argument. `default` is the value that applies if the
+    option is not set, or `None` if the provider decides. `example` is a value for documentation and
+    tests, or `None`. `kind` is the category of the option:
 
     * `tuning`: sampling and output, such as the temperature. An option that a provider does not
       support is left out with a `Notice`.
     * `answer`: the form of the answer. If a provider does not support the option, the call is
       refused.
-    * `call`: how swink makes the call.
+    * `call`: how swink makes the call, such as time limits and retries.
     * `provider`: credentials, address and fields of one provider, which no other provider receives.
-    * `conversation`: an addition to the conversation.
+    * `conversation`: an addition to the conversation, such as its tools.
 
-    `local` means that the option concerns this machine's connection and is not sent on to a
-    gateway.
+    `local` means that the option is about the connection of this machine, so that it is not sent to
+    a gateway.
     """
 
     name: str
@@ -52,24 +52,30 @@ class Option:
 
     @property
     def set_by(self) -> tuple[str, ...]:
-        """Where the option can be set: client, provider (in a client), model (in a chain), call."""
+        """Where the option can be set: `client`, `provider`, `model` or `call`.
+
+        `provider` means `Client(providers=…)`, and `model` means a model of a fallback chain.
+        """
         if self.name in ClientOptions.__annotations__:
             return ("client", "provider", "model", "call")
         return ("provider", "model", "call") if self.name in _OF_TARGETS else ("call",)
 
     @property
     def annotation(self) -> Any:
-        """The resolved annotation of the field in `StreamOptions`; `None` without a field."""
+        """The annotation of the option's field in `StreamOptions`; `None` if it has no field."""
         return annotations_of(StreamOptions).get(self.name)
 
     @property
     def types(self) -> frozenset[Any]:
-        """The types of values, without `None`; a literal is represented by its type."""
+        """The types that a value may have, except `NoneType`.
+
+        For a literal, this is the type of the literal.
+        """
         return frozenset(_types(self.annotation)) - {NoneType}
 
 
 def _types(annotation: Any) -> Iterator[Any]:
-    """Yield the types in an annotation, without their constraints."""
+    """Yield the types in an annotation, without constraints such as a minimum."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _types(annotation.__origin__)
@@ -115,7 +121,7 @@ _BESIDE: Mapping[str, Option] = {
 
 
 def _written(kind: Any) -> Mapping[str, str]:
-    """Return the annotations of a typed dictionary by key, as text as in the source code."""
+    """Map the keys of a typed dictionary to their annotations, as written in the source code."""
     annotations = kind.__annotations__.items()
     return {name: getattr(each, "__forward_arg__", str(each)) for name, each in annotations}
 
@@ -136,7 +142,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType({option.name: option for option
 """All options by name, in the order of a call's keyword arguments."""
 
 TUNING: tuple[str, ...] = tuple(name for name, each in OPTIONS.items() if each.kind == "tuning")
-"""Sampling and output options: if a provider lacks one, it is left out with a `Notice`."""
+"""The sampling and output options; a provider leaves out unsupported ones, with a notice."""
 
 StreamOptions.__doc__ = "\n".join(
     (
@@ -154,8 +160,8 @@ StreamOptions.__doc__ = "\n".join(
 def _parameters(kind: Any) -> tuple[inspect.Parameter, ...]:
     """Return the keyword parameters of a typed dictionary.
 
-    In the parameters, a default that is neither a number nor a string appears as `None`. An
-    argument of `None` selects the default.
+    If an option's default is neither a number nor a string, the parameter's default is `None`,
+    which has the same effect: it selects the option's default.
     """
     made = []
     for name, written in _written(kind).items():
@@ -188,8 +194,9 @@ if TYPE_CHECKING:
 def takes_options(kind: Any) -> Callable[[F], F]:
     """Decorate a function with `**options: Unpack[kind]` so that its signature lists each option.
 
-    `kind` is a typed dictionary whose keys are in `OPTIONS`. `inspect.signature`, `help()` and the
-    completion of IPython and Jupyter use the signature; type checkers use `Unpack`.
+    `kind` is a typed dictionary whose keys are in `OPTIONS`. The new signature is used by
+    `inspect.signature`, `help()` and the completion of IPython and Jupyter; type checkers use
+    `Unpack[kind]`.
     """
 
     def decorate(function: F) -> F:

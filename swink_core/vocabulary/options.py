@@ -43,7 +43,7 @@ THINKING_BUDGETS: dict[ThinkingLevel, int] = {
     ThinkingLevel.HIGH: 10000,
     ThinkingLevel.EXTRA_HIGH: 20000,
 }
-"""For each level, the token budget that is sent to providers that want a number."""
+"""The token budget for each level, for models whose API takes a number of tokens."""
 
 
 PositiveInt: TypeAlias = Annotated[int, Meta(gt=0)]
@@ -63,7 +63,7 @@ HttpUrl: TypeAlias = Annotated[
 
 @define(frozen=True)
 class CacheStrategy(Checked):
-    """Prompt caching, with the lifetime `ttl` in seconds (`None`: the API's default)."""
+    """Prompt caching. `ttl` is the lifetime of the cache in seconds (`None`: the API's default)."""
 
     mode: Literal["none", "auto"] = "auto"
     ttl: PositiveInt | None = None
@@ -73,11 +73,12 @@ class CacheStrategy(Checked):
 class Timeouts(Checked):
     """Time limits in seconds; `None` means no limit. Exceeding a limit closes the connection.
 
-    `first_event` limits the time from the start of an attempt to its first event; headers, comments
-    and chunks without content do not count. After that, `idle` limits the time between network
-    reads, and `no_progress` the time between events (keep-alive comments do not count). `total`
-    limits the whole call. With `min_chars_per_second`, an answer that stays slower over `window`
-    seconds times out too. A limit of 100 seconds or more may take effect up to a second late.
+    `connect` limits the time for connecting. `first_event` limits the time from the start of an
+    attempt to its first event; headers, comments and chunks without content are not events. After
+    the first event, `idle` limits the time between network reads, and `no_progress` the time
+    between events, which keep-alive comments do not extend. `total` limits the whole call. If
+    `min_chars_per_second` is set, an answer with fewer characters per second over `window` seconds
+    times out, too. A limit of 100 seconds or more may take effect up to a second late.
     """
 
     connect: PositiveFloat | None = 10.0
@@ -93,15 +94,16 @@ class Timeouts(Checked):
 class RetryPolicy(Checked):
     """When and how often failed attempts are retried.
 
-    `retries` overrides the number of retries for each kind of failure, which is counted separately
-    for each model; the documentation of failures lists the defaults. `budget` is the maximum sum of
-    the waits of a call, in seconds. The wait grows from `base` by `factor` up to `max_delay`, with
-    full jitter. A provider's Retry-After takes precedence up to `retry_after_cap` seconds; a longer
-    Retry-After ends the retries. `restart_after_output` also allows retries after content was
-    delivered, announced by a `Retry` event. `fall_back_on` lists kinds after which the next model
-    of a chain is tried although they normally end the chain. After `circuit_threshold` consecutive
-    failed calls, a model is skipped as long as the provider requested, or else for
-    `circuit_cooldown` seconds.
+    `retries` maps kinds of failure to the maximum number of retries on one model; the documentation
+    of failures lists the defaults. `budget` is the maximum sum of the waits of a call, in seconds.
+    The first wait is up to `base` seconds, and each further one up to `factor` times as long, at
+    most `max_delay` seconds (exponential backoff with full jitter). If the provider sends a
+    Retry-After of at most `retry_after_cap` seconds, swink waits for this time instead; a longer
+    Retry-After ends the retries. `restart_after_output` allows retries even after content was
+    delivered; a `Retry` event then tells the caller to discard the content. `fall_back_on` lists
+    kinds of failure after which the next model of a fallback chain is tried although these kinds
+    normally end the call. After `circuit_threshold` consecutive failed calls, a model is skipped
+    for as long as the provider requested, or else for `circuit_cooldown` seconds.
     """
 
     retries: Mapping[StreamErrorKind, NonNegativeInt] = field(factory=dict)
@@ -130,7 +132,7 @@ def _stop(value: Any) -> Any:
 
 
 def _thinking(value: Any) -> Any:
-    """Convert the forms of `thinking` in Anthropic's Messages API that swink can express.
+    """Convert a `thinking` object of Anthropic's Messages API to a value of swink's option.
 
     Source: Anthropic's API reference, `thinking` of Messages.
     """
@@ -147,7 +149,7 @@ def _thinking(value: Any) -> Any:
 
 
 def _choice(value: Any) -> Any:
-    """Convert the forms of `tool_choice` in Chat Completions, Responses and Messages.
+    """Convert a `tool_choice` object of Chat Completions, Responses or Messages to swink's form.
 
     Sources: OpenAI's and Anthropic's API references, `tool_choice`.
     """
@@ -170,11 +172,11 @@ def _retry(value: Any) -> Any:
 def _format(value: Any) -> Any:
     """Convert OpenAI's forms of `response_format` to swink's; return a JSON schema unchanged.
 
-    JSON Schema has no types `json_object`, `json_schema` and `text`, so a schema cannot be mistaken
-    for one of these forms. The name and the description become the title and the description of the
-    schema, and replace existing ones; `strict` is dropped, because provider plugins use strict mode
-    for every schema that strict mode accepts. Source: OpenAI's API reference, `response_format` of
-    Chat Completions and `text.format` of Responses.
+    The `type` of OpenAI's forms is `json_object`, `json_schema` or `text`. JSON Schema has no such
+    types, so a schema cannot be mistaken for one of these forms. The form's `name` and
+    `description` become the title and the description of the schema. `strict` is dropped, because
+    provider plugins use strict mode for every schema that strict mode accepts. Source: OpenAI's API
+    reference, `response_format` of Chat Completions and `text.format` of Responses.
     """
     if isinstance(value, type) or get_origin(value) is not None:
         name = getattr(value, "__name__", repr(value))
@@ -195,7 +197,10 @@ def _format(value: Any) -> Any:
 
 
 def _schema_in(form: Any) -> Any:
-    """Return the schema of OpenAI's `json_schema` form, with its name and description."""
+    """Return the schema in OpenAI's `json_schema` object.
+
+    The object's `name` and `description` become the title and the description of the schema.
+    """
     schema = form.get("schema") if isinstance(form, Mapping) else None
     if not isinstance(schema, Mapping):
         raise TypeError("a response_format of type json_schema has no JSON schema under 'schema'")
@@ -226,11 +231,10 @@ def _option(
 
 @define(frozen=True, kw_only=True)
 class StreamOptions(Checked):
-    """The options of a call; `None` leaves a choice to the provider.
+    """The options of a call. `None` means that the option is not set, so that the provider decides.
 
-    Each field is a row of the table of options, `OPTIONS`. The repr hides `api_key`, `headers` and
-    the parts of `base_url` that may be secret. Raises ValueError for a value that no provider could
-    accept.
+    The table `OPTIONS` describes each field. The repr hides `api_key`, `headers` and the parts of
+    `base_url` that may be secret. Raises ValueError for a value that no provider could accept.
     """
 
     none_is_default: ClassVar[bool] = True
@@ -405,7 +409,10 @@ class StreamOptions(Checked):
 
     @property
     def thinking_level(self) -> ThinkingLevel | None:
-        """The thinking level, or the level nearest to the budget; `None` if not set."""
+        """The thinking level; for a token budget, the smallest level that covers it.
+
+        `None` if the option is not set.
+        """
         if isinstance(self.thinking, int):
             return ThinkingLevel.of_budget(self.thinking)
         return self.thinking
@@ -453,7 +460,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 class TargetOptions(ClientOptions, total=False):
-    """The options of a model in a chain, including those for its provider alone."""
+    """The options that can be set for one model of a fallback chain."""
 
     api_key: str | None
     base_url: str | None

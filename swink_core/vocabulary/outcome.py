@@ -1,4 +1,4 @@
-"""The result of an answer: stop reasons, kinds of failure, usage, cost."""
+"""How an answer ended and what it used: stop reasons, kinds of failure, token usage and cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StopReason(StrEnum):
     TOOL_USE = "tool_use"
     CONTENT_FILTER = "content_filter"
     PAUSE = "pause"
-    """The provider expects another call with the same conversation."""
+    """The provider paused the answer: to continue it, call again with this answer at the end."""
     ERROR = "error"
     ABORTED = "aborted"
 
@@ -78,7 +78,10 @@ E_co = TypeVar("E_co", covariant=True)
 
 
 def for_every_kind(name: str, rows: Mapping[StreamErrorKind, T]) -> dict[StreamErrorKind, T]:
-    """Return the rows in the order of the kinds. Raises LookupError, which names missing kinds."""
+    """Return the rows in the order of the kinds.
+
+    Raises LookupError if kinds have no row; the message names these kinds.
+    """
     if missing := [kind.name for kind in StreamErrorKind if kind not in rows]:
         raise LookupError(f"{name}: no row for {', '.join(missing)}")
     return {kind: rows[kind] for kind in StreamErrorKind}
@@ -89,7 +92,7 @@ class _Make(Protocol, Generic[E_co]):
 
 
 class _Constructor:
-    """A descriptor that returns a function which creates errors of one kind."""
+    """A descriptor for one kind of failure; its value is a function that creates such errors."""
 
     def __init__(self, kind: StreamErrorKind) -> None:
         self.kind = kind
@@ -107,7 +110,10 @@ class _Constructor:
 
 
 class ErrorConstructors:
-    """The constructors of `Error`, one for each kind. For a new kind, add a line here."""
+    """The constructors of `Error`, one for each kind of failure.
+
+    When a kind is added, a line for it must be added here.
+    """
 
     __slots__ = ()
 
@@ -135,7 +141,7 @@ N = TypeVar("N", int, float)
 
 
 def _sum(a: N | None, b: N | None) -> N | None:
-    """Add two numbers; an unknown one counts as 0, and two unknown ones give `None`."""
+    """Add two numbers. `None` counts as 0, but if both are `None`, the sum is `None`."""
     return b if a is None else a if b is None else a + b
 
 
@@ -149,10 +155,10 @@ MOST_TOKENS = 10**12
 class Usage(Record):
     """The token counts of an answer. A count that the provider did not report is `None`, not 0.
 
-    `cache_read` and `cache_write` are included in `input`, and `reasoning` is included in `output`,
-    however the provider counts them; `total` is the total that the provider reports, or `input +
-    output` if both are known. `extra` contains provider-specific quantities. `reported` is false
-    until the provider has reported usage.
+    `input` includes `cache_read` and `cache_write`, and `output` includes `reasoning`, even if the
+    provider reports them separately. `total` is the total that the provider reports, or else the
+    sum of `input` and `output` if both are known. `extra` contains other quantities that the
+    provider reports. `reported` is false until the provider has reported usage.
     """
 
     input: int | None = None
@@ -172,7 +178,7 @@ class Usage(Record):
         return True
 
     def added_up(self) -> Usage:
-        """Compute the total from its parts if the provider gave none, and return the usage."""
+        """Set `total` to `input + output` if the provider reported no total; return the usage."""
         if self.total is None and self.input is not None and self.output is not None:
             self.total = self.input + self.output
         return self
@@ -196,11 +202,11 @@ class Usage(Record):
 
 
 class Cost(Record):
-    """A cost in US dollars, split by kind of token; a part is `None` if it is unknown.
+    """A cost in US dollars, with a part for each kind of token. `None` means unknown.
 
     `input` is the cost of input tokens that were neither read from nor written to a cache. `fees`
-    are costs other than tokens, such as searches. `estimated` means that the provider reported no
-    final usage, so that the tokens were estimated.
+    is the cost of everything that is not priced by tokens, such as searches. `estimated` is true if
+    tokens were estimated, because the provider did not report the usage of a whole answer.
     """
 
     input: Finite | None = None
@@ -231,9 +237,9 @@ class Cost(Record):
 class Charge(Struct, frozen=True):
     """The charge for one or several attempts.
 
-    `tokens` counts prompt and output together. `cost` is in US dollars; `None` if the model has no
-    price. `estimated` means that a part is an estimate, because the provider reported no final
-    usage.
+    `tokens` is the sum of prompt and output tokens. `cost` is in US dollars, or `None` if the price
+    is unknown. `estimated` is true if a part of the charge is an estimate, because the provider did
+    not report the usage of a whole answer.
     """
 
     tokens: int = 0
@@ -241,7 +247,7 @@ class Charge(Struct, frozen=True):
     estimated: bool = False
 
     def __add__(self, other: Charge) -> Charge:
-        """Return the sum; if only one cost is known, it is the cost of the sum."""
+        """Return the sum of two charges. An unknown cost counts as 0 if the other one is known."""
         if self.cost is None or other.cost is None:
             cost = other.cost if self.cost is None else self.cost
         else:
@@ -250,7 +256,7 @@ class Charge(Struct, frozen=True):
 
 
 NOTHING = Charge()
-"""The charge of an attempt that sent no request, or that an HTTP error rejected."""
+"""The charge for an attempt whose request was not sent, or was rejected with an HTTP error."""
 
 
 class Totals(Record):

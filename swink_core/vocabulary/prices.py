@@ -1,11 +1,16 @@
 """Compute the cost of an answer from prices, their conditions, and usage.
 
-Plugins report quantities in `Usage.extra` under these names. Tokens included in other counts, with
-a possible separate price: `input_audio`, `input_image`, `cache_read_audio` (included in
-`input_audio`), `cache_write_long` (cached for an hour or more), `output_audio`, `output_image`,
-`citation`. Billed tokens that differ from the counted ones: `billed_input`, `billed_output`.
-Quantities with a fee: `searches`, `file_searches`, `audio_seconds`. Values that are strings are
-conditions of the price: the service tier (`batch`, `flex`, `priority`, `fast`), the region.
+Provider plugins report the following quantities in `Usage.extra`:
+
+* Tokens that are included in other counts and may have a separate price: `input_audio`,
+  `input_image`, `cache_read_audio` (included in `input_audio`), `cache_write_long` (cached for an
+  hour or more), `output_audio`, `output_image`, `citation`.
+* The numbers of billed tokens, if they differ from the token counts: `billed_input`,
+  `billed_output`.
+* Quantities with a fee for each unit: `searches`, `file_searches`, `audio_seconds`.
+
+A value in `Usage.extra` that is a string is a condition on which the price depends: the service
+tier (`batch`, `flex`, `priority`, `fast`) or the region.
 """
 
 from __future__ import annotations
@@ -25,8 +30,9 @@ from swink_core.vocabulary.outcome import Cost, Usage
 class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """US dollars per million tokens.
 
-    `None` means that the price is unknown, or that the tokens have the price of the count in which
-    they are included. `fees` maps quantities to US dollars per unit; `requests` is the fee for each
+    `None` for `input` or `output` means that the price is unknown. `None` for another kind of
+    tokens means that they have no separate price: the price of the count that includes them
+    applies. `fees` maps quantities to US dollars per unit; its key `requests` is the fee for each
     answer.
     """
 
@@ -48,10 +54,11 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PriceCase(Rates, frozen=True, kw_only=True):
     """Prices that replace the usual prices if all conditions hold; other prices stay the same.
 
-    The conditions: the prompt is longer than `above` tokens; the answer was billed on all `terms`;
-    the day is `since` (ISO date) or later; the time is within `hours` (`["22:00", "06:30"]`, from
-    the first time to just before the second); the day is Monday to Friday if `weekdays` is true.
-    Days and times are in UTC. `factor` multiplies the price of all tokens.
+    The conditions: the prompt is longer than `above` tokens; the usage contains all `terms`, such
+    as a service tier; the day is `since` (ISO date) or later; the time is within `hours`
+    (`["22:00", "06:30"]`, from the first time to just before the second); the day is Monday to
+    Friday if `weekdays` is true. Days and times are in UTC. `factor` multiplies the price of all
+    tokens.
     """
 
     above: int = -1
@@ -77,14 +84,14 @@ class PriceCase(Rates, frozen=True, kw_only=True):
 
 
 class Prices(Rates, frozen=True):
-    """A model's prices. If several `cases` apply, a later one overrides an earlier one."""
+    """A model's prices. If several of the `cases` apply, later ones take precedence."""
 
     cases: tuple[PriceCase, ...] = ()
 
     def at(self, prompt: int, terms: Set[str], at: datetime) -> Mapping[str, float]:
         """Return the prices for a prompt of `prompt` tokens at the time `at`.
 
-        `terms` are words such as the service tier or the region, on which the answer is billed.
+        `terms` are words on which the price depends, such as the service tier or the region.
         """
         cases = [case for case in self.cases if case.holds(prompt, terms, at)]
         rates = _known_rates(_amounts(self))
@@ -120,11 +127,13 @@ _SEARCHES = ("searches", "file_searches")
 def cost_of(
     usage: Usage | None, prices: Prices | None, at: datetime | None = None, long: bool = False
 ) -> Cost | None:
-    """Return the cost of an answer at a time (`None`: now); `None` if nothing is known.
+    """Return the cost of an answer in US dollars, by the prices at the time `at` (`None`: now).
 
-    Parts without a price or a count are `None`. `total` is the sum, or `None` if a used part has no
-    price. Cache reads and writes without a separate price cost as much as input. `long` says
-    whether cache writes of unknown duration count as long-lived. Amounts are in US dollars.
+    Return `None` if the usage or the prices are unknown. A part of the cost is `None` if its price
+    or token count is unknown. `total` is the sum of the parts, or `None` if tokens were used whose
+    price is unknown. Cache reads and writes without a separate price cost as much as other input.
+    `long` is true if cache writes have the price for an hour or more unless the usage states
+    otherwise.
     """
     if usage is None or prices is None:
         return None
@@ -171,7 +180,10 @@ def _part_cost(
     rates: Mapping[str, float],
     default: float | None,
 ) -> float | None:
-    """Return the cost of one kind of tokens in US dollars; `default` replaces an unknown rate."""
+    """Return the cost of one kind of tokens in US dollars.
+
+    `default` is the price for this kind of tokens if `rates` contains none.
+    """
     rate = rates.get(whole, default)
     if tokens is None or rate is None:
         return None

@@ -1,7 +1,7 @@
 """The base of the classes for messages and events, and a function that copies an object.
 
-These classes are msgspec structs: the fields of a class define its JSON form, which compiled code
-checks, writes and reads.
+These classes are msgspec structs. The fields of a class define the JSON form of the objects, and
+msgspec's compiled code checks, writes and reads this form.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Finite: TypeAlias = Annotated[float, Meta(ge=-float_info.max, le=float_info.max)
 
 
 class Tagged(msgspec.StructMeta):
-    """The metaclass that makes a class's tag available as its attribute `type` or `role`."""
+    """A metaclass that stores the tag of a class in the class attribute `type` or `role`."""
 
     def __init__(cls, *_: Any, **__: Any) -> None:
         config = cls.__struct_config__
@@ -26,7 +26,10 @@ class Tagged(msgspec.StructMeta):
 
 
 class Record(msgspec.Struct, metaclass=Tagged, omit_defaults=True, weakref=True):
-    """The base of messages, blocks, sources, events and counts. JSON leaves out default values."""
+    """The base class of messages, blocks, sources, events, usage and cost.
+
+    Fields with default values are left out of the JSON.
+    """
 
 
 R = TypeVar("R", bound=msgspec.Struct)

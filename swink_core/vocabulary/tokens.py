@@ -8,7 +8,8 @@
 
 An `Estimate` contains the expected number of tokens and an upper bound. Charges use the expected
 number, and reservations use the upper bound. The page "Usage and cost" lists the measured errors of
-the estimates. Counting makes a few passes in C over a text, and needs no token dictionary.
+the estimates. A text is counted by a few functions in C that each read the whole text, without a
+token dictionary.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ class Estimate(NamedTuple):
 class MediaTokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a provider counts the tokens of media.
 
-    With `image_tile` (the side of a tile in pixels), an image costs `image_base` and
-    `image_tile_tokens` for each tile, after its longer side was scaled to `image_side` (0: not
-    scaled); `image` is then used only if the size is unknown. Otherwise an image costs `image`
-    tokens. Sound costs `audio_second` per second, a document `page` per page.
+    If `image_tile` (the side of a tile in pixels) is 0, an image counts as `image` tokens.
+    Otherwise, an image whose longer side exceeds `image_side` pixels is scaled down to this size
+    (0: not scaled), and counts as `image_base` tokens plus `image_tile_tokens` for each tile;
+    `image` is used only for an image whose size is unknown. Sound counts as `audio_second` tokens
+    per second, and a document as `page` tokens per page.
     """
 
     image: int = 2_200
@@ -83,7 +85,7 @@ _CJK = "[\u2e80-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af\uf900-\uffef]+"
 _THREE_BYTES = "[\u0800-\uffff]+"
 
 LONG_WORD = 12
-"""If words have more letters on average, text counts as base64, hashes or minified code."""
+"""A text whose words have more letters on average is counted as base64, hashes or minified code."""
 
 MESSAGE = Estimate(4.0, 8.0)
 """Tokens of a message besides its text."""
@@ -92,14 +94,14 @@ TOOL = Estimate(10.0, 30.0)
 """Tokens of a tool besides its JSON definition."""
 
 TOOLS = Estimate(0.0, 700.0)
-"""Tokens of the instructions that some providers add to a prompt with tools."""
+"""Tokens of the instructions that some providers add to a prompt if the request has tools."""
 
 PREFIX = Estimate(0.0, 100.0)
 """Tokens of the instructions that some models, such as gpt-oss, add to every prompt."""
 
 UNKNOWN_MEDIUM_SECONDS = 60.0
 UNKNOWN_PAGES = 10
-"""Assumed pages of a document, or seconds of sound, that the request does not contain."""
+"""Assumed pages of a document that the request contains only as a URL or an id."""
 
 
 def text_tokens(text: str) -> Estimate:
@@ -142,7 +144,10 @@ def _other_scripts(text: str) -> Estimate:
 
 
 def data_tokens(data: Any) -> Estimate:
-    """Estimate the tokens of data as JSON, or as a `repr` if JSON cannot represent the data."""
+    """Estimate the tokens of data that is sent as JSON.
+
+    If JSON cannot represent the data, its `repr` is used.
+    """
     if not data:
         return Estimate()
     try:

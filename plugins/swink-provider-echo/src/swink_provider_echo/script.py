@@ -1,8 +1,8 @@
 """Scripts for echo, selected by the model's name, or given in `settings={"script": …}`.
 
-The dictionary `MODELS` contains the names and their scripts. If the name of a model that fails or
-stalls ends in `-after-N`, the model first sends N deltas: `echo/fail-throttled-after-3`. The
-setting is one script, or a list of scripts for consecutive requests of a client.
+The dictionary `MODELS` contains the names and their scripts. Models that fail or stall accept the
+suffix `-after-N`: `echo/fail-throttled-after-3` sends 3 deltas and then fails. The setting is one
+script, or a list of scripts that answer a client's requests one after the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONG = 2_000
 SLOW = 0.05
 
 MOST_LISTS = 1_000
-"""The maximum number of lists of scripts for which the position is stored."""
+"""For how many lists of scripts echo remembers which script is next."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -51,18 +51,18 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     the thinking. `json` answers in JSON; `silent` gives an empty answer.
 
     **Tool calls.** `tool` calls one tool (true: the first tool that the request offers). `parallel`
-    calls all offered tools. Their arguments are `arguments`, as JSON data or as raw text. After a
-    tool result, no more such calls are made. In contrast, `calls` are made in every answer, in
-    parallel, after the `reply` if there is one.
+    calls all offered tools. The arguments of these calls are in `arguments`, as JSON data or as raw
+    text. After a tool result, no more of these calls are made. In contrast, `calls` are made in
+    every answer, in parallel, after the `reply` if there is one.
 
     **End.** `stop` is the stop reason of the answer. `usage` replaces the token usage, which by
     default is the number of words. `cost` is in US dollars (`None`: computed from the prices of the
     model, which are 0). `fail` is the kind of a failure; if only `fail_status` (an HTTP status) is
     set, the status determines the kind. The failure comes after `fail_after` deltas, in the first
-    `fail_attempts` attempts (`None`: in all attempts). Its message is `fail_message`, and its wait
-    before a retry is `retry_after`, in seconds. `cut_after` is the number of deltas after which the
-    stream ends too early. `stall_after` is the number of deltas after which echo sends nothing
-    more.
+    `fail_attempts` attempts (`None`: in all attempts). `fail_message` is the failure's message, and
+    `retry_after` the number of seconds to wait before a retry. `cut_after` is the number of deltas
+    after which the stream ends without the end of the answer. `stall_after` is the number of deltas
+    after which echo sends nothing more.
 
     **Timing.** `delta` is the number of characters in a delta (`None`: one word). `delay` is the
     number of seconds before each delta, `first_delay` before the answer begins; both are measured
@@ -156,9 +156,9 @@ class Scripts:
         )
 
     def _turn(self, call: Call, key: bytes) -> int:
-        """Return the number of earlier calls with this list of scripts.
+        """Return the number of earlier calls that have used this list of scripts.
 
-        All attempts of a call get the same number.
+        The number is the same for every attempt of a call.
         """
         taken = self._taken.setdefault(call, {})
         if key not in taken:
@@ -204,7 +204,7 @@ def _read(base: Script, given: Any, place: str) -> Script:
 
 
 def _hint(error: str) -> str:
-    """Return a hint that names the field most similar to a misspelt one."""
+    """Return a hint for a misspelt field: the most similar field, or else all fields."""
     unknown = re.search(r"unknown field `(\w+)`$", error)
     if unknown is None:
         return ""

@@ -86,9 +86,9 @@ def _exact(number: float) -> Fraction:
 
 
 def _counted(start: int, first: int | None, last: int | None, number: int) -> int:
-    """Return the whole number that is `number` steps after `start`.
+    """Return the whole number that is `number` steps from `start`, within the bounds.
 
-    After `last`, counting continues at `first`.
+    With both bounds, counting continues at `first` after `last`. With only `last`, it goes down.
     """
     if first is not None and last is not None:
         begin = min(max(start, first), last)
@@ -99,7 +99,7 @@ def _counted(start: int, first: int | None, last: int | None, number: int) -> in
 
 
 def text_of(text: str, shortest: int, longest: int, write: Callable[[str], str], place: str) -> str:
-    """Return `write(text)`, with the text repeated or cut so that the result has the right length.
+    """Repeat or cut a text until `write(text)` has the required length, and return this result.
 
     The required length is `shortest` to `longest` characters. Raises NoSample if no text gives a
     result of this length.
@@ -123,9 +123,9 @@ def _parts(text: str, shortest: int, longest: int) -> Iterator[str]:
 
 
 def _cut(words: str, size: int) -> str:
-    """Return the first `size` characters of a text, without white space at the end.
+    """Return the first `size` characters of a text, with `_` in place of a space at the end.
 
-    White space is removed because some types of values remove it from the end of a string.
+    Some string types would remove the space, and the text would then be too short.
     """
     cut = words[:size]
     return cut if cut == cut.rstrip() else f"{cut[:-1]}_"

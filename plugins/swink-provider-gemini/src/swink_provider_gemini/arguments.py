@@ -35,7 +35,7 @@ class _Container:
         self.names: set[str | int] = set()
 
     def enter(self, step: str | int) -> str:
-        """Return the text that precedes the value of a member: a comma, and the member's name."""
+        """Return the text before a member's value: a comma if needed, and an object's key."""
         in_turn = step == len(self.names) if self.is_list else step not in self.names
         if isinstance(step, int) is not self.is_list or not in_turn:
             raise OutOfOrder(str(step))
@@ -106,7 +106,10 @@ class ArgumentText:
 
 
 def _steps(path: str) -> list[str | int]:
-    """Split a JSON path (RFC 9535) with one target, which begins with an object's member."""
+    """Split a JSON path (RFC 9535) into object keys and array indexes.
+
+    The path must select one value and begin with an object key. For other paths, raises OutOfOrder.
+    """
     steps: list[str | int] = []
     at = 1
     while at < len(path) and (step := _STEP.match(path, at)) is not None:

@@ -22,7 +22,7 @@ Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 OK = 200
 
 NAME = "swink-"
-"""The beginning of a batch's display name, before the submission's token."""
+"""The prefix of a batch's display name; the token of the submission follows."""
 
 CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
 """The HTTP statuses for the codes of google.rpc.Code."""
@@ -31,7 +31,7 @@ CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
 class GeminiBatches:
     """Submit and read batches of one model.
 
-    `like` is the request that would send a single row outside a batch.
+    `like` is a row's request as an ordinary call; the URLs of batches are derived from its URL.
     """
 
     most_requests = 50_000
@@ -72,7 +72,7 @@ class GeminiBatches:
         return [id] if operation.get("done") else None
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Return the results of a batch. A row without a result was not answered."""
+        """Return the results of a batch. Rows that the model did not answer have no result."""
         operation = msgspec.json.decode((yield HTTPRequest(_address(like, id), method="GET")))
         said = operation.get("response") or operation.get("metadata", {}).get("output") or {}
         found = said.get("inlinedResponses", {}).get("inlinedResponses", [])

@@ -18,7 +18,7 @@ VERSION = "vertex-2023-10-16"
 
 
 class Speaker(AtRawPredict, AnthropicProvider):
-    """The provider of Claude models: requests and answers in the Messages format."""
+    """The provider of Claude models, with requests and answers in Anthropic's format."""
 
     features = AnthropicProvider.features - {"file_ids"}
 

@@ -121,13 +121,14 @@ _ASKED_OF_SERVER = ("toolCall", "executableCode")
 def conversation(
     context: Context, provider: str, signed_calls: bool = False, office: bool = False
 ) -> dict[str, Any]:
-    """Return `contents` and, if present, `systemInstruction` and `tools`.
+    """Return the request fields `contents` and, if not empty, `systemInstruction` and `tools`.
 
     `signed_calls` means that the model rejects its own tool calls if their signature is missing.
-    For such a model, media in tool results stay in the results. `office` means that the model reads
-    office documents, such as docx. If the last answer can be continued, the same request is sent
-    again, with the answer's continuation token. Raises MediaError for a file that cannot be read,
-    and ProviderFailure for a file that the API does not accept.
+    Such a model gets the media of a tool result inside the result; other models get them beside the
+    result. `office` means that the model reads office documents, such as docx. If the conversation
+    ends with an answer that can be continued, this answer is replaced by its continuation token.
+    Raises MediaError for a file that cannot be read, and ProviderFailure for a file that the API
+    does not accept.
     """
     if not office:
         _refuse_office(context)

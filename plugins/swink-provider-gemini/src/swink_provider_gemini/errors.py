@@ -3,8 +3,8 @@
 An error object contains a canonical status name (https://grpc.io/docs/guides/status-codes/) and
 details (https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto): the
 name of the reason, the quotas that were exceeded, and how long to wait. This object is the body of
-an HTTP error, or a frame of a stream. In a stream, the status in the error object differs from the
-status of the HTTP response.
+an HTTP error, or a frame of a stream. The HTTP status of such a stream is 200, so only the error
+object contains the status of the error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from swink_core.providers import by_tables, wait_seconds
 __all__ = ["BLOCKED_PROMPT", "classify", "read_error"]
 
 BLOCKED_PROMPT = "blocked_prompt"
-"""The failure's `type` for a blocked prompt; the failure's `code` is the `blockReason`."""
+"""The `type` of the failure for a prompt that Gemini blocked; its `code` is the `blockReason`."""
 
 REASONS = {
     BLOCKED_PROMPT: Kind.CONTENT_FILTERED,

@@ -19,7 +19,7 @@ __all__ = ["Speaker"]
 
 
 class Speaker(AtRawPredict, MistralProvider):
-    """The provider of Mistral models: requests and answers in Mistral's format."""
+    """The provider of Mistral models, with requests and answers in Mistral's format."""
 
     def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:
         own = MistralProvider("mistral").dialect

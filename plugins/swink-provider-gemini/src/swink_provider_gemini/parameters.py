@@ -33,8 +33,7 @@ def parameters(
 ) -> dict[str, Any]:
     """Return the request fields for the options: `generationConfig`, unless it is empty.
 
-    `known` contains fields of `generationConfig` that are already set; the result includes these
-    fields.
+    The fields in `known` are included in `generationConfig`.
     """
     answer: dict[str, Any] = {**known}
     if options.stop:

@@ -63,13 +63,13 @@ FAILURES = frozenset(
         "MISSING_THOUGHT_SIGNATURE", "PUP_LIMITED_DISABLED",
     }
 )  # fmt: skip
-"""Finish reasons after which the answer is unusable; `errors` maps them to kinds of failure."""
+"""Finish reasons of an unusable answer; the module `errors` maps them to kinds of failure."""
 
 CONTINUATION = "continuationToken"
 """The kind of the extension with the token for a request that continues the answer."""
 
 ABOUT_TEXT = ("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult")
-"""Metadata of a text block that the API sends outside the part; they are never sent back."""
+"""Fields of a candidate that become metadata of a text block and are never sent back."""
 
 _BESIDE_CONTENT = frozenset(
     {
@@ -77,7 +77,7 @@ _BESIDE_CONTENT = frozenset(
         "speechMetadata",
     }
 )  # fmt: skip
-"""Fields of a part besides its content."""
+"""Fields that describe a part; the name of any other field is the kind of the part."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -119,9 +119,9 @@ class GenerateContentParser:
                 break
 
     def after_read(self, out: EventWriter) -> None:
-        """Count the usage in the last frame of a network read.
+        """Report the token usage from the last frame of a network read.
 
-        Earlier frames can be skipped, because each frame contains the total so far.
+        Each frame contains the totals so far, so the usage of earlier frames is not needed.
         """
         if self._usage:
             count_tokens(self._usage, out)
@@ -133,7 +133,10 @@ class GenerateContentParser:
         self.after_read(out)
 
     def _add_text(self, chunk: TextChunk, out: EventWriter) -> bool:
-        """Add text to the open block. Return False if the frame needs any other processing."""
+        """Add a frame's text to the open block, and return True.
+
+        Return False, without adding text, if the frame contains anything other than this text.
+        """
         candidates = chunk.candidates
         if len(candidates) != 1 or candidates[0].index:
             return False
@@ -286,10 +289,10 @@ class GenerateContentParser:
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
         """Collect the sources of text (citations and grounding data).
 
-        Citations arrive one by one. Each frame with grounding data repeats all of this data. A
-        citation belongs to the text that precedes its first arrival. All citations of a block are
-        added to one object in its metadata. The writer measures the size of this object only when
-        the number of citations has doubled, which keeps the work linear.
+        A frame contains only new citations, but all grounding data so far. A citation belongs to
+        the text that precedes its first arrival. All citations of a block are added to one object
+        in the block's metadata. The object's size is measured again only when the number of
+        citations has doubled, which keeps the work linear.
         """
         before = sum(map(len, self._cited.values()))
         for name, found in (candidate.citation_metadata or {}).items():

@@ -52,7 +52,8 @@ class GeminiProvider(HTTPProvider):
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API and the model.
 
-        A notice reports document names, because the API has no field for them.
+        A notice reports that names of documents are not sent, because the API has no field for
+        them.
         """
         call = super().fit(model, context, options)
         named = [

@@ -15,7 +15,10 @@ BILLED = {
     "output_audio": ("candidatesTokensDetails", "AUDIO"),
     "output_image": ("candidatesTokensDetails", "IMAGE"),
 }
-"""For each name of a price (`swink_core.vocabulary.prices`), the field and type of the tokens."""
+"""Tokens with a price of their own: maps the price's name to a usage field and a modality.
+
+The names of prices are from `swink_core.vocabulary.prices`.
+"""
 
 _COUNTED = frozenset(
     {
@@ -51,7 +54,7 @@ def count_tokens(usage: dict[str, Any], out: EventWriter) -> None:
 
 
 def _billed(usage: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the name of each separate price, and the number of tokens that have this price."""
+    """Yield each price name in `BILLED` with the number of tokens that have this price."""
     for ours, (name, modality) in BILLED.items():
         rows = usage.get(name)
         for row in rows if isinstance(rows, list) else ():

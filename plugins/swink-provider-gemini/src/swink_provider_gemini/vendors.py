@@ -15,8 +15,8 @@ __all__ = ["AtRawPredict", "OfVendor"]
 class OfVendor(HTTPProvider):
     """Another vendor's API on Google's servers.
 
-    `address` returns the base URL of a model. `given` are further arguments of the constructor of
-    the vendor's class. Errors may be in the vendor's or in Google's format.
+    `address` returns the base URL of a model. `given` is passed to the constructor of the vendor's
+    provider class. Errors may be in the vendor's or in Google's format.
     """
 
     def __init__(

@@ -131,8 +131,8 @@ class VertexProvider(GeminiProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body for the API of the model's vendor.
 
-        Earlier answers of other vendors' models count as answers of another provider, even if they
-        came through this provider.
+        Earlier answers from models of another vendor are converted like answers of another
+        provider, even if they came through this provider.
         """
         speaker, family = self._speaker(model), _family(model.id)
         messages = [

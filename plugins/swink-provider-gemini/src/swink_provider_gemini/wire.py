@@ -1,10 +1,9 @@
 """The frames of `streamGenerateContent`, with the fields that the parser reads, and their framing.
 
 https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse. Each frame is a complete
-response with the next parts. Every field may be absent or null, enumeration values are plain
-strings and numbers may be floats, so that frames with new values and fields can be decoded. Parts
-stay dictionaries because the parts of server-side tools are sent back unchanged, including unknown
-fields.
+response with the next parts. The types accept absent and null fields, unknown enumeration values
+and floats, so that a change of the API does not make a frame malformed. Parts are dictionaries
+because the parts of server-side tools are sent back unchanged, including unknown fields.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ decode_chunks = msgspec.json.Decoder(list[Chunk]).decode
 
 
 def function_call(part: dict[str, Any]) -> FunctionCall | None:
-    """Return the function call in a part; `None` for a part without a call.
+    """Return the function call in a part, or `None` if the part contains no call.
 
     Raises msgspec.ValidationError if the function call is malformed.
     """

@@ -8,8 +8,8 @@ the server's URL to stdout. The engine runs in a child process, because a failed
 engine ends the process.
 
 The child process ends together with its parent, because its stdin is closed in whatever way the
-parent ends. If another process that the parent has forked keeps this pipe open, the child process
-still detects that the parent has ended, because the parent process id changes.
+parent ends. Another process that the parent has forked can keep this pipe open, so the child also
+checks whether its parent process id has changed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ LOG_LEVEL = 2
 """Warnings and errors; lower levels would log the text of conversations."""
 
 LOG_SECONDS = 0.2
-"""How many seconds the process waits before it ends, so that a separate thread can copy the log.
+"""How many seconds the process waits before it ends, while a thread copies the engine's log.
 
-If the engine does not start, only the log contains the reason.
+If the engine does not start, only this log contains the reason.
 """
 
 

@@ -21,7 +21,7 @@ MODEL_ENV = "SWINK_LOCAL_MODEL"
 CONTEXT = 8192
 """The default context in tokens, if neither the caller nor the catalogue sets one.
 
-The model's own maximum may need more memory than the machine has.
+The default is not the model's maximum, which may need more memory than the machine has.
 """
 
 CACHE_RAM = 512

@@ -38,13 +38,13 @@ START_SECONDS = 600.0
 
 STOP_SECONDS = 5.0
 EXIT_SECONDS = 1.0
-"""Seconds to wait for the exit of the child process after its connection was closed."""
+"""How long a failed call waits to learn whether the child process has ended, in seconds."""
 
 LOG_LINES = 50
 """How many lines at the end of the engine's log are kept for error messages."""
 
 TELLING = (" E ", "ASSERT", "Error")
-"""Texts by which log lines that explain a failure are recognised."""
+"""A log line that contains one of these texts explains a failure."""
 
 
 @define(frozen=True)
@@ -54,7 +54,7 @@ class Settings:
     For a setting that is `None`, the engine uses its default.
 
     `context` is the context window in tokens, `cache_type` the data type of the KV cache, and
-    `cache_ram` the memory in MiB for the caches of other conversations.
+    `cache_ram` the memory in MiB in which the caches of earlier conversations are kept.
     """
 
     path: Path
@@ -79,8 +79,8 @@ class Engine:
     def start(cls, settings: Settings) -> Engine:
         """Start the child process and wait until its model is loaded. This call blocks.
 
-        Raises ProviderFailure: `internal` with code `engine` if the start fails, `resource` if the
-        system cannot create another process.
+        Raises ProviderFailure (`internal`, code `engine`) if the start fails, and ProviderFailure
+        (`resource`) if the system cannot create another process.
         """
         process = _spawn()
         assert process.stdin is not None
@@ -136,7 +136,7 @@ class Engine:
         return True
 
     def failure(self, phase: Phase = "streaming", what: str = "ended") -> Failure:
-        """Return the failure that reports the engine's exit, with the reason and advice."""
+        """Return the failure of a call whose engine has ended, with the reason from its log."""
         status = self._process.poll()
         how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
         lines = list(self._log)

@@ -1,10 +1,11 @@
 """Download model files from the Hugging Face Hub, and store them in a folder.
 
-`transfer` writes a `.part` file whose name contains the checksum. Therefore an interrupted download
-is continued only if the hub still has the same content. The complete file is verified and then
-renamed, so a file with its final name is complete. A lock file prevents two simultaneous downloads
-of one file, by threads or processes: the second one waits and then uses the downloaded file. No
-file is read or written through a link that leads out of the folder.
+The module `transfer` writes a `.part` file whose name contains the checksum of the whole file.
+Therefore an interrupted download is continued only if the hub still has the same content. The
+complete file is verified and then renamed, so a file with its final name is complete. A lock file
+prevents two simultaneous downloads of one file, by threads or processes: the second one waits and
+then uses the downloaded file. No file is read or written through a link that leads out of the
+folder.
 
 All functions of this module block. The provider runs them in a thread, and sets `stopped` when the
 file is no longer needed. Source: https://huggingface.co/docs/hub/en/models-downloading.
@@ -101,7 +102,7 @@ class Hub:
     """The hub, and the folder for its files.
 
     `free` returns the number of free bytes on the disk of a folder. `pause` is the number of
-    seconds to wait after the first interruption; it is doubled after each further one.
+    seconds to wait after the first interruption of a download; each further wait is twice as long.
     """
 
     cache: Path

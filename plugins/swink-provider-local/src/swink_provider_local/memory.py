@@ -38,7 +38,7 @@ NUMBERS = {
 """Formats of `struct` for the number types of GGUF, by GGUF's type number."""
 
 LONGEST = 1 << 24
-"""Maximum size of a metadata value in bytes or items; larger values are not part of the shape."""
+"""Maximum size in bytes or items of a metadata value that describes the model's shape."""
 
 AFTER = "tokenizer."
 """The prefix of the keys of the vocabulary in the header of a model file.
@@ -49,9 +49,9 @@ such key.
 
 
 def memory_of(settings: Settings) -> int:
-    """Return the maximum memory of an engine in bytes, without the memory for computations.
+    """Return the memory of an engine in bytes: weights, KV cache and `cache_ram`.
 
-    If the header of the file cannot be read, the KV cache is not counted.
+    If the header of the model file cannot be read, the KV cache is left out.
     """
     size = settings.path.stat().st_size if settings.path.is_file() else 0
     with suppress(OSError, ValueError, KeyError, TypeError, ArithmeticError, struct.error):

@@ -91,7 +91,7 @@ class _Entry:
     cancel_timer: Callable[[], None] | None = None
 
     def is_over(self) -> bool:
-        """Return True if the start failed or the child has ended."""
+        """Return True if the engine could not be started or its process has ended."""
         if not self.start.done():
             return False
         return self.start.exception() is not None or not self.start.result().alive
@@ -99,7 +99,7 @@ class _Entry:
     def stop(self, _: object = None) -> None:
         """Stop the engine, after waiting for its start. This call blocks.
 
-        The signature allows its use as the callback of a future.
+        The argument is ignored; with it, this method can be the callback of a future.
         """
         if self.start.exception() is None:
             self.start.result().stop()
@@ -182,9 +182,9 @@ class EnginePool:
             return entry
 
     def _make_room(self, wanted: Settings, memory: int) -> list[_Entry]:
-        """Remove entries from the table until an engine with the settings `wanted` fits.
+        """Remove idle engines from the table until an engine with the settings `wanted` fits.
 
-        Return the removed entries, whose engines must be stopped.
+        Return the removed entries. The caller must stop their engines.
         """
         if self._memory is not None and memory > self._memory:
             raise ProviderFailure(_too_large(wanted, memory, self._memory))
@@ -265,7 +265,8 @@ def shared_pool() -> EnginePool:
 def limits(environ: Mapping[str, str]) -> tuple[int | None, float, int | None]:
     """Read the limits from the environment: number of engines, idle seconds, and bytes of memory.
 
-    If only the memory is limited, the number of engines is unlimited. Raises ProviderFailure
+    The number of engines is `None` (unlimited) if the environment limits only the memory, and the
+    memory is `None` if the environment does not limit it. Raises ProviderFailure
     (`invalid_request`) for an invalid value.
     """
     limit, idle = whole_number(environ, LIMIT_ENV, 1), whole_number(environ, IDLE_ENV, 0)

@@ -92,8 +92,8 @@ def _settings(path: Path, numbers: dict[str, int | None], kept_as: str) -> Setti
 async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes, None]:
     """Download a file in a thread.
 
-    Yield empty bytes for any progress, so that the call does not time out, and add notices about
-    the progress in larger steps.
+    Yield empty bytes whenever data has arrived, so that the call does not time out. Add a notice to
+    the call whenever the text of `_progress` has changed.
     """
     loop, moved, stopped = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     latest: list[tuple[int, int | None]] = []
@@ -120,7 +120,7 @@ async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes
 
 
 def _progress(done: int, total: int | None) -> str:
-    """Return the progress of a download as text, rounded to 5 % or, without total, to 100 MB."""
+    """Return the progress of a download as text, in steps of 5 % (total unknown: 100 MB)."""
     if not total:
         return f"{done // 100_000_000 * 100} MB"
     return f"{20 * done // total * 5} % of {size_text(total)}"

@@ -1,8 +1,9 @@
 """Download one file from the hub, up to its declared size.
 
-A HEAD request returns the size and the SHA-256 of a file. For a large file, it also returns a
-redirect to another host, the storage. A response with more bytes than the declared size is
-rejected, and the excess is not written. Source: the `x-linked-etag` and `x-linked-size` headers of
+The response to a HEAD request contains the size and the SHA-256 of a file. If the file is large,
+this response is a redirect to the host that stores the content. A response with more bytes than the
+declared size is rejected, and the excess is not written. Source: the `x-linked-etag` and
+`x-linked-size` headers of
 https://huggingface.co/docs/huggingface_hub/package_reference/file_download.
 """
 
@@ -39,7 +40,7 @@ READ_SECONDS = 30.0
 
 MAX_REDIRECTS = 5
 LONGEST_SIZE = 18
-"""The maximum number of digits of a declared size in bytes, which allows nearly an exabyte."""
+"""A declared file size in bytes may have at most this many digits (almost an exabyte)."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -62,8 +63,8 @@ class _NoRedirect(HTTPRedirectHandler):
 class RemoteFile:
     """A file of the hub at `url`.
 
-    Error messages contain `name`. While a file of unknown size is downloaded, `room` is called to
-    check the free disk space.
+    `name` is the file's name in error messages. `room` returns whether the disk has enough free
+    space; it is called during the download of a file of unknown size.
     """
 
     name: str
@@ -132,7 +133,7 @@ class RemoteFile:
         progress: Progress,
         stopped: threading.Event,
     ) -> None:
-        """Download the file to the path `part`, or only the bytes that `part` lacks if it exists.
+        """Download the file to the path `part`; continue after the bytes that `part` contains.
 
         Raises ProviderFailure if the download fails, and Stopped if `stopped` is set meanwhile.
         """

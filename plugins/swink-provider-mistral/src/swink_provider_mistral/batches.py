@@ -27,7 +27,7 @@ class MistralBatches(OpenAIBatches):
         return msgspec.json.encode({"custom_id": id, "body": data}) + b"\n"
 
     def begun(self, file: str, api: str, rows: Sequence[Row]) -> dict[str, Any]:
-        """Return the body of the request that starts a job for the uploaded file `file`."""
+        """Return the body of the request that starts a job; `file` is the uploaded file's id."""
         model = whole(rows[0][1])["model"]
         asked = {"input_files": [file], "model": model, "endpoint": f"/v1{api}"}
         return {**asked, "timeout_hours": 24}

@@ -6,9 +6,9 @@ Other differences are:
   digest, which is the same in every request, so that prompt caching works.
 * A user turn may not directly follow tool results: an assistant turn is inserted, with a notice,
   unless the model is known to need none.
-* Reasoning is sent back as a `thinking` chunk of the content. The content then is an array.
+* Reasoning is sent back as a `thinking` chunk in the message's content, which then is an array.
 * Audio is sent as a base64 string, without its format.
-* To require a tool call, `tool_choice` is `any` instead of OpenAI's `required`.
+* If a call requires the model to use a tool, `tool_choice` is `any` instead of OpenAI's `required`.
 
 Pass `safe_prompt` and other fields of Mistral in `extra`. Source:
 https://docs.mistral.ai/api/#tag/chat.
@@ -85,7 +85,7 @@ class MistralConverter(ChatConverter):
     _answers_results = True
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
-        """Return the conversation; insert assistant turns after tool results if necessary."""
+        """Convert the messages; if necessary, insert assistant turns after tool results."""
         self._answers_results = not takes_user_after_results(model)
         return super().conversation(model, context)
 
@@ -144,7 +144,7 @@ class MistralConverter(ChatConverter):
         return [{**first, "content": chunks}, *native[1:]]
 
     def leave_out_reasoning(self, message: AssistantMessage) -> None:
-        """Do nothing: reasoning is not left out but sent as a chunk of the content."""
+        """Report nothing, because Mistral's API accepts reasoning as a chunk of the content."""
         self.take(message, ThinkingBlock)
 
     def part(self, block: Block) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class MistralProvider(OpenAIProvider):
     converter = MistralConverter
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body; `tool_choice` is `any` if the call requires a tool call."""
+        """Return the body, with `any` in place of OpenAI's `tool_choice` value `required`."""
         body = super().convert(model, context, options)
         if body.get("tool_choice") == "required":
             body["tool_choice"] = "any"

@@ -1,4 +1,4 @@
-"""Compute the context length (`num_ctx`) that a conversation needs, so that nothing is cut off.
+"""Compute the context length (`num_ctx`) that a conversation needs, so that it is not truncated.
 
 Ollama has no endpoint that counts tokens, so the number is estimated from the text. The context
 length is computed from a high estimate, because a context that is too long only costs memory. A
@@ -39,10 +39,11 @@ IMAGE_TOKENS = 1024
 
 
 def context_of(model: Model, payload: Mapping[str, Any], options: StreamOptions) -> int | None:
-    """Return the `num_ctx` for a call; `None` if the server's default is enough.
+    """Return the `num_ctx` for a call.
 
-    The value is a power of two, or the model's maximum. Other values are avoided because a server
-    reloads the model whenever `num_ctx` changes.
+    The result is `None` if the server's default is enough or if the caller sets `num_ctx` or allows
+    truncation. Otherwise it is a power of two, or the model's maximum: with few different values, a
+    server seldom reloads the model, as it does whenever `num_ctx` changes.
     """
     info = model.info or ModelInfo(model.id)
     wanted = _wanted(payload, options)
@@ -78,7 +79,7 @@ def tell_of_length(
 
 
 def _is_own(options: StreamOptions) -> bool:
-    """Return True if the caller sets `num_ctx`, or allows truncation."""
+    """Return True if the caller sets `num_ctx`, or lets the server truncate the prompt."""
     own = options.extra.get("options")
     return bool(options.extra.get("truncate") or (own and own.get("num_ctx")))
 

@@ -33,7 +33,10 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class _Line(msgspec.Struct, gc=False):
-    """A line of an answer; the last has token counts (`*_count`) and nanoseconds (`*_duration`)."""
+    """A line of an answer.
+
+    The last line has token counts (`*_count`) and durations in nanoseconds (`*_duration`).
+    """
 
     model: str | None = None
     message: _Message | None = None
@@ -102,7 +105,10 @@ class ChatParser:
         self.feed(body, out)
 
     def _note(self, logprobs: list[Any], message: _Message, out: EventWriter) -> None:
-        """Add log probabilities to the block whose tokens they describe, or else to the answer."""
+        """Add log probabilities to the metadata of the reasoning or text block with these tokens.
+
+        For other tokens, such as those of tool calls, add them to the metadata of the answer.
+        """
         about = "thinking" if message.thinking else "text" if message.content else "rest"
         known = self._logprobs[about]
         known.extend(logprobs)

@@ -108,7 +108,10 @@ class OllamaProvider(HTTPProvider):
         self._shown: dict[tuple[str, str], Shown] = {}
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Return the call, adapted to the capabilities that the server has reported, if any."""
+        """Return the call, adapted to the model.
+
+        If the server has reported the model's capabilities, they replace those of the catalogue.
+        """
         return super().fit(self._told_of(model, options), context, options)
 
     def learned(self, model: Model, options: StreamOptions) -> bool:
@@ -118,9 +121,9 @@ class OllamaProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body of `/api/chat`; see `conversation`.
 
-        `extra` may contain any field of the API, such as `keep_alive`. Its field `options` may
+        `extra` may contain any field of the API, such as `keep_alive`. `extra["options"]` may
         contain any parameter of the model, such as `num_ctx`. By default, `num_ctx` is the context
-        length that the conversation needs, if that exceeds `LEAST_DEFAULT`.
+        length that the conversation needs, and is not sent if the server's default is enough.
         """
         model = self._told_of(model, options)
         native = conversation(context, self.name)
@@ -143,8 +146,9 @@ class OllamaProvider(HTTPProvider):
     async def _respond(self, x: Exchange) -> HTTPResponse:
         """Send the call, adapted to the model as the server describes it.
 
-        For models without a catalogue entry and for long conversations, the provider first requests
-        the model's description. If the server does not return one, the call is sent unchanged.
+        The provider first requests the server's description of the model if the conversation is
+        long, or if the call uses a feature such as tools and the catalogue does not list the
+        model's features. If the server does not describe the model, the call is sent unchanged.
         """
         model = x.model
         options = x.options
@@ -183,7 +187,7 @@ class OllamaProvider(HTTPProvider):
         ]
 
     async def _learn(self, x: Exchange) -> None:
-        """Query the server about a model, once, if the result may change the call."""
+        """Request and store the server's description of a model, if it may change the call."""
         model = x.model
         options = x.options
         wants = {"thinking"} if options.thinking is not None else set()

@@ -18,7 +18,7 @@ from swink_core.providers import HTTPClient, HTTPRequest
 __all__ = ["Answer", "Pulled", "Shown", "asked"]
 
 ANSWER_BYTES = 4 * 1024 * 1024
-"""The maximum size of an answer in bytes. `/api/show` returns the model's whole licence."""
+"""The maximum size of an answer in bytes; an answer of `/api/show` contains a whole licence."""
 
 CAPABILITIES = {"tools": "tools", "thinking": "thinking", "vision": "images"}
 ALWAYS = frozenset({"json", "structured_output"})
@@ -59,8 +59,8 @@ class Shown(msgspec.Struct):
     def told_of(self, model: Model) -> Model:
         """Return a copy of a model whose catalogue entry contains the server's information.
 
-        Some rules guess the missing capabilities of a model from its name. The server's information
-        replaces these rules.
+        If the server lists the model's capabilities, rules that guess missing capabilities from the
+        name of the model are removed.
         """
         rules = model.rules
         if self.capabilities is not None:

@@ -29,7 +29,7 @@ Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 
 TOKEN = "swink"
-"""The key of the submission's token in the metadata of a batch."""
+"""The key in a batch's metadata for the token of the submission."""
 
 APIS = ("/chat/completions", "/responses")
 
@@ -37,7 +37,7 @@ APIS = ("/chat/completions", "/responses")
 class OpenAIBatches:
     """Submit and read batches of one endpoint.
 
-    `like` is the request that would send a single row outside a batch.
+    `like` is a row's request as an ordinary call; the URLs of batches are derived from its URL.
     """
 
     most_requests = 50_000
@@ -63,7 +63,7 @@ class OpenAIBatches:
         return msgspec.json.encode(data) + b"\n"
 
     def begun(self, file: str, api: str, rows: Sequence[Row]) -> dict[str, Any]:
-        """Return the body of the request that starts a batch for the uploaded file `file`."""
+        """Return the body of the request that starts a batch; `file` is the uploaded file's id."""
         return {"input_file_id": file, "endpoint": f"/v1{api}", "completion_window": "24h"}
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
@@ -103,7 +103,7 @@ class OpenAIBatches:
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
         """Return the results of a batch from its result files, whose ids are `sources`.
 
-        A request without a result was not answered.
+        Requests that the model did not answer have no result.
         """
         base, _ = _parts(like)
         found: list[Result] = []

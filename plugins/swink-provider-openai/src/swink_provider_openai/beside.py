@@ -18,10 +18,13 @@ from swink_provider_openai.wire import Audio, Facts
 __all__ = ["AUDIO", "IMAGE", "Beside", "is_sent", "media_said", "with_kept_sound"]
 
 AUDIO, IMAGE = "audio", "image"
-"""Kinds of extensions. Their data are the API's fields; pieces of audio are joined."""
+"""The kinds of extensions with media.
+
+The data of such an extension are the API's fields, with all pieces of audio joined.
+"""
 
 SOURCES = frozenset({"citations", "search_results"})
-"""Fields that become metadata of the text block."""
+"""Fields of a response that become metadata of the answer's text block."""
 
 REASONING = "reasoning_content"
 """The field with the log probabilities of reasoning (DeepSeek)."""
@@ -61,14 +64,17 @@ class Beside:
                 out.response(metadata={name: value})
 
     def note_filters(self, raw: msgspec.Raw, out: EventWriter) -> None:
-        """Store the result of a content filter. Most chunks repeat the result."""
+        """Store the result of a content filter, unless an earlier chunk contained the same."""
         found = bytes(raw)
         if found not in self._filters:
             self._filters[found] = None
             out.hold(len(found))
 
     def note_logprobs(self, logprobs: Any, out: EventWriter) -> None:
-        """Store the log probabilities of a delta: a mapping from `content` and so on to lists."""
+        """Store the log probabilities of a delta.
+
+        `logprobs` contains a list for each field of the delta, such as `content`.
+        """
         chars = len(str(logprobs))
         self._chars += chars
         out.hold(chars)
@@ -119,7 +125,10 @@ class Beside:
             self._sources = {}
 
     def end(self, out: EventWriter) -> None:
-        """Write the audio. Data that belong to no text block become metadata of the answer."""
+        """Write the audio, and the remaining data as metadata of the answer.
+
+        Sources and log probabilities remain if the answer has no text block.
+        """
         held = self._audio or self._logprobs or self._sources
         if not (held or self._sound or self._filters or self._chars):
             return
@@ -140,10 +149,10 @@ class Beside:
 
 
 def media_said(message: AssistantMessage, images: bool) -> dict[str, Any]:
-    """Return the fields of an assistant message that send the answer's media back.
+    """Return the fields of an assistant message with the media that the model generated.
 
-    They are the id of the audio, the time until which the service stores this audio, and, if
-    `images` is true, the images.
+    These fields contain the id of the audio, the time until which the service stores this audio,
+    and, if `images` is true, the images.
     """
     said: dict[str, Any] = {}
     for block in message.content:

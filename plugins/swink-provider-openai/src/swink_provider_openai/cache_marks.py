@@ -14,7 +14,7 @@ from swink_core.providers import rule_of
 __all__ = ["caches_by_marks", "is_crowded", "mark_for_cache"]
 
 SHORT_CACHE = 300
-"""How many seconds a prompt is cached, unless the mark requests an hour."""
+"""How many seconds a prompt is cached after an ordinary cache mark; other marks request an hour."""
 
 MARK = "cache_control"
 MOST_MARKS = 4
@@ -27,7 +27,11 @@ def caches_by_marks(model: Model) -> bool:
 
 
 def is_crowded(context: Context, cache: CacheStrategy | None, provider: str) -> bool:
-    """Return True if the caller's marks allow no further mark at the end of the prompt."""
+    """Return True if no cache mark can be added at the end of the prompt.
+
+    This is so if the caller has set the maximum number of marks, or a mark for five minutes before
+    a mark that would last an hour.
+    """
     if cache is None or cache.mode == "none":
         return False
     contents = [[] if isinstance(m.content, str) else m.content for m in context.messages]

@@ -75,9 +75,10 @@ LONGEST_NAME = 64
 class OpenAIConverter(MessageConverter):
     """The base class of the converters of both APIs; an instance converts one conversation.
 
-    Every tool call in a request needs an id. `tool_id` numbers the calls of servers that send none,
-    and shortens ids that are too long for this server. A subclass for a service with other rules
-    for ids overrides `tool_id`; its result must depend on the id alone.
+    Every tool call in a request needs an id. For a call that a server has sent without an id,
+    `tool_id` returns a numbered id. It also shortens ids that are too long for the server. A
+    subclass can override `tool_id` for a service with other rules for ids. Such a method must
+    return the same result whenever it gets the same id.
     """
 
     def __init__(self, provider: str, dialect: Dialect) -> None:
@@ -116,7 +117,7 @@ class OpenAIConverter(MessageConverter):
         return system_blocks(context)
 
     def system_text(self, message: SystemMessage) -> str | list[dict[str, Any]]:
-        """Convert system text: to a string, or to a list of parts for a service with cache marks.
+        """Convert system text to a string, or to a list of parts if the service has cache marks.
 
         Source: OpenAI's API reference, "Create chat completion": the content of a developer or
         system message is a string or an array of text parts. Few other servers accept the array.
@@ -130,7 +131,7 @@ class OpenAIConverter(MessageConverter):
         return self.text(message)
 
     def leave_out_name(self, block: DocumentBlock) -> None:
-        """Report that a document's name was not sent: this form of document has no field for it."""
+        """Report that a document's name was not sent, because the API has no field for the name."""
         if block.name:
             what = "the name of a document was not sent"
             report_change(f"{self.path(block)}.name", what, "metadata_left_out")
@@ -242,16 +243,16 @@ class ChatConverter(OpenAIConverter):
         return media
 
     def leave_out_reasoning(self, message: AssistantMessage) -> None:
-        """Report that an answer's reasoning was not sent: the service has no field for it."""
+        """Report that an answer's reasoning was not sent, because the API has no field for it."""
         for block in self.take(message, ThinkingBlock):
             if block.thinking or block.signature:
                 self.leave_out(block, NO_REASONING, THOUGHT)
 
     def reasoning(self, message: AssistantMessage) -> dict[str, Any]:
-        """Return the field that sends an answer's reasoning back, if there is any.
+        """Return the field with an answer's reasoning, or an empty dictionary.
 
-        DeepSeek refuses a message with a tool call and without `reasoning_content`. An empty text
-        is sufficient.
+        DeepSeek rejects a message that contains a tool call but no `reasoning_content`. For a
+        message without reasoning, an empty text is sent.
         """
         field = self.dialect.replay
         blocks = self.take(message, ThinkingBlock)
@@ -384,7 +385,7 @@ def arguments_text(call: ToolCallBlock) -> str:
 
 
 def is_video(block: DocumentBlock) -> bool:
-    """Return whether a document is a video; swink has no separate block for videos."""
+    """Return True if a document is a video. swink represents videos as document blocks."""
     return (media_type_of(block.source) or "").startswith("video/")
 
 
@@ -396,7 +397,7 @@ def check_document(api: str, block: DocumentBlock) -> None:
 
 
 def check_place(block: DocumentBlock, dialect: Dialect, provider: str) -> None:
-    """Raise ProviderFailure if the dialect does not support the document's source (URL or data)."""
+    """Raise ProviderFailure for a document given as a URL or as data, if the API rejects that."""
     address = isinstance(block.source, UrlSource)
     if address and dialect.documents in ("data", "media"):
         raise unsupported(provider, "documents by URL; send the data")
@@ -414,5 +415,5 @@ def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:
 
 
 def unsupported(api: str, what: str) -> ProviderFailure:
-    """Create the ProviderFailure for a call with `what`, which the API does not support."""
+    """Create the ProviderFailure that reports that the API does not support `what`."""
     return refused("content", f"{api} does not support {what}")

@@ -48,14 +48,14 @@ class Dialect:
     that allows any object is sent. `developer_role`: for reasoning models, the system prompt has
     the role `developer`. `cache_key` is the field for the session id and `user` is the field for
     the end user (`None` if the API has no such field); `shortest_user` is the minimum length of the
-    end user's name. `headers` maps names of request headers to environment variables; variables in
-    the provider's `required_env` must be set. `tool_id_length` is the maximum length of a tool call
-    id in characters; `None` means unlimited.
+    end user's name. `headers` maps names of request headers to environment variables. A header is
+    left out if its variable is not set, unless the provider's `required_env` lists this variable.
+    `tool_id_length` is the maximum length of a tool call id in characters; `None` means unlimited.
 
-    `documents` selects how documents are sent. `data` sends a message part of the type `file` with
-    the data, but only over Chat Completions; `either` sends a `file` with the data or the URL;
-    `address` sends a `file` with the URL; `file_url` sends a part of the type `file_url` with the
-    URL; `media` sends a part with the data and the media type in separate fields. `image_urls`:
+    `documents` selects how documents are sent over Chat Completions. `data`, `either` and `address`
+    send a part of the type `file`: `data` with the document's data, `address` with its URL, and
+    `either` with the one that the caller gives. `file_url` sends a part of the type `file_url` with
+    the URL; `media` sends a part with the data and the media type in separate fields. `image_urls`:
     images may be given by URL. `media_ids` and `document_ids` are prefixes of the ids of uploaded
     files: an id of an image is sent as a URL, and an id of a document is sent in a system message.
     `sound` contains the names of the audio part and of the part's data field, if they differ from
@@ -63,45 +63,45 @@ class Dialect:
 
     `thinking` selects the form of reasoning parameters. `effort` sends `reasoning_effort`.
     `reasoning` sends an object `reasoning` with `effort` or `max_tokens`. `switch` sends
-    `reasoning_effort` and `thinking: {type}`. `type` sends only `thinking: {type}` if the rules map
-    the thinking level to a type such as `enabled`, and only `reasoning_effort` otherwise.
-    `template` sends `reasoning_effort`, and `{enable_thinking}` in the field that `template` names.
-    `budget` sends `enable_thinking` and `thinking_budget`. `enabled` sends `reasoning: {enabled}`
-    to turn reasoning off, and `reasoning_effort` otherwise. `replay` is the field of an assistant
-    message in which earlier reasoning is sent back. `think_tags`: reasoning may arrive as
+    `reasoning_effort` and `thinking: {type}`. `type` sends `thinking: {type}` if the rules map the
+    thinking level to a type such as `enabled`, and otherwise sends `reasoning_effort`. `template`
+    sends `reasoning_effort`, and `{enable_thinking}` in the field that `template` names. `budget`
+    sends `enable_thinking` and `thinking_budget`. `enabled` sends `reasoning: {enabled}` to turn
+    reasoning off, and `reasoning_effort` otherwise. `replay` is the field of an assistant message
+    in which earlier reasoning is sent back. `think_tags`: reasoning may arrive as
     `<think>…</think>` at the start of the content.
 
     `api` is the API that is used if neither caller nor model selects one. With the value `agent`,
-    Perplexity's variant of the Responses API is always used. `websocket`: whether the Responses API
-    supports WebSockets, and whether they are used by default.
+    Perplexity's variant of the Responses API is always used. `websocket` is `offered` if the
+    Responses API supports WebSockets, and `preferred` if calls use them by default.
 
-    `places` maps placeholders (names in braces) in the URL to environment variables with their
-    values. Settings with the names of the placeholders may set these values too. `always` contains
-    fields of every request; `extra` may override them.
+    `places` maps placeholders in the URL (names in braces) to the environment variables with their
+    values. A setting with the name of a placeholder takes precedence over its variable. `always`
+    contains fields that every request has; the option `extra` takes precedence over them.
 
-    `reasoning_last`: an answer over Responses may end with reasoning, as answers of other vendors'
-    models do.
+    `reasoning_last`: the Responses API accepts an earlier answer that ends with reasoning.
 
     `path` is the path of Chat Completions, below the base URL.
 
-    `answer` maps fields of an answer over Chat Completions to the endpoint's own names: `content`
-    and `reasoning_content` (of a message or a delta), `usage`, and the fields of `usage`:
-    `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens`, `usage.cached_tokens`,
-    `usage.reasoning_tokens`.
+    `answer` maps the names of answer fields in OpenAI's Chat Completions to the endpoint's names.
+    The fields that may be mapped are `content` and `reasoning_content` (of a message or a delta),
+    `usage`, and the fields of `usage`: `usage.prompt_tokens`, `usage.completion_tokens`,
+    `usage.total_tokens`, `usage.cached_tokens`, `usage.reasoning_tokens`.
 
     `regions` is a regular expression for the names of hosts that process data in only one region,
     at a different price.
 
-    `gateway`: the service is a gateway, and the request field `providerOptions.gateway` enables
-    prompt caching and contains the user.
+    `gateway`: the service is a gateway that reads the caching mode and the end user from the
+    request field `providerOptions.gateway`.
 
     `own_server`: the server is self-hosted, so an answer costs nothing unless the response reports
-    a cost. `marks` are metadata fields of a block that are sent in its message part. `prefix`: a
-    request that continues an incomplete answer marks that answer as a prefix and uses this path
-    (empty: the usual path). `adds` names features that few endpoints have: `strict` (for tools),
-    `video`, `file_ids`, `system_messages` anywhere in the conversation, generated `images`, `names`
-    of users over Chat Completions; and sampling options such as `top_k`, which Chat Completions
-    accepts under the same names.
+    a cost. `marks` names metadata fields of a block that are sent in the block's message part. If
+    `prefix` is set, a request whose last message is an incomplete answer marks this answer as a
+    prefix for the model to continue. Such a request inserts the value of `prefix` into the URL,
+    before the path. `adds` names features that few endpoints have: `strict` (for tools), `video`,
+    `file_ids`, `system_messages` anywhere in the conversation, generated `images`, `names` of users
+    over Chat Completions; and sampling options such as `top_k`, which Chat Completions accepts
+    under the same names.
     """
 
     max_tokens: str = "max_tokens"

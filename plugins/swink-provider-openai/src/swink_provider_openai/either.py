@@ -24,7 +24,7 @@ MISSING = (404, 405)
 """Statuses of servers without the Responses API."""
 
 NO_MODEL = "model_not_found"
-"""The error code of a server that has the endpoint but not the model."""
+"""The error code of a 404 that means that the server lacks the model, not the Responses API."""
 
 
 class _Frame(msgspec.Struct):
@@ -48,7 +48,7 @@ class EitherAPI(ResponsesAPI):
 
 
 class _EitherParser:
-    """Parses one response of either API. The first recognised frame decides which API it is."""
+    """Parses one response of either API. The first recognised frame shows which API it is from."""
 
     def __init__(self, responses: ResponsesParser, chat: ChatParser) -> None:
         self._parser: ResponsesParser | ChatParser = responses

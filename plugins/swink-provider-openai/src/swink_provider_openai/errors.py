@@ -1,7 +1,7 @@
 """Parse and classify the errors of services with OpenAI's APIs.
 
-The same objects are sent as bodies of HTTP errors and as frames of a stream, so one reader and one
-set of tables are used for both.
+An HTTP error response and an error in a stream contain the same JSON objects, so the same function
+and tables are used for both.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["classify", "read_error"]
 
 
 def read_error(data: Any, failure: Failure) -> bool:
-    """Fill `failure` from an error in any known shape; return `False` if the body has none of them.
+    """Read an error into `failure`; return `False` if `data` has none of the known shapes.
 
-    The shapes are `{"error": {message, type, code}}` (most services), `{"code", "error": "text"}`
-    (xAI), `{"object": "error", message, type, code}` (vLLM, Mistral), `{message, type, code}`
-    (gateways), and `{"detail": …}` (web frameworks). If the response itself has no error status, a
-    `code` or `status_code` from 400 to 599 is used as the status.
+    The known shapes are `{"error": {message, type, code}}` (most services),
+    `{"code", "error": "text"}` (xAI), `{"object": "error", message, type, code}` (vLLM, Mistral),
+    `{message, type, code}` (gateways), and `{"detail": …}` (web frameworks). If the HTTP response
+    has no error status, a `code` or `status_code` from 400 to 599 is used as the status.
     """
     if isinstance(data, list) and data:
         data = data[0]
@@ -132,7 +132,7 @@ SPECIFIC_WORDINGS: tuple[tuple[str, Kind], ...] = (
 )
 """Wordings of messages that take precedence over an error code.
 
-Some codes are too general; for example, a daily limit may have the code of a rate limit.
+Some services send one code for different errors, for example for a rate limit and a daily limit.
 """
 
 CODES: dict[str, Kind] = {
@@ -195,9 +195,10 @@ _TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ([\d.]+\s?(?:ms|s|m|h
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by the tables of this module; return `None` if they do not contain the error.
+    """Classify by the tables of this module.
 
-    The caller then classifies the failure by its HTTP status.
+    Return `None` if the tables do not contain the error; the caller then classifies the failure by
+    its HTTP status.
 
     The time to wait before a retry is also read from messages such as "Please try again in 6.78s"
     (OpenAI, Groq).

@@ -28,13 +28,16 @@ FINISH: dict[str, StopReason] = {
 }
 
 BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "abort"})
-"""Finish reasons of incomplete answers, at Mistral and OpenRouter, at DeepSeek, and at vLLM."""
+"""Finish reasons of incomplete answers.
+
+Mistral and OpenRouter send `error`, DeepSeek `insufficient_system_resource`, and vLLM `abort`.
+"""
 
 ERROR_FINISH = "error_finish"
 """The finish reason of a chunk whose text is an error message (Qwen)."""
 
 REFUSAL = "refusal"
-"""The metadata of a text in which the model refuses, and the code of the notice before it."""
+"""The metadata key of a text in which the model refuses, and the code of the notice about it."""
 
 
 def announce_refusal(out: EventWriter) -> None:
@@ -45,8 +48,8 @@ def announce_refusal(out: EventWriter) -> None:
 def reason_of(choice: AnyChoice) -> str:
     """Return the finish reason.
 
-    If the token limit cuts off a tool call, OpenRouter reports `tool_calls`. Therefore the reason
-    of OpenRouter's upstream, which is in a separate field, is returned in this case.
+    If the token limit cuts off a tool call, OpenRouter's finish reason is `tool_calls`. In this
+    case, return the finish reason of OpenRouter's upstream, which is in a separate field.
     """
     given, native = choice.finish_reason or "", choice.native_finish_reason or ""
     return native if FINISH.get(native.lower()) is StopReason.LENGTH else given

@@ -21,15 +21,18 @@ FREE_TEXT = "custom_tool_call"
 
 
 def begun(text: str, opened: bool) -> str:
-    """Return a piece of the free text as a piece of the JSON arguments.
+    """Return JSON text for a piece of the free text, to append to the call's arguments.
 
-    `opened` is true if an earlier piece has been returned.
+    `opened` is true if this is not the first piece.
     """
     return ("" if opened else '{"input": "') + json.dumps(text)[1:-1]
 
 
 def ended(opened: bool) -> str:
-    """Return the end of the JSON arguments; `opened` is true if `begun` returned a piece."""
+    """Return the JSON text that completes the arguments.
+
+    `opened` is false if the free text is empty, so that no piece has been written.
+    """
     return '"}' if opened else '{"input": ""}'
 
 
@@ -66,7 +69,10 @@ class FreeTexts:
         return key in self._open
 
     def add(self, key: Any, id: str | None, piece: Custom, out: EventWriter) -> None:
-        """Write a piece of a call's text. A new id or name with the same key begins a new call."""
+        """Write a piece of a call's text.
+
+        If the id or the name differs from that of the open call with this key, a new call begins.
+        """
         text = self._open.get(key, _Text())
         if (id and text.id and id != text.id) or (
             piece.name and text.name and piece.name != text.name

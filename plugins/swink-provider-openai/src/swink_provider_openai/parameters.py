@@ -29,7 +29,10 @@ __all__ = [
 ]
 
 LONG_CACHE = 3600
-"""Lifetimes above this many seconds request caching for a day; by default, it lasts minutes."""
+"""If the caller sets a cache lifetime above this many seconds, the request asks for a day.
+
+The default lifetime is a few minutes.
+"""
 
 SHORT_CACHE = 1800
 """The minimum number of seconds for which newer models cache a prompt."""
@@ -41,10 +44,10 @@ NOT_STRICT = frozenset({
 """Keywords of JSON schemas that strict mode does not support."""
 
 KEPT_BY = "prompt_cache_key"
-"""The `cache_key` field of dialects whose services support longer prompt caching."""
+"""The value of `Dialect.cache_key` for services that support longer prompt caching."""
 
 THINKING_TYPES = ("enabled", "adaptive", "disabled")
-"""Values of a model's thinking levels that turn thinking on or off and set no effort."""
+"""Values in a model's rules for thinking levels that set `thinking.type` instead of an effort."""
 
 TOOL_CHOICES = ("auto", "none", "required")
 
@@ -52,7 +55,7 @@ TOOL_CHOICES = ("auto", "none", "required")
 def parameters(
     knobs: Knobs, model: Model, options: StreamOptions, dialect: Dialect
 ) -> dict[str, Any]:
-    """Return the request fields for options, without `extra`."""
+    """Return the request fields for all options except `extra`."""
     found: dict[str, Any] = {
         "model": model.id,
         **sent_options(knobs, model, options),
@@ -82,7 +85,7 @@ def chat_knobs(dialect: Dialect) -> Knobs:
 def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
     """Return the fields for the session id, the end user and the cache, if the dialect has them.
 
-    `api` is the API whose rules apply; `None`: the rules of both APIs.
+    The rules of `api` apply; if it is `None`, the rules of both APIs.
     """
     knobs: Knobs = {}
     if dialect.cache_key is not None:
@@ -95,7 +98,7 @@ def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
 
 
 def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
-    """Map options that functions of this module convert to all request fields that may result."""
+    """Map the name of each option that this module converts to the request fields it may set."""
     return {
         "thinking": (
             "reasoning", "reasoning_effort", "thinking", "thinking_budget", "enable_thinking",
@@ -145,9 +148,9 @@ def _cache(
 def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
     """Return the field that requests caching of the prompt for longer than the default lifetime.
 
-    Newer models cache for half an hour by default. `cache_ttl` in the `facts` of the model's rules
-    is the longer lifetime that such a model supports (empty: none). Source: OpenAI's guide "Prompt
-    caching".
+    Newer models cache for half an hour by default. For such a model, `cache_ttl` in `facts` (from
+    the model's rules) is the longer lifetime that it supports; it is an empty string if the model
+    supports none. Source: OpenAI's guide "Prompt caching".
     """
     ttl = (options.cache.ttl if options.cache is not None else None) or 0
     if dialect.cache_key != KEPT_BY:
@@ -207,8 +210,8 @@ def response_format(
 ) -> dict[str, Any] | None:
     """Return the field `response_format`, in strict mode if the schema allows it.
 
-    `named` is the field `json_schema` of the call's `extra`. If it contains a `name`, this is the
-    schema's name; otherwise, the title of the schema is used as its name.
+    `named` is the field `json_schema` of the call's `extra`. The schema's name is the `name` in
+    `named`, or else the title of the schema.
     """
     if wanted is None:
         return None

@@ -8,7 +8,8 @@ expected, and after the finish reason (`_plain` is then false).
 An answer is complete when its `finish_reason` has arrived; some servers never send `[DONE]`. If
 `[DONE]` arrives without a finish reason, the answer is complete only if its usage has arrived:
 gateways send `[DONE]` even if they have lost the answer in the middle. Choice 0 is the answer, and
-other choices are left out with a notice; if the request asks for several, see `several`.
+other choices are left out with a notice. The module `several` parses the answers to a request that
+asks for several choices.
 
 Services send errors in many forms, often inside a normal chunk. Errors are rare, so their frames
 are parsed a second time as plain JSON data, by the code that reads the bodies of HTTP errors.
@@ -280,9 +281,9 @@ class ChatParser:
     def _is_custom(self, key: Any, call: ToolCall) -> bool:
         """Return True if a fragment with `function` and `custom` belongs to a free-text call.
 
-        Some servers also send the unused field, with empty values. The field `type` decides.
-        Without it, the field that is not empty decides. If both have content or both are empty, an
-        earlier fragment with the same key decides.
+        Some servers send both fields, one of them with empty values. The call's `type` decides
+        between them. Without a `type`, the field that is not empty decides. If both have content,
+        or neither has, an earlier fragment with the same key decides.
         """
         if call.type in ("function", "custom"):
             return call.type == "custom"
@@ -338,7 +339,10 @@ class ChatParser:
         out.finish()
 
     def _end(self, out: EventWriter) -> None:
-        """Write all collected data. Called a second time if frames arrive after the end."""
+        """Write all collected data.
+
+        This method is called again if frames arrive after the end of the answer.
+        """
         self._settle(out)
         self._beside.end(out)
 
@@ -346,8 +350,8 @@ class ChatParser:
 def _read_failure(frame: bytes) -> Failure | None:
     """Return the error in a frame; `None` for a frame of unknown type.
 
-    An error in a stream has no HTTP status. If the error itself contains a status, it is classified
-    by that status.
+    Since the HTTP status of a stream is not that of the error, the failure's status is the one in
+    the error object, if there is one.
     """
     failure = Failure("streaming")
     return failure if read_error(msgspec.json.decode(frame), failure) else None

@@ -11,7 +11,7 @@ __all__ = ["said_alone"]
 def said_alone(delta: Delta, in_calls: bool, out: EventWriter) -> bool:
     """Write a delta that contains only reasoning, or only a piece of a call's arguments.
 
-    Return False for any other delta, and for a piece of a call's arguments unless `in_calls` is
+    Return True if the delta was written. Pieces of arguments are written only if `in_calls` is
     true.
     """
     thought, calls = delta.reasoning_content, delta.tool_calls

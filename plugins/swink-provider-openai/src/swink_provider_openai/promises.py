@@ -15,10 +15,10 @@ _RULES = "set it in [[rules]] of models.toml, for example takes = { audio = fals
 
 
 def refuse_idle_overrides(made: type) -> None:
-    """Raise TypeError for a subclass that overrides an attribute which `OpenAIProvider` ignores.
+    """Raise TypeError if a subclass of `OpenAIProvider` overrides an attribute that is not used.
 
-    Other subclasses of `HTTPProvider` may override these attributes. In subclasses of
-    `OpenAIProvider`, their values depend on the API of a call.
+    These attributes have an effect in other subclasses of `HTTPProvider`. `OpenAIProvider` instead
+    uses the values of the API that it selects for a call.
     """
     not_asked = {
         "parser": "set chat_parser to the class that parses answers",

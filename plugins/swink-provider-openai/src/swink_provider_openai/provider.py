@@ -69,7 +69,10 @@ __all__ = ["OpenAIProvider"]
 SOUND = "Audio models accept it over Chat Completions, for example gpt-audio-1.5."
 
 MOST_URLS = 1000
-"""The number of remembered base URLs with the Responses API. Bounded because calls choose them."""
+"""The maximum number of base URLs that a provider remembers as servers with the Responses API.
+
+The number is limited because every call may set another base URL.
+"""
 
 _STORED = frozenset({"conversation", "previous_response_id", "prompt", "tools"})
 """Fields that refer to stored data: with them, a 404 may also mean that the data is missing."""
@@ -82,9 +85,9 @@ class OpenAIProvider(HTTPProvider):
 
     A package for another service subclasses this class. The subclass has a catalogue entry with a
     `dialect`, or passes a dialect to its constructor. `converter` is the class that converts
-    messages for Chat Completions. `chat_parser` is the class that parses answers, after fields have
-    been renamed by the dialect's `answer`. A subclass that overrides an attribute which is not used
-    raises TypeError when it is defined.
+    messages for Chat Completions. `chat_parser` is the class that parses their answers; it gets the
+    fields with OpenAI's names, even if the dialect's `answer` declares other names. A subclass that
+    overrides `parser`, `features` or `knobs` raises TypeError when it is defined.
     """
 
     buffered = True
@@ -122,8 +125,8 @@ class OpenAIProvider(HTTPProvider):
 
         The first of these decides: the caller's setting `api`, the catalogue entry of the model,
         the rules, the dialect. Only the Responses API supports WebSockets, stored conversations and
-        background responses. Without the setting, a call that requests one of these features uses
-        the Responses API.
+        background responses. A call that requests one of these features uses this API, unless the
+        caller sets `api`.
         """
         regions = self.dialect.regions
         # if the environment sets the URL, the next call may use another API
@@ -166,10 +169,10 @@ class OpenAIProvider(HTTPProvider):
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API and the model.
 
-        Schemas are converted to the form of the API. In schemas of strict tools, objects forbid
-        additional properties. If strict mode still does not support the schema of a tool, the tool
-        is sent without `strict`. If only one of the two APIs supports the content of the
-        conversation, this API is used.
+        Schemas are converted to the form of the API. In the schemas of strict tools,
+        `additionalProperties` is set to false in every object. If strict mode still does not
+        support the schema of a tool, the tool is sent without `strict`. A call with content that
+        only one of the two APIs supports uses this API.
         """
         chosen = self._chosen(model, context, options)
         call = super().fit(model, context, chosen)
@@ -204,7 +207,7 @@ class OpenAIProvider(HTTPProvider):
         return call
 
     def _chosen(self, model: Model, context: Context, options: StreamOptions) -> StreamOptions:
-        """Return the options, with the API that the conversation needs if they select none."""
+        """Return the options; if they select no API, add the one that the conversation needs."""
         if not options.rules or "api" in options.settings or (model.info and model.info.api):
             return options
         wanted = api_of(model, options, context)
@@ -350,8 +353,9 @@ class OpenAIProvider(HTTPProvider):
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Return the notices about options.
 
-        They also report that caching is automatic, that a thinking budget was changed to a level,
-        and that a call was sent to Chat Completions although the model's default is Responses.
+        Besides unsupported options, the notices report that caching is automatic, that a thinking
+        budget was changed to a level, and that a call was sent to Chat Completions although the
+        model's default is the Responses API.
         """
         notices = super().notices(model, options)
         cached = options.cache is not None and options.cache.mode == "auto"
@@ -380,7 +384,10 @@ class OpenAIProvider(HTTPProvider):
         return classify(failure)
 
     def error_facts(self, failure: Failure) -> None:
-        """Read an HTTP error in the same way as an error frame; the core reads any other form."""
+        """Read an HTTP error in the same way as an error in a stream.
+
+        If the body has none of the forms that `read_error` knows, the base class reads it.
+        """
         try:
             known = read_error(msgspec.json.decode(failure.body), failure)
         except (msgspec.DecodeError, UnicodeDecodeError):

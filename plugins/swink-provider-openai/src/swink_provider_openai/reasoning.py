@@ -1,4 +1,4 @@
-"""Reasoning that is not in a plain field: think tags, and OpenRouter's details."""
+"""Parse reasoning in other forms than a text field: think tags, and OpenRouter's details."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ VISIBLE = {"reasoning.text": "text", "reasoning.summary": "summary"}
 class ThinkTags:
     """Splits content that begins with `<think>…</think>` into reasoning and text.
 
-    The tag must be at the very start of the content, so that an answer *about* tags stays text. If
-    a delta ends with the possible beginning of a tag, this text is kept back until the next delta.
+    Only a tag at the start of the content counts, because an answer may also be *about* such tags.
+    If a delta ends with characters that may be the beginning of a tag, these characters are kept
+    back until the next delta.
     """
 
     def __init__(self) -> None:
@@ -27,7 +28,10 @@ class ThinkTags:
         self._inside = False
 
     def feed(self, piece: str, out: EventWriter) -> bool:
-        """Write a piece of content. Return `False` if all further content is text."""
+        """Write a piece of content as reasoning or text.
+
+        Return `False` if all further content is text, so that no more tags are expected.
+        """
         if not (self._inside or self._held or piece.strip()):
             self._space.append(piece)
             return True
@@ -63,7 +67,7 @@ class ThinkTags:
 
 
 def _tag_begun(text: str) -> int:
-    """Return the length of the longest suffix of a text that may begin the closing tag."""
+    """Return the number of characters at the end of a text that may begin the closing tag."""
     return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)
 
 
@@ -72,7 +76,7 @@ class ReasoningDetails:
 
     Pieces of readable text with the same `type`, `index` and `id` form one entry; its signature is
     in the last piece. Any other detail, such as encrypted data, is a separate entry and is not
-    changed. Source: OpenRouter, "Reasoning tokens", preserving reasoning blocks.
+    changed. Source: OpenRouter's guide "Reasoning tokens", section "Preserving reasoning blocks".
     """
 
     def __init__(self) -> None:

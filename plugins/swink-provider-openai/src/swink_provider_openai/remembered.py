@@ -1,7 +1,7 @@
 """A cache of values for pairs of a model and the options of a call.
 
-Models and options are compared by identity, which is fast. Clients pass the same objects to all
-calls with the same model and options.
+Models and options are compared by identity, which is fast. This suffices because a client reuses
+its objects for calls with the same model and options.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST = 64
 
 
 class Remembered(Generic[T]):
-    """Cached values by model, by options, and by further values on which they depend."""
+    """Values that depend on a model, on the options of a call, and on a further value."""
 
     def __init__(self) -> None:
         # the model and the options are stored too, so that their id() is not reused

@@ -44,7 +44,10 @@ def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_items(node: Any, named: bool = False) -> Any:
-    """Add `items` to arrays. If `named` is true, `node` maps names to schemas (`properties`)."""
+    """Add the keyword `items` to every array schema in `node`.
+
+    `named` is true if `node` itself is not a schema but maps names to schemas, like `properties`.
+    """
     if isinstance(node, list):
         return [_with_items(item) for item in node]
     if not isinstance(node, Mapping):

@@ -1,4 +1,4 @@
-"""Collect the additional answers if a request asks for several (`n`).
+"""Parse a response with several answers (choices), which the request field `n` asks for.
 
 The frames of several choices are interleaved. Choice 0 is the message; `ChatParser` reads it from
 frames that contain nothing of the other choices. Each other choice becomes one extension of the
@@ -7,9 +7,9 @@ has the form of a choice in a response that is not streamed. Pieces of a choice 
 OpenAI's SDK merges them: texts are joined, list items with the same `index` are merged, and other
 list items are appended.
 
-The answer is complete when all choices are complete. Therefore the parser of choice 0 gets its
-finish reason only when the last choice that has begun is finished. A server may ignore `n` and send
-fewer choices; then the usage after the choices, or `[DONE]`, completes the answer.
+The response is complete when all choices are complete. Therefore the parser of choice 0 gets the
+finish reason of choice 0 only when all choices have one. A server may ignore `n` and send fewer
+choices; then the usage after the choices, or `[DONE]`, completes the response.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ MOST_LEVELS = 100
 """The maximum depth of nested data in a piece of a choice."""
 
 MOST_PIECES = 8192
-"""The number of pieces of a text after which they are joined."""
+"""When a text consists of more pieces, they are joined to one, to limit their number."""
 
 _WORDS = frozenset({"format", "id", "name", "role", "signature", "type"})
-"""Fields with texts that are not sent in pieces: some servers repeat them in each chunk."""
+"""Text fields that are replaced, not appended to: some servers repeat their value in each chunk."""
 
 _ENDS = ("finish_reason", "native_finish_reason", "stop_reason")
 
@@ -53,7 +53,7 @@ def answers_of(options: StreamOptions) -> int:
 
 
 def with_several(parser: Any, count: int) -> Any:
-    """Return a parser for a response with `count` answers; `parser` parses the first of them."""
+    """Return a parser for a response with `count` answers; `parser` parses the first answer."""
     return _Parser(parser, count) if count > 1 else parser
 
 
@@ -114,8 +114,8 @@ class _Parser:
     def _complete(self, out: EventWriter, is_end: bool = False) -> None:
         """Pass the stored finish reason of choice 0 to its parser if all choices are complete.
 
-        `is_end` means that no further choices follow. If a choice then has no finish reason, the
-        answer is complete only if the usage has arrived, as for a single choice.
+        `is_end` means that no further data follows. In this case, a choice may lack its finish
+        reason if the usage has arrived; a notice then reports the number of such choices.
         """
         if self._finish is None or out.stopped:
             return
@@ -165,7 +165,7 @@ class _Others:
         raise MalformedFrame(f"a choice has the index {index!r:.40}; {self._count} were requested")
 
     def add(self, choice: dict[str, Any]) -> int:
-        """Add a piece of a choice, and return the size of the piece in characters.
+        """Add a piece of a choice, and return the number of characters in the piece.
 
         Raises MalformedFrame for an invalid index, or for data that is nested too deep.
         """
@@ -191,7 +191,7 @@ class _Others:
         return self._finished == self._count - 1
 
     def take(self) -> tuple[int, list[dict[str, Any]]]:
-        """Return the size of all pieces, and the choices with content; then discard both."""
+        """Return the number of received characters and the choices with content, and clear both."""
         size, found = self._size, sorted(self._found.items())
         self._size = self._finished = 0
         self._found = {}
@@ -248,9 +248,9 @@ def _rename_calls(choice: dict[str, Any], names: Mapping[str, str]) -> None:
 
 
 def _decoded(frame: bytes) -> dict[str, Any]:
-    """Decode a frame; return `{}` for other data than a JSON object.
+    """Decode a frame; return `{}` if it is not a JSON object.
 
-    The parser of choice 0 reports such data.
+    The parser of choice 0 gets the same frame and reports the error.
     """
     try:
         data = msgspec.json.decode(frame)
@@ -303,7 +303,10 @@ class _Items:
 
 
 def _differ(held: dict[str, Any], item: dict[str, Any]) -> bool:
-    """Return True if two items with the same index are not pieces of one item."""
+    """Return True if two items with the same index have different ids or types.
+
+    Such items are separate, not pieces of one item.
+    """
     both = ((held.get(name), item.get(name)) for name in ("id", "type"))
     return any(one and other and one != other for one, other in both)
 
@@ -336,7 +339,7 @@ def _merged(name: str, held: Any, value: Any) -> Any:
 
 
 def _plain(held: Any) -> Any:
-    """Convert merged data, such as `_Text` and `_Items`, to JSON data."""
+    """Convert the collected pieces of a choice (`_Text`, `_Items`) to plain JSON data."""
     if isinstance(held, _Text):
         return "".join(held)
     if isinstance(held, _Items):

@@ -1,8 +1,9 @@
-"""Price conditions of an answer that only the request shows, such as the region of the host.
+"""Add facts that affect the price to an answer's usage, if only the request contains them.
 
-Some models cost more at a host that processes data in one region (OpenAI's guide "Data residency",
-xAI's "Regional Endpoints"). Some models cache a prompt for hours over the Responses API but for a
-shorter time over Chat Completions (OpenAI's guide "Prompt caching").
+One such fact is the host: some models cost more at a host that processes data in one region
+(OpenAI's guide "Data residency", xAI's "Regional Endpoints"). Another is the API: some models cache
+a prompt for hours over the Responses API but for a shorter time over Chat Completions (OpenAI's
+guide "Prompt caching").
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ NONE_LONG = {"cache_write_long": 0}
 
 
 def with_terms(parser: Any, terms: dict[str, Any]) -> Any:
-    """Wrap a parser so that it adds `terms` (keys: names of prices) to the answer's usage."""
+    """Wrap a parser so that it adds `terms` to the answer's usage.
+
+    The keys of `terms` are names of prices.
+    """
     return _Parser(parser, terms) if terms else parser
 
 

@@ -11,7 +11,10 @@ from swink_core.providers import EventWriter
 __all__ = ["report_usage"]
 
 TICKS_PER_DOLLAR = 1e10
-"""xAI's unit of cost per dollar, found by comparing recorded answers with the published prices."""
+"""xAI reports costs in ticks; this is the number of ticks in a US dollar.
+
+The number was found by comparing the costs in recorded answers with the published prices.
+"""
 
 MOST_DOLLARS = 1e6
 """Upper limit of a plausible cost; higher and negative values are ignored."""
@@ -38,7 +41,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
         "cache_creation_input_tokens",
     ),
 }
-"""swink's counts, each with the fields that may contain it, the preferred field first."""
+"""Maps each of swink's token counts to the usage fields that may contain it, preferred first."""
 
 _DOLLARS = ("cost", "cost.total_cost")  # OpenRouter; Perplexity
 _TICKS = "cost_in_usd_ticks"  # xAI
@@ -58,17 +61,17 @@ _BILLED = {
     "citation_tokens": "citation",  # Perplexity
     "num_search_queries": "searches",
 }
-"""Counts with a separate price, and the names of the prices (`swink_core.vocabulary.prices`)."""
+"""Maps usage fields with a separate price to the price's name in `swink_core.vocabulary.prices`."""
 
 _READ = _KNOWN | _BILLED.keys()
 
 
 def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = None) -> None:
-    """Report the counts in a `usage` object to `out`, and its other fields as `extra`.
+    """Report a response's token counts to `out`, and all other usage fields as `extra`.
 
-    `tier` is the service tier of the response. The completion count of some services does not
-    include reasoning (xAI), or the prompt count does not include audio (Mistral). The reported
-    total then exceeds the sum of both counts, and the missing tokens are added.
+    `tier` is the service tier of the response. At some services, the output count does not include
+    reasoning (xAI), or the input count does not include audio (Mistral). The reported total then
+    exceeds the sum of both counts, and the missing tokens are added to the count concerned.
     """
     flat = _flatten(usage)
     known, billed = _found(tuple(filter(_READ.__contains__, flat)))
@@ -93,9 +96,9 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = 
 
 @lru_cache(maxsize=256)
 def _found(fields: tuple[str, ...]) -> tuple[list[Any], list[Any]]:
-    """Select the fields that contain counts, and the fields that have a price, from `fields`.
+    """Select from `fields` the fields of each count, and the fields with a separate price.
 
-    The result is cached, because the fields of one service rarely differ.
+    The result is cached, because the usage objects of a service mostly have the same fields.
     """
     known = [(ours, [name for name in names if name in fields]) for ours, names in _COUNTS.items()]
     billed = [(name, ours) for name, ours in _BILLED.items() if name in fields]

@@ -1,9 +1,9 @@
 """The frames of Chat Completions, with the fields that swink reads.
 
 Source: OpenAI's API reference, "The chat completion chunk object", and recorded streams of the
-services with this format. Every field may be absent or null, regardless of the documentation.
-msgspec skips all fields that are not named here. Fields that are passed through have the type
-`Any`, so that parsing does not fail if a service changes their form.
+services with this format. Every field may be absent or null here, even if the API reference
+requires a value. msgspec skips all fields that are not named here. Fields that swink passes to the
+caller unchanged have the type `Any`, so that parsing does not fail if a service changes their form.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ __all__ = [
 class Part(Struct, gc=False):
     """An element of the content, if the content is an array (Mistral).
 
-    It contains `text`, or `thinking` as a list of elements, or the sources of the preceding text.
+    The element has one of these fields: `text`; `thinking`, a text or a list of elements; or
+    `reference_ids`, the sources of the preceding text.
     """
 
     type: str | None = None
@@ -38,14 +39,17 @@ class Function(Struct, gc=False):
 
 
 class Custom(Struct, gc=False):
-    """A fragment of a call of a free-text tool: the tool's name, and a piece of the text."""
+    """A fragment of a free-text tool call: the tool's name, and a piece of the text."""
 
     name: str | None = None
     input: str | None = None
 
 
 class ToolCall(Struct, gc=False):
-    """A fragment of a tool call. `extra_content` is opaque; the next request sends it back."""
+    """A fragment of a tool call.
+
+    `extra_content` is data of the service that the next request sends back unchanged.
+    """
 
     index: int | float | None = None
     id: str | int | None = None

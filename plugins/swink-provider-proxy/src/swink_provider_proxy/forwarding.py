@@ -1,7 +1,7 @@
 """`ForwardingWriter`: passes on the events that a swink gateway sends.
 
-A parser that receives complete events uses this class as its `writer`. The writer checks that the
-order of events is allowed, and closes open blocks if the stream is cut.
+A parser whose frames contain complete events sets its `writer` to this class. The writer checks
+that the order of events is allowed, and closes open blocks if the stream ends too early.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class ForwardingWriter(EventWriter):
         self._restarted = False
 
     def forward(self, event: Event) -> None:
-        """Pass an event on, except the first `Start`, which this client has already sent.
+        """Pass an event on to the stream's reader.
 
-        If the order of events is not allowed, the attempt fails with the kind `protocol`.
+        The first `Start` is not passed on, because the client itself has already created one. If
+        the order of events is not allowed, the attempt fails with the kind `protocol`.
         """
         if self.finished:
             return
@@ -63,7 +64,7 @@ class ForwardingWriter(EventWriter):
                 self._restarted, self.damage = True, None
 
     def notice(self, code: str, detail: str = "") -> None:
-        """Add a notice, which observers receive."""
+        """Pass a notice on to the observers of the call."""
         self._passed_on.append(Notice(code, detail))
 
     def take(self) -> list[Event]:

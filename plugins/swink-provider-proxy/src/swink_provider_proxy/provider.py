@@ -1,8 +1,8 @@
 """`proxy/<provider>/<model>`: swink's native protocol, with one JSON event per SSE frame.
 
-The events have the form of `swink_core.dump`. The gateway does not send the partial message,
-because the client builds it from the deltas. The client checks the order of all events, including
-the `Retry` events of the gateway.
+The events have the JSON form that `swink_core.dump` writes. The gateway does not send the partial
+message, because the client builds it from the deltas. The client checks the order of all events,
+including the `Retry` events of the gateway.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TYPES = frozenset(event.type for event in get_args(Event))
 
 
 class _EveryField(Container[str]):
-    """A container of all names: every field of a block's metadata is sent to the gateway."""
+    """Contains every name, so that all fields of a block's metadata are sent to the gateway."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -98,10 +98,10 @@ class ProxyProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body, with the model, the conversation, and the options under their own names.
 
-        The conversation already contains the data of files. The field `options` contains the
-        options of the client and of the call, merged. If the call's `extra` overrides options of
-        the client, the additional field `call` contains this `extra` and the names of the options
-        that come from the client.
+        Files in the conversation have already been replaced by their data. The field `options`
+        contains the options of the client and of the call, merged. If the call's `extra` overrides
+        options of the client, the field `call` contains this `extra` and the names of the options
+        that were set on the client, not by the call.
         """
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}
@@ -131,7 +131,10 @@ class ProxyProvider(HTTPProvider):
         return _Parser()
 
     def _portable(self, message: Message) -> Message:
-        """Return a message without this proxy as its provider, so that all upstreams accept it."""
+        """Return a message whose `provider` is `None` if it was this proxy.
+
+        Without a provider, the message is valid for every model behind the gateway.
+        """
         if isinstance(message, AssistantMessage) and message.provider == self.name:
             return replace(message, provider=None)
         return message

@@ -1,8 +1,8 @@
 """`xai/<model>`. The `dialect` in models.toml declares differences from OpenAI's APIs.
 
-The rules in models.toml describe the models. Errors have the form `{"code", "error": "text"}`.
-Completion tokens do not include reasoning tokens, and the usage contains the cost.
-swink-provider-openai supports all of these. Web search is a tool of the Responses API:
+The rules in models.toml describe the models. swink-provider-openai handles the other differences:
+errors have the form `{"code", "error": "text"}`, the count of completion tokens does not include
+reasoning tokens, and the usage contains the cost. Web search is a tool of the Responses API:
 `extra={"tools": [{"type": "web_search"}]}`, or the type `x_search`. Citations become metadata of
 the text. Source: https://docs.x.ai/docs/api-reference.
 """
@@ -29,5 +29,8 @@ class XAIProvider(OpenAIProvider):
     """The provider for xAI's endpoints."""
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by xAI's own wordings first, because its error codes are sentences."""
+        """Classify by xAI's error messages first, and then like other services with OpenAI's API.
+
+        xAI's error codes are sentences, so a table of codes cannot list them.
+        """
         return by_tables(failure, {}, WORDINGS) or super().classify(failure)

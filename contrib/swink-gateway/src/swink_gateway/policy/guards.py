@@ -55,6 +55,9 @@ CODE = "guard"
 MOST_FORMS = 8
 """How often a redacted text is searched again in its other forms."""
 
+MOST_AT_ONCE = 16_384
+"""The most characters of a conversation that guards check in the event loop."""
+
 PluginGuard = Callable[[dict[str, Any]], dict[str, Any]]
 """A function of a request body that returns the body to send.
 
@@ -117,7 +120,7 @@ class Guard:
     name: str
     of: RequestGuard
     _patterns: Sequence[re.Pattern[str]]
-    _words: re.Pattern[str] | None
+    _words: _Words | None
     _plugin: PluginGuard | None
 
     @classmethod
@@ -128,8 +131,13 @@ class Guard:
         if not all(map(_plain, of.block)):
             raise ValueError("block has a word without visible characters")
         patterns = [re.compile(pattern) for pattern in of.redact]
-        words = _words(of.block) if of.block else None
+        words = _Words.made(of.block) if of.block else None
         return cls(name, of, patterns, words, _plugin_of(of) if of.plugin else None)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the time for a check is known, because it runs no code of another package."""
+        return self._plugin is None
 
     def check_length(self, call: Call) -> None:
         """Raise ProviderFailure for a prompt that is too long."""
@@ -177,13 +185,18 @@ class Guard:
 class CallGuards:
     """The guards of one call; an item of `Call.gates` and of `Call.guards`.
 
-    `acted` are the names of guards that changed or refused a request.
+    `acted` are the names of guards that changed or refused a request. `is_quick` is true if
+    checking the request in the event loop delays other calls less than starting a thread does.
     """
 
     owner: str
     call: Call
     guards: Sequence[Guard]
     acted: dict[str, None] = field(factory=dict)
+
+    @property
+    def is_quick(self) -> bool:
+        return self.call.size <= MOST_AT_ONCE and all(one.is_quick for one in self.guards)
 
     async def enter(self, target: Target) -> None:
         """Raise ProviderFailure for a provider that does not pass requests to guards."""
@@ -316,6 +329,8 @@ class _Redaction:
 
     def _of_text(self, text: str) -> str:
         text = self._removed(text)
+        if _has_one_form(text):
+            return text
         for _ in range(MOST_FORMS):
             for shown in _other_forms(text):
                 redacted = self._removed(shown)
@@ -347,7 +362,7 @@ def _document(name: str, text: str) -> tuple[str, str]:
     Both are empty for data of other kinds. The gateway encodes text documents for vendors whose API
     accepts only base64.
     """
-    found = _DATA_URL.match(text)
+    found = _DATA_URL.match(text) if text[:5].lower() == "data:" else None
     if found is None and name not in _MEDIA:
         return "", ""
     start = found[0] if found is not None else ""
@@ -368,6 +383,11 @@ def _other_forms(text: str) -> Iterator[str]:
                 yield visible
     for plain in _unescaped(visible):
         yield from _visible_forms(plain)
+
+
+def _has_one_form(text: str) -> bool:
+    """Return True if `_other_forms` yields nothing; most texts are of this kind."""
+    return text.isascii() and "\\" not in text and text.isprintable()
 
 
 def _unescaped(text: str) -> Iterator[str]:
@@ -391,19 +411,39 @@ def _unescaped(text: str) -> Iterator[str]:
         yield text
 
 
-def _words(words: Iterable[str]) -> re.Pattern[str]:
-    found = "|".join(re.escape(_plain(word)) for word in words)
-    return re.compile(rf"(?<![^\W_])(?:{found})(?![^\W_])")
+@define(frozen=True)
+class _Words:
+    """Blocked words in normalised form, and a pattern that matches them as whole words."""
+
+    words: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+    @classmethod
+    def made(cls, words: Iterable[str]) -> _Words:
+        plain = tuple(map(_plain, words))
+        found = "|".join(map(re.escape, plain))
+        return cls(plain, re.compile(rf"(?<![^\W_])(?:{found})(?![^\W_])"))
+
+    def are_in(self, text: str) -> bool:
+        """Return True if a normalised text has a blocked word."""
+        for word in self.words:
+            if word in text:  # the pattern is slow, and few texts have one of the words
+                return self.pattern.search(text) is not None
+        return False
 
 
-def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
-    """Return the path of the first text or name in which a pattern matches."""
+def _place_of(words: _Words, body: Any) -> str | None:
+    """Return the path of the first text or name that has one of the words."""
     for place, text in _texts(body):
         _, document = _document(str(place[1]) if place is not None else "", text)
-        for said in (text, document):
-            for form in (said, *_unescaped(said)):
-                if any(map(pattern.search, _plain_forms(form))):
-                    return _written(place)
+        for said in (text, document) if document else (text,):
+            if _has_one_form(said):
+                found = words.are_in(_folded(said))
+            else:
+                forms = (said, *_unescaped(said))
+                found = any(words.are_in(plain) for form in forms for plain in _plain_forms(form))
+            if found:
+                return _written(place)
     return None
 
 
@@ -419,10 +459,15 @@ def _plain_forms(text: str) -> Iterator[str]:
     Yield two texts if it has characters that may be invisible or look like a space.
     """
     if text.isascii() and text.isprintable():
-        yield (_BLANK.sub(" ", text) if "  " in text else text).casefold().strip()
+        yield _folded(text)
         return
     for visible in _visible_forms(text):
         yield _BLANK.sub(" ", visible).casefold().strip()
+
+
+def _folded(text: str) -> str:
+    """Normalise a text of printable ASCII characters."""
+    return (_BLANK.sub(" ", text) if "  " in text else text).casefold().strip()
 
 
 def _visible_forms(text: str) -> Iterator[str]:

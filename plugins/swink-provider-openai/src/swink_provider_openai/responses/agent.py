@@ -1,10 +1,10 @@
 """Perplexity's Agent API: a variant of the Responses API that refuses unknown fields.
 
-Requests therefore contain only the fields that it supports. `response_format` contains the answer
-schema, as in Chat Completions. Results of server-side tools are part of the answer but are not sent
-back, because the API has no such input items. The type of an output item can change until the item
-is done: the item of a search starts as a call of an undeclared function, and finally contains the
-results.
+Requests therefore contain only the fields that the Agent API supports. `response_format` contains
+the answer schema, as in Chat Completions. Results of server-side tools are part of the answer but
+are not sent back, because the API has no input items for them. The type of an output item can
+change until the item is done: the item of a search starts as a call of a function that the request
+does not declare, and finally contains the results.
 
 Source: docs.perplexity.ai, "Agent API" and "Migrate from Sonar"; the vendor's SDK (perplexityai),
 types of `responses.create`; github.com/perplexityai/api-platform-developers.
@@ -35,7 +35,7 @@ NO_FIELDS = frozenset({"annotations", "detail", "logprobs"})
 """Fields of OpenAI's message parts that this API does not have."""
 
 FOUND = ("_results", "mcp_list_tools", "mcp_call", "reasoning", "tool_search_output")
-"""Endings of types of items that cannot be sent back: results of tools, and reasoning."""
+"""Items whose type ends in one of these (tool results, reasoning) cannot be sent back."""
 
 
 class AgentAPI(ResponsesAPI):
@@ -97,10 +97,10 @@ class _AgentParser(ResponsesParser):
 
 
 def _known(item: dict[str, Any]) -> dict[str, Any] | None:
-    """Return an item with only the supported fields.
+    """Return an item of a type in `ITEMS` with only the supported fields.
 
-    Return items of other types, which come from the caller, unchanged. Return `None` for results of
-    server-side tools and for reasoning.
+    Return `None` for results of server-side tools and for reasoning. Items of other types come from
+    the caller and are returned unchanged.
     """
     kind = item.get("type") or ("message" if "role" in item else "")
     if kind not in ITEMS:
@@ -122,7 +122,7 @@ def _words(part: dict[str, Any]) -> str:
 
 
 def _said_and_shown(output: str | list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """Return the text of a tool result, and those parts of the result that are not text."""
+    """Return the text of a tool result, and a list of the other parts, such as images."""
     if isinstance(output, str):
         return output, []
     shown = [_part(part) for part in output if part.keys() != {"type", "text"}]

@@ -37,7 +37,7 @@ FEATURES = frozenset({
 ENCRYPTED = "reasoning.encrypted_content"
 
 PREVIOUS = "previous_response_id"
-"""The name of the setting, and of the request field, for the id of the response to continue."""
+"""The setting, and the request field of the same name, with the id of the response to continue."""
 
 
 class ResponsesAPI:
@@ -96,7 +96,7 @@ class ResponsesAPI:
     def _defaults(
         self, model: Model, options: StreamOptions, fields: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return default values for fields that the call does not set."""
+        """Return default values for the fields `store`, `include` and `reasoning`."""
         # the service must store a background response, to allow polling
         defaults: dict[str, Any] = {"store": is_background(options)}
         if not model.lacks("thinking") and rule_of(model).takes.get("thinking", True):

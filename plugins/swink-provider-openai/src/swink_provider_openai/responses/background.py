@@ -22,19 +22,20 @@ __all__ = ["followed", "is_background", "polled", "resumed"]
 UNFINISHED = ("queued", "in_progress")
 
 FAILURES = 5
-"""After this many consecutive requests without a new event, the response counts as failed."""
+"""After this many consecutive requests without a new event, the call fails."""
 
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 10.0
 """The maximum number of seconds between two requests."""
 
 Cancel = Callable[[str], HTTPRequest]
-"""A function from the id of a response to the request that cancels this response."""
+"""A function that takes the id of a response and returns the request that cancels it."""
 
 Resume = Callable[[str, int | None], HTTPRequest]
-"""A function from the id of a response, and the number of the last event received, to a request.
+"""A function that returns the request for the events of a response after a given event.
 
-The request returns the events after this one, or all events if the number is `None`.
+Its arguments are the id of the response and the number of the last event received. If the number is
+`None`, the request is for all events.
 """
 
 
@@ -86,9 +87,9 @@ async def followed(
     """Yield the events of a response, and resume it when its stream is interrupted.
 
     `id` is the id of a response that the service has already begun (`None`: begin a new one), and
-    `after` is the number of the last event received. If the caller abandons the stream, the request
-    that `cancel` returns ends the response; if `cancel` is `None`, the service continues the
-    response. Raises ProviderFailure if a request fails permanently, or too often in a row.
+    `after` is the number of the last event received. If the caller closes the stream early, the
+    request from `cancel` is sent; if `cancel` is `None`, the service continues the response. Raises
+    ProviderFailure if a request fails permanently, or too often in a row.
     """
     request: HTTPRequest | None = None
     failures = 0
@@ -159,7 +160,7 @@ def _wait(number: int) -> float:
 
 
 def _passes(failure: Failure) -> bool:
-    """Return True for a failure of the connection or a temporary failure."""
+    """Return True if a failure is temporary: no HTTP status, status 429, or 500 and above."""
     status = failure.status
     return status is None or status == 429 or status >= 500
 
@@ -174,9 +175,9 @@ def _frames(decoder: SSEDecoder, data: bytes) -> list[bytes]:
 
 
 def _event(frame: bytes) -> _Event:
-    """Return the number of an event and the response id in it.
+    """Return the number of an event, and the response with the id if the event contains it.
 
-    For a damaged event, both are missing; the parser will report the damage.
+    For invalid JSON, return an object without these fields; the parser will report the error.
     """
     try:
         return msgspec.json.decode(frame, type=_Event)

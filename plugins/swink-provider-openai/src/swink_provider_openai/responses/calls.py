@@ -1,6 +1,6 @@
 """Write the events of tool call items.
 
-Like all text, arguments first arrive in deltas and then as a whole: see `parser`. A call of a tool
+Arguments first arrive in deltas and then as a whole (see the module `parser`). A call of a tool
 with free text (`custom_tool_call`) becomes a tool call whose only argument, `input`, is that text.
 The other fields of an item become metadata, which the next request sends back.
 """
@@ -30,7 +30,7 @@ KNOWN = frozenset({"call_id", "name", "arguments", "input", "status"})
 
 
 def begin(item: Item, out: EventWriter) -> None:
-    """Begin a call. If it has already begun, write its id and name if they were missing."""
+    """Begin a call. If the call has already begun, add its id and name if they were missing."""
     out.tool_call(item.number, word(item.data.get("call_id")), word(item.data.get("name")))
 
 
@@ -63,7 +63,7 @@ def add_rest_of_input(item: Item, whole: Any, out: EventWriter) -> None:
 
 
 def finish(item: Item, out: EventWriter) -> None:
-    """Write everything in the complete item that its events did not contain; end the call."""
+    """End a call, after writing any data of the complete item that earlier events lacked."""
     data = item.data
     begin(item, out)
     rest = {name: value for name, value in data.items() if name not in KNOWN}

@@ -3,16 +3,16 @@
 Source: OpenAI's API reference, "Create a model response", `input` and `tools`; guide "Reasoning
 models", keeping reasoning items in context.
 
-The type of an extension in a user message or a tool result decides whether it becomes a message
-part or an input item. To answer a client-side tool such as `computer_call`, a caller puts such an
-extension with the output into the conversation (see `hosted`).
+An extension in a user message or a tool result becomes a message part or a separate input item,
+depending on the type in its data. Callers use extensions to return the output of a client-side tool
+such as `computer_call` (see the module `hosted`).
 
 Output of the service is sent back unchanged: reasoning and hosted tools as whole items, messages
 and calls with their ids and other fields. The API has no field that marks a tool result as failed,
 so the text of a failure starts with `Error: `. Reasoning is omitted if the service neither stored
 nor encrypted it. Reasoning is also omitted if no other item follows, because OpenAI rejects such
-reasoning. If reasoning is omitted, the other items are sent without their ids, because the service
-would look for the missing reasoning by these ids.
+reasoning. If any reasoning of an answer is omitted, the other items of this answer are sent without
+their ids: for an item with an id, the service requires the reasoning that preceded it.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class ResponsesConverter(OpenAIConverter):
     """Converts one conversation to items of the Responses API.
 
     `stored` means that the service stores the answer. `previous` is the id of a stored answer from
-    which the conversation continues. `continued` means that the conversation continues a stored
-    answer or a stored conversation.
+    which the conversation continues. `continued` is true if the conversation continues a stored
+    answer (`previous`) or a conversation that the service stores.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ResponsesConverter(OpenAIConverter):
     def conversation(self, context: Context) -> dict[str, Any]:
         """Return `input` and, if present, `instructions` and `tools`.
 
-        Items up to the previous response, which the service has stored, are omitted.
+        If the conversation continues a stored response, `input` contains only the items after it.
         """
         if self._previous:
             kept = [getattr(m, "response_id", None) == self._previous for m in context.messages]
@@ -122,7 +122,7 @@ class ResponsesConverter(OpenAIConverter):
         return native
 
     def _note_asked(self, block: ExtensionBlock) -> None:
-        """Record the ids of an item of the service, so that tool results with them are accepted."""
+        """Record the ids of a hosted tool call, so that tool results may refer to them."""
         if block.provider == self.provider and isinstance(block.data, Mapping):
             ids = (block.data.get("call_id"), block.data.get("id"))
             self._asked.update(id for id in ids if isinstance(id, str))
@@ -136,9 +136,9 @@ class ResponsesConverter(OpenAIConverter):
         return with_metadata(native, tool, self.provider)
 
     def has_place(self, message: ToolResultMessage) -> bool:
-        """Return True for a tool result that is sent although no tool call block precedes it.
+        """Return True if a tool result can be sent although no tool call block precedes it.
 
-        The call is then in an `ExtensionBlock`, or in a conversation that the service has stored.
+        Its call is either in an `ExtensionBlock`, or in a conversation that the service stores.
         """
         return self._continued or message.tool_call_id in self._asked
 
@@ -287,7 +287,7 @@ class ResponsesConverter(OpenAIConverter):
 
 
 def _with_items(role: str, parts: list[dict[str, Any]]) -> list[Any]:
-    """Return messages with these parts; an input item among the parts becomes a separate item."""
+    """Return messages with the given parts; input items among them stay outside the messages."""
     native: list[Any] = []
     for part in parts:
         if part.get("type") not in PARTS:

@@ -23,7 +23,7 @@ INCOMPLETE: dict[str, StopReason] = {
     "max_tokens": StopReason.LENGTH,
     "content_filter": StopReason.CONTENT_FILTER,
 }
-"""Stop reasons, by `incomplete_details.reason`."""
+"""The stop reason for each value of `incomplete_details.reason`."""
 
 
 def note_facts(response: Response, out: EventWriter) -> None:
@@ -32,9 +32,10 @@ def note_facts(response: Response, out: EventWriter) -> None:
 
 
 def kept_long(response: Response) -> dict[str, int]:
-    """Return the number of prompt tokens that were written to the cache for twelve hours.
+    """Return the number of prompt tokens that were cached for twelve hours, under the key `LONG`.
 
-    The result is empty if the answer does not state the duration (the guide "Prompt caching").
+    Return an empty dictionary if the response does not contain the lifetime of the cache. Source:
+    OpenAI's guide "Prompt caching".
     """
     said, details = response.prompt_cache_options, (response.usage or {}).get(DETAILS)
     if not isinstance(said, dict) or not isinstance(details, dict) or "ttl" not in said:

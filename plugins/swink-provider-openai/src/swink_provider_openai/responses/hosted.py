@@ -1,9 +1,9 @@
 """Tools that the service defines and the caller runs, such as the computer and the shell.
 
 A call of such a tool is an extension, and an answer with such a call has the stop reason tool use.
-The caller sends the result as an input item of the API. The item is an extension in a user message,
-or in a tool result whose `tool_call_id` is that of the call. Source: OpenAI's guides "Computer
-use", "Shell", "Apply patch", "Tool search" and "MCP and connectors".
+The caller returns the result as an input item of the API, in an extension. This extension is in a
+user message, or in a tool result with the `tool_call_id` of the call. Source: OpenAI's guides
+"Computer use", "Shell", "Apply patch", "Tool search" and "MCP and connectors".
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _FEES = {"web_search_call": "searches", "file_search_call": "file_searches"}
 
 
 class Asked:
-    """Collects the tool calls in a response to which the caller must return results.
+    """Collects those tool calls of a response that the caller must answer with results.
 
-    An instance is true while such calls without a result exist. The service can run some of these
-    tools itself; then the result follows in the response. `billed` counts the calls that cost a
-    fee.
+    `bool()` of an instance is True while there are such calls. The service can run some of these
+    tools itself: if the response contains a call's result, the call is removed. `billed` counts the
+    calls that cost a fee.
     """
 
     def __init__(self) -> None:
@@ -61,9 +61,9 @@ class Asked:
 
 
 def _opens_page(action: Any) -> bool:
-    """Return True if the action of a web search call only opens a page, which is free.
+    """Return True if a web search call only opens or reads a page, which is free.
 
-    Items of other types may have another `action`: for a generated image, it is a string.
+    `action` is the field of the call's item. In items of other types, `action` may be a string.
     """
     return isinstance(action, Mapping) and action.get("type", "search") != "search"
 
@@ -74,16 +74,17 @@ def is_item(block: Block) -> TypeGuard[ExtensionBlock]:
 
 
 def answer_to(tool_call_id: str, block: ExtensionBlock) -> dict[str, Any]:
-    """Return the field that assigns a result item to the call with this id."""
+    """Return the field with the call's id for a result item (`block`)."""
     return {_FIELDS.get(str(block.data.get("type")), "call_id"): tool_call_id}
 
 
 def without_unanswered(
     items: Sequence[dict[str, Any]], leave_out: Callable[[dict[str, Any]], None]
 ) -> list[dict[str, Any]]:
-    """Omit unanswered calls, which the API rejects, and the reasoning before them.
+    """Return the items without unanswered calls, which the API rejects.
 
-    `leave_out` is called with each item that is left out.
+    The reasoning directly before such a call is left out too. `leave_out` is called with each item
+    that is left out.
     """
     if ANSWERS.keys().isdisjoint([item.get("type") for item in items]):
         return [*items]
@@ -108,9 +109,10 @@ def _asking(item: Mapping[str, Any]) -> str | None:
 
 
 def _answered(item: Mapping[str, Any]) -> set[Any]:
-    """Return the ids of the call to which a result item belongs; an empty set for other items.
+    """Return the id of the call to which a result item belongs; an empty set for other items.
 
-    Several fields are read, because the documentation names two different fields for local shells.
+    The id may be in different fields. For local shells, the documentation itself names two of them,
+    so the values of all such fields are returned.
     """
     if item.get("type") not in _FIELDS:
         return set()

@@ -26,10 +26,10 @@ class PartialText:
         self._length += len(piece)
 
     def rest_of(self, whole: str) -> str | None:
-        """Return that part of the complete text `whole` that the deltas did not contain.
+        """Return that part of the complete text `whole` that has not yet been received.
 
-        The whole text then counts as received. Return `None` if it differs from the deltas, and an
-        empty text if `whole` is empty.
+        Return `None` if `whole` does not begin with the received deltas, and an empty text if
+        `whole` is empty. Otherwise, record that all of `whole` has been received.
         """
         if len(whole) < self._length:  # a cheap check first, because `whole` may arrive often
             return None if whole else ""
@@ -61,8 +61,8 @@ class Item:
     def rest_of(self, key: Any, whole: str, out: EventWriter) -> str:
         """Return that part of the complete text `whole` that the deltas did not contain.
 
-        `key` identifies the part of the item to which the text belongs. Add a notice, once per
-        item, if the text contradicts the deltas.
+        `key` identifies the part of the item to which the text belongs. If the text contradicts the
+        deltas, add a notice (at most one per item) and return an empty text.
         """
         rest = self.part(key).rest_of(whole)
         if rest is None and not self.contradicted:

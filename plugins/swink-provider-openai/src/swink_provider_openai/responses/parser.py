@@ -1,16 +1,16 @@
 """Parse the events of the Responses API.
 
-All content belongs to an output item, identified by `output_index` because some servers give one
-item several ids. `content_index` identifies the parts of a message.
+All content belongs to output items. An item is identified by `output_index`, not by its id, because
+some servers change the id of an item. A part of a message is identified by `content_index`.
 
 * Text, arguments and reasoning first arrive in deltas. The complete text then arrives in one or
   more `.done` events, in the item of `output_item.done`, and in the response of the last event.
   Deltas become events immediately. Of a complete text, only the end that is missing from the deltas
-  becomes an event. If the complete text contradicts the deltas, the deltas are kept, because they
-  were already delivered, and a notice reports the contradiction.
+  becomes an event. If the complete text contradicts the deltas, the deltas remain the text, because
+  they were already delivered, and a notice reports the contradiction.
 * Fields that the next request must send back become metadata with the key `item`: for reasoning,
   the whole item; for messages and calls, the fields that the block does not contain. This metadata
-  is written when the item is done, and never reopens a block that has ended.
+  is written when the item is done, even if its block has ended by then.
 * An item of another type (hosted tools, compaction) becomes an extension when it is done. A
   client-side tool call ends the answer with the stop reason tool use (`hosted`).
 * The module `calls` writes function calls.
@@ -206,7 +206,8 @@ class ResponsesParser:
     def _reasoning_over(self, item: Item, out: EventWriter) -> None:
         """Store a completed reasoning item as metadata of the block with its text.
 
-        If other blocks have begun since the reasoning, also store the item's position.
+        If other content has arrived since the text of the reasoning, also store the item's position
+        in the response, as `place`.
         """
         key = (item.number, "reasoning")
         metadata: dict[str, Any] = {"item": item.data}
@@ -232,7 +233,7 @@ class ResponsesParser:
     # -- items -------------------------------------------------------------------------------
 
     def _item(self, event: Event) -> Item:
-        """Return the item to which an event belongs; the latest item if the event names none."""
+        """Return the item with the event's `output_index`, or else the item that began last."""
         index = event.output_index
         place = self._latest if index is None else int(index)
         return self._items.get(place) or self._begin_item(place, {})
@@ -342,7 +343,7 @@ class ResponsesParser:
 def _parts(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the list of parts in a field of an item.
 
-    Raises `msgspec.ValidationError` if the field contains anything else.
+    Raises `msgspec.ValidationError` if the field contains anything other than a list of objects.
     """
     return msgspec.convert(data.get(name), list[dict[str, Any]] | None) or []
 

@@ -1,8 +1,8 @@
 """WebSockets for the Responses API, with HTTP as the fallback.
 
 A WebSocket carries the same JSON events as the stream over HTTP. Its messages are converted to
-server-sent events. Therefore the decoder and recordings handle only one format, and if the server
-refuses the WebSocket, the attempt can continue over HTTP with the same decoder.
+server-sent events. Thus a single decoder and a single format of recordings are enough, and if the
+server refuses the WebSocket, the attempt can continue over HTTP with the same decoder.
 
 Each answer uses a new WebSocket. After a service has refused a WebSocket, or has closed two in a
 row before the answer was complete, the provider uses HTTP until the client is closed. Source:
@@ -27,7 +27,7 @@ DROPS = 2
 """After this many interrupted answers in a row, WebSockets are no longer used."""
 
 NOT_SENT = frozenset({"stream", "stream_options", "background"})
-"""Fields that apply only to HTTP."""
+"""Fields of the HTTP request that are not sent over a WebSocket."""
 
 
 class _Type(msgspec.Struct):

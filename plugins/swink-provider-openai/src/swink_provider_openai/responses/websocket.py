@@ -1,4 +1,7 @@
-"""Use a WebSocket (RFC 6455) like an HTTP response: its first message is the request's body."""
+"""Read an answer from a WebSocket (RFC 6455) as if it were an HTTP response.
+
+The first message that the client sends is the body of the request.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["SWITCHED", "open_websocket"]
 
 SWITCHED = 101
-"""The status of a switch to a WebSocket (RFC 9110 section 15.2.2)."""
+"""The HTTP status with which a server accepts a WebSocket (RFC 9110 section 15.2.2)."""
 
 
 async def open_websocket(
@@ -66,9 +69,9 @@ async def open_websocket(
 
 
 def _trace(answers: list[aiohttp.ClientResponse]) -> aiohttp.TraceConfig:
-    """Return a trace that appends the server's response to `answers`.
+    """Return an aiohttp trace that appends the server's response to `answers`.
 
-    The trace treats a redirect as a refusal of the WebSocket.
+    The trace raises an error at a redirect, so that aiohttp does not follow it.
     """
     import aiohttp
 
@@ -108,9 +111,9 @@ _ORDINARY = (None, 0, 1000, 1005)
 """Close codes that are not errors (RFC 6455 section 7.4.1)."""
 
 _SAYING = (1003, 1007, 1008, 1009, 1013)
-"""Close codes for errors of the request or the service, which the provider classifies.
+"""Close codes that report an error of the request or the service; the provider classifies it.
 
-All other codes are errors of the connection.
+Close codes that are neither here nor in `_ORDINARY` mean that the connection failed.
 """
 
 MOST_AT_ONCE = 256

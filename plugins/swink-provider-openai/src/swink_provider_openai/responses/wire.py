@@ -19,7 +19,7 @@ TERMINAL = frozenset({"response.completed", "response.incomplete", "response.fai
 
 
 class Event(Struct, gc=False):
-    """One event. In every type of event that swink reads, `delta` is a piece of text."""
+    """One event of any type. If swink reads an event's `delta`, it is a piece of text."""
 
     type: str | None = None
     delta: Any = None
@@ -40,7 +40,7 @@ class Event(Struct, gc=False):
 
 
 class Response(Struct, gc=False):
-    """A response: an incomplete one in the first events of a stream, otherwise a complete one."""
+    """A response. In the first events of a stream, the response is not yet complete."""
 
     id: str | int | None = None
     model: str | None = None
