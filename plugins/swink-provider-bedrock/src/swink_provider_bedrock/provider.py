@@ -59,7 +59,7 @@ _PARTITIONS = {
     "eu-isoe-": "cloud.adc-e.uk",
     "eusc-": "amazonaws.eu",
 }
-"""The endings of host names in other partitions, by the beginning of a region's name.
+"""The endings of host names in other AWS partitions, by the beginning of a region's name.
 
 All other regions belong to `aws` or `aws-us-gov`. Source: botocore's `endpoints.json`.
 """

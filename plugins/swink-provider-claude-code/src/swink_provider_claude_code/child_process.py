@@ -2,7 +2,8 @@
 
 Output is available as soon as the command writes it. The exit of the command is detected
 independently of the end of output, because a surviving child process may keep the pipes open. A
-process that leaves the group (`setsid`) survives, but it has none of our file descriptors.
+process that leaves the group (`setsid`) survives, but the process has no file descriptors of the
+program.
 """
 
 from __future__ import annotations
