@@ -32,7 +32,10 @@ SIZE = 10_000
 """The default number of deltas that may be queued."""
 
 FLUSH_SECONDS = 4.0
-"""How many seconds `aclose` waits for queued events. A client waits longer for its plugins."""
+"""How many seconds `aclose` waits for queued events.
+
+Clients wait longer than this for their plugins to close.
+"""
 
 _DELTAS = (swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta)
 

@@ -23,8 +23,9 @@ processed), `token` (it fetched an access token) or `abandon` (it told the serve
 The model's answer is in the last leg of the kind `stream`, or else in the last of the kind `whole`.
 `at` is in seconds since the attempt began. The times of chunks are in seconds since the response's
 head arrived. `origin` is an index in `origins`, whose first element is the origin of the call's
-address; 0 is omitted. `body` of a request is JSON data, and `form` contains the fields of a form. A
-leg has no `response` if no answer arrived, and no `request` if HTTP was not used.
+address; an `origin` of 0 is omitted. `body` of a request is JSON data, and `form` contains the
+fields of a form. A leg has no `response` if no answer arrived, and no `request` if HTTP was not
+used.
 
 Text that looks like a credential is never written. It is replaced by a text that names the source
 of the credential. This is `[key]`, as in `Bearer [key]`, for a credential from the caller or from
@@ -261,7 +262,7 @@ class Recording:
 
 
 def other_version(where: str | Path, version: int, read: int) -> RecordingError:
-    """Return the error for a file with another version of the format."""
+    """Return the error for a file whose format `version` is not the supported one, `read`."""
     older = f"Convert it: python -m swink_recorder.convert {where}"
     return RecordingError(
         f"{where}: unsupported format version {version}; this swink-recorder reads version {read}",
@@ -277,7 +278,7 @@ def find_recordings(folder: str | Path) -> list[Path]:
 
 
 def bundled_recordings(package: str, bundle: str = BUNDLE) -> list[Path]:
-    """List the recordings that a package ships in a folder, without importing it."""
+    """List the recordings in a folder of a package, without importing the package."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):

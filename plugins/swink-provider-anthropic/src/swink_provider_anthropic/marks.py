@@ -79,7 +79,7 @@ def ends_marked(context: Context, name: str = MARK) -> bool:
 
 
 def tell_crowded(call: Fitted, provider: str) -> None:
-    """Add a notice if the caller's own cache marks leave no room for one at the prompt's end."""
+    """Add a notice if the caller's cache marks leave no room for a mark at the prompt's end."""
     cache = call.options.cache
     if cache is None or cache.mode == "none" or ends_marked(call.context):
         return

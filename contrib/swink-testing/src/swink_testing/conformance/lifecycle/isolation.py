@@ -140,7 +140,7 @@ async def _require_held(subject: Subject, name: str, value: str) -> None:
 
 
 async def _require_key(subject: Subject) -> None:
-    """Check that calls do not change the environment, and that none is sent without a key."""
+    """Check that calls do not change the environment, and that no call is sent without a key."""
     before = dict(os.environ)
     await _sent(subject, {})
     changed = ", ".join(sorted({name for name, _ in before.items() ^ os.environ.items()}))
