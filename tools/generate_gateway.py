@@ -30,10 +30,12 @@ refusal of another provider is text, with the finish reason for a refusal: `cont
 `refusal` in Messages, `SAFETY` in Gemini. Log probabilities and citations are in the fields that
 Chat and Responses have for them.
 
-A request for several answers in Chat (`n`, at most 128) gets them from a provider of the same
-protocol. In a stream, the first answer arrives in pieces, and the others are complete choices at
-the end. A fallback of a route that has another protocol is left out; if no model is left, and for
-`candidateCount` in Gemini, the status is 400: send a request for each answer.
+A request for several answers in Chat (`n`, at most 128) or Gemini (`candidateCount`, at most 8)
+gets them from a provider of the same protocol. In a stream, the first answer arrives in pieces, and
+the others are complete at the end. Gemini's API does not stream several answers: the gateway
+requests a complete response, and all answers arrive together. A fallback of a route that has
+another protocol is left out; if no model is left, the status is 400: send a request for each
+answer.
 
 The tables come from `swink_gateway.protocols.table`. A property test translates answers from each
 protocol to every other protocol and back, and checks that nothing else is lost."""
