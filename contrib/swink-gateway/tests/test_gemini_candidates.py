@@ -78,7 +78,8 @@ async def vendor_and_gateway(**options: Any) -> AsyncIterator[tuple[Vendor, Any]
 
 async def candidates_of(models: Any, model: str, count: int, stream: bool) -> list[Any]:
     """Return the candidates that Google's SDK reads, in order."""
-    asked = {"model": model, "contents": "Hi", "config": {"candidate_count": count}}
+    config = {"candidate_count": count, "thinking_config": {"include_thoughts": True}}
+    asked = {"model": model, "contents": "Hi", "config": config}
     if stream:
         read = [each async for each in await models.generate_content_stream(**asked)]
     else:
@@ -111,13 +112,20 @@ async def test_googles_sdk_reads_the_same_candidates_directly_and_through_the_ga
         assert vendor.counts == [2, 2, MOST, MOST]
 
 
-async def test_a_stream_as_a_json_array_has_all_candidates() -> None:
-    body = {"contents": HI, "generationConfig": {"candidateCount": MOST}}
+@pytest.mark.parametrize("shown", [False, True])
+async def test_a_stream_as_a_json_array_has_all_candidates(shown: bool) -> None:
+    thinking = {"thinkingBudget": 512, "includeThoughts": shown}
+    body = {
+        "contents": HI,
+        "generationConfig": {"candidateCount": MOST, "thinkingConfig": thinking},
+    }
     async with vendor_and_gateway() as (_, gateway):
         path = "/v1beta/models/gemini/gemini-2.5-flash:streamGenerateContent"
         answer = await ask(gateway, path, body)
         [last] = answer.json
-        assert last["candidates"] == CANDIDATES
+        assert [last["candidates"][0], *last["candidates"][2:]] == [CANDIDATES[0], *CANDIDATES[2:]]
+        parts = CANDIDATES[1]["content"]["parts"]
+        assert last["candidates"][1]["content"]["parts"] == (parts if shown else parts[1:])
         assert last["usageMetadata"].items() >= USAGE.items()
 
 

@@ -115,7 +115,7 @@ class PartsWriter:
     def extension(self, block: ExtensionBlock) -> None:
         if block.kind == ExtensionBlock.CHOICE:
             if self.own and block.provider == self._provider:
-                self.others.append(block.data)
+                self.others.append(block.data if self.thoughts else _without_thoughts(block.data))
         elif not self.own:
             self._carried.append(dump(block))
             if shown := _generated(block):
@@ -155,6 +155,13 @@ class PartsWriter:
         shown = True if stands_for else None
         text = seal(self._provider, before=before or None, metadata=notes or None, shown=shown)
         return {"thoughtSignature": b64encode(text.encode()).decode()}
+
+
+def _without_thoughts(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = candidate.get("content") or {}
+    parts = content.get("parts") or []
+    shown = [part for part in parts if not part.get("thought")]
+    return candidate if shown == parts else {**candidate, "content": {**content, "parts": shown}}
 
 
 def _generated(block: ExtensionBlock) -> dict[str, Any]:
