@@ -54,14 +54,12 @@ from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.free_text import is_free_text, said
 
 __all__ = [
-    "OTHER_ANSWER", "ChatConverter", "OpenAIConverter", "arguments_text", "media_url",
+    "ChatConverter", "OpenAIConverter", "arguments_text", "media_url",
     "unsupported",
 ]  # fmt: skip
 
 THOUGHT = "thinking_left_out"
 NO_REASONING = "reasoning was not sent, because the service does not accept it"
-
-OTHER_ANSWER = "another answer to the same prompt is not part of the conversation; it was not sent"
 
 AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
 """The API's format names for audio media types, if they differ from the subtype."""
@@ -251,9 +249,7 @@ class ChatConverter(OpenAIConverter):
         images = "images" in self.dialect.adds
         media = media_said(message, images)
         for block in self.take(message, ExtensionBlock):
-            if block.kind == ExtensionBlock.CHOICE:
-                self.leave_out(block, OTHER_ANSWER)
-            elif not is_sent(block, images):
+            if not is_sent(block, images):
                 what = f"{block.kind}: not supported by Chat Completions; it was not sent"
                 self.leave_out(block, what)
         if shown := [self.part(block) for block in self.take(message, ImageBlock)]:

@@ -47,7 +47,6 @@ from swink_core.providers import (
     without_leading,
 )
 from swink_provider_openai.converter import (
-    OTHER_ANSWER,
     OpenAIConverter,
     arguments_text,
     media_url,
@@ -171,8 +170,6 @@ class ResponsesConverter(OpenAIConverter):
                 case ThinkingBlock():
                     is_empty = not (block.thinking or block.signature or _item(block))
                     return SENT_ELSEWHERE if is_empty else NOT_KEPT
-                case ExtensionBlock(kind=ExtensionBlock.CHOICE):
-                    return LeftOut(OTHER_ANSWER)
                 case ExtensionBlock():
                     native.append(self._known(block.data, block))
                 case _:

@@ -55,7 +55,7 @@ class PartsWriter:
 
     `own` means that the provider uses this API; the client then gets opaque data unchanged. Opaque
     data of other providers is stored in `carried` until the next part, into which it is sealed (see
-    `sealing`).
+    `sealing`). `others` are the further candidates of an answer.
     """
 
     def __init__(self, provider: str, own: bool, thoughts: bool) -> None:
@@ -64,6 +64,7 @@ class PartsWriter:
         self.parts = Parts()
         self.candidate: dict[str, Any] = {}
         self.broken: list[str] = []
+        self.others: list[Any] = []
         self._provider = provider
         self._carried: list[Any] = []
 
@@ -112,7 +113,10 @@ class PartsWriter:
         self.parts.made.append({"functionCall": said, **more})
 
     def extension(self, block: ExtensionBlock) -> None:
-        if not self.own:
+        if block.kind == ExtensionBlock.CHOICE:
+            if self.own and block.provider == self._provider:
+                self.others.append(block.data if self.thoughts else _without_thoughts(block.data))
+        elif not self.own:
             self._carried.append(dump(block))
             if shown := _generated(block):
                 self.parts.made.append({**shown, **self._sealed(None, stands_for=True)})
@@ -151,6 +155,13 @@ class PartsWriter:
         shown = True if stands_for else None
         text = seal(self._provider, before=before or None, metadata=notes or None, shown=shown)
         return {"thoughtSignature": b64encode(text.encode()).decode()}
+
+
+def _without_thoughts(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = candidate.get("content") or {}
+    parts = content.get("parts") or []
+    shown = [part for part in parts if not part.get("thought")]
+    return candidate if shown == parts else {**candidate, "content": {**content, "parts": shown}}
 
 
 def _generated(block: ExtensionBlock) -> dict[str, Any]:
