@@ -361,6 +361,25 @@ def test_every_form_of_base64_that_vendors_accept_is_read(data: str) -> None:
         guard.checked(asked([{"inlineData": {"mimeType": "text/plain", "data": data}}]))
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-32"])
+def test_text_documents_in_other_encodings_are_read(encoding: str) -> None:
+    words, cards = (guards.Guard.made(n, config().guards[n]) for n in ("names", "cards"))
+
+    def document(text: str) -> dict[str, Any]:
+        data = b64encode(text.encode(encoding)).decode()
+        return asked([{"inlineData": {"mimeType": "text/plain", "data": data}}])
+
+    with pytest.raises(swink.ProviderFailure, match="a blocked word"):
+        words.checked(document("\xe9t\xe9 geheim"))
+    assert cards.checked(document(f"\xe9 {CARD}"))[0] == document("\xe9 [removed]")
+
+
+def test_binary_data_is_not_read_as_text() -> None:
+    data = b64encode(b"%PDF\x00\x01\xff 4111 1111 1111 1111").decode()
+    body = asked([{"inlineData": {"mimeType": "application/pdf", "data": data}}])
+    assert guards.Guard.made("cards", config().guards["cards"]).checked(body) == (body, "")
+
+
 def test_data_that_is_a_plain_text_is_checked_as_it_is() -> None:
     source = {"type": "text", "media_type": "text/plain", "data": f"geheim {CARD}"}
     body = asked([{"type": "document", "source": source}])

@@ -9,6 +9,7 @@ through which guards receive requests, nothing is sent.
 from __future__ import annotations
 
 import base64
+import codecs
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ from swink_core import (
 )
 from swink_core.providers import prompt_of
 from swink_gateway.policy.config import RequestGuard
+from swink_gateway.policy.text_search import LongSearch, in_pieces
 from swink_gateway.policy.unicode_forms import compatible
 
 __all__ = ["GROUP", "GUARD_NAME", "CallGuards", "Guard", "PluginGuard"]
@@ -107,6 +109,18 @@ _DATA_URL = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
 """Matches the beginning of media in the form of a URL."""
 
 
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""The marks with which texts in other encodings begin; the longer ones first."""
+
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
+"""Matches bytes that binary data has, and text in encodings for Western languages has not."""
+
+
 @define(frozen=True)
 class Guard:
     """A guard of the configuration file, with its patterns compiled and its plugin loaded.
@@ -116,8 +130,8 @@ class Guard:
 
     name: str
     of: RequestGuard
-    _patterns: Sequence[re.Pattern[str]]
-    _words: re.Pattern[str] | None
+    _patterns: Sequence[LongSearch]
+    _words: LongSearch | None
     _plugin: PluginGuard | None
 
     @classmethod
@@ -127,7 +141,7 @@ class Guard:
             raise ValueError("redact, block, max_prompt_tokens or plugin was expected")
         if not all(map(_plain, of.block)):
             raise ValueError("block has a word without visible characters")
-        patterns = [re.compile(pattern) for pattern in of.redact]
+        patterns = [LongSearch.of(pattern) for pattern in of.redact]
         words = _words(of.block) if of.block else None
         return cls(name, of, patterns, words, _plugin_of(of) if of.plugin else None)
 
@@ -246,7 +260,7 @@ def _plugin_of(of: RequestGuard) -> PluginGuard:
 
 @define
 class _Redaction:
-    patterns: Iterable[re.Pattern[str]]
+    patterns: Iterable[LongSearch]
     replacement: str
     count: int = 0
 
@@ -293,9 +307,12 @@ class _Redaction:
 
     def _of_medium(self, text: str, name: str) -> str:
         """Redact the text of a document in base64; return any other text unchanged."""
-        start, content = _document(name, text)
-        redacted = self._of_text(content)
-        return text if redacted == content else start + base64.b64encode(redacted.encode()).decode()
+        found = _document(name, text)
+        redacted = self._of_text(found.text)
+        if redacted == found.text:
+            return text
+        data = redacted.encode(found.encoding, "replace")
+        return found.start + base64.b64encode(data).decode()
 
     def _of_arguments(self, text: str) -> str:
         """Redact the values of JSON, so that it stays JSON."""
@@ -328,7 +345,7 @@ class _Redaction:
 
     def _removed(self, text: str) -> str:
         for pattern in self.patterns:
-            text, count = pattern.subn(lambda match: self.replacement, text)
+            text, count = pattern.replaced(text, self.replacement)
             self.count += count
         return text
 
@@ -341,22 +358,46 @@ def _is_own(name: str, value: Any) -> bool:
     return name in _CLIENTS_OWN and (name != "input" or isinstance(value, Mapping))
 
 
-def _document(name: str, text: str) -> tuple[str, str]:
-    """Return the beginning of a document's URL, and the text of the document.
+@define
+class _Document:
+    """A text document in base64. `start` is the beginning of its URL, and `text` its text."""
 
-    Both are empty for data of other kinds. The gateway encodes text documents for vendors whose API
-    accepts only base64.
+    start: str = ""
+    text: str = ""
+    encoding: str = "utf-8"
+
+
+def _document(name: str, text: str) -> _Document:
+    """Return the text document in a field with a text; an empty one for data of other kinds.
+
+    The gateway encodes text documents for vendors whose API accepts only base64.
     """
     found = _DATA_URL.match(text)
     if found is None and name not in _MEDIA:
-        return "", ""
+        return _Document()
     start = found[0] if found is not None else ""
     data = "".join(text[len(start) :].split()).translate(_URL_SAFE).rstrip("=")
     try:
-        content = base64.b64decode(data + "=" * (-len(data) % 4), validate=True).decode()
-    except ValueError:  # not base64, or not text
-        return "", ""
-    return start, content
+        raw = base64.b64decode(data + "=" * (-len(data) % 4), validate=True)
+    except ValueError:
+        return _Document()
+    del data
+    for encoding in _encodings(raw, start.lower().startswith("data:text/")):
+        try:
+            return _Document(start, raw.decode(encoding), encoding)
+        except UnicodeDecodeError:
+            continue
+    return _Document()
+
+
+def _encodings(raw: bytes, is_text: bool) -> Iterator[str]:
+    """Yield the possible encodings of a document; none for data that is not text."""
+    for mark, encoding in _MARKS.items():
+        if raw.startswith(mark):
+            yield encoding
+    yield "utf-8"
+    if is_text or _CONTROL.search(raw) is None:
+        yield "latin-1"
 
 
 def _other_forms(text: str) -> Iterator[str]:
@@ -391,18 +432,22 @@ def _unescaped(text: str) -> Iterator[str]:
         yield text
 
 
-def _words(words: Iterable[str]) -> re.Pattern[str]:
-    found = "|".join(re.escape(_plain(word)) for word in words)
-    return re.compile(rf"(?<![^\W_])(?:{found})(?![^\W_])")
+def _words(words: Iterable[str]) -> LongSearch:
+    plain = [*map(_plain, words)]
+    found = "|".join(map(re.escape, plain))
+    pattern = re.compile(rf"(?<![^\W_])(?:{found})(?![^\W_])")
+    return LongSearch(pattern, max(map(len, plain)))
 
 
-def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
-    """Return the path of the first text or name in which a pattern matches."""
+def _place_of(words: LongSearch, body: Any) -> str | None:
+    """Return the path of the first text or name that contains a word."""
     for place, text in _texts(body):
-        _, document = _document(str(place[1]) if place is not None else "", text)
-        for said in (text, document):
-            for form in (said, *_unescaped(said)):
-                if any(map(pattern.search, _plain_forms(form))):
+        document = _document(str(place[1]) if place is not None else "", text)
+        for said in (text, document.text):
+            if any(map(words.is_in, _plain_forms(said))):
+                return _written(place)
+            for plain in _unescaped(said):
+                if any(map(words.is_in, _plain_forms(plain))):
                     return _written(place)
     return None
 
@@ -419,18 +464,23 @@ def _plain_forms(text: str) -> Iterator[str]:
     Yield two texts if it has characters that may be invisible or look like a space.
     """
     if text.isascii() and text.isprintable():
-        yield (_BLANK.sub(" ", text) if "  " in text else text).casefold().strip()
+        yield _folded(text) if "  " in text else text.casefold().strip()
         return
     for visible in _visible_forms(text):
-        yield _BLANK.sub(" ", visible).casefold().strip()
+        yield _folded(visible)
+
+
+def _folded(text: str) -> str:
+    """Unify letters of both cases, and white space."""
+    return in_pieces(text, lambda piece: _BLANK.sub(" ", piece).casefold()).strip()
 
 
 def _visible_forms(text: str) -> Iterator[str]:
-    visible = _INVISIBLE.sub("", compatible(text))
-    without, count = _EMPTY.subn("", visible)
+    visible = in_pieces(compatible(text), lambda piece: _INVISIBLE.sub("", piece))
+    without = in_pieces(visible, lambda piece: _EMPTY.sub("", piece))
     yield without
-    if count:
-        yield _EMPTY.sub(" ", visible)
+    if len(without) < len(visible):
+        yield in_pieces(visible, lambda piece: _EMPTY.sub(" ", piece))
 
 
 _Place = tuple[Any, Any] | None
