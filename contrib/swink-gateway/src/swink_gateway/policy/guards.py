@@ -360,7 +360,7 @@ def _is_own(name: str, value: Any) -> bool:
 
 @define
 class _Document:
-    """A text document in base64. `start` is the beginning of its URL, and `text` its text."""
+    """The decoded text of a document in base64; `start` is the part of the URL before the data."""
 
     start: str = ""
     text: str = ""

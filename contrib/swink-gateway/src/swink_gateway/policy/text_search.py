@@ -35,7 +35,7 @@ class LongSearch:
         compiled = re.compile(pattern)
         parsed: Any = _parser.parse(pattern)
         least, most = parsed.getwidth()
-        is_limited = 0 < least and most < PIECE and not _has_assertion(parsed)
+        is_limited = least > 0 and most < PIECE and not _has_assertion(parsed)
         return cls(compiled, most if is_limited else None)
 
     def is_in(self, text: str) -> bool:
