@@ -297,6 +297,14 @@ def test_redaction_sees_what_readers_see(text: str, sent: str) -> None:
     assert body["max_completion_tokens"] == 4111111111111111
 
 
+def test_escapes_of_a_long_text_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = r"ab\ud83d\ude00\ud83d\u0041bc\ud83d\ud83d\ude00\ude00\\u0041 \u00"
+    for size in range(1, 12):
+        monkeypatch.setattr(guards, "PIECE", size)
+        plain = next(guards._unescaped(text))
+        assert plain == "ab😀\ufffdAbc\ufffd😀\ufffd\\u0041 \\u00", size
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -35,7 +35,7 @@ from swink_core import (
 )
 from swink_core.providers import prompt_of
 from swink_gateway.policy.config import RequestGuard
-from swink_gateway.policy.text_search import LongSearch, in_pieces
+from swink_gateway.policy.text_search import PIECE, LongSearch, in_pieces
 from swink_gateway.policy.unicode_forms import compatible
 
 __all__ = ["GROUP", "GUARD_NAME", "CallGuards", "Guard", "PluginGuard"]
@@ -82,6 +82,9 @@ _EMPTY = re.compile(r"[\x1c-\x1f\u115f\u1160\u2800]")
 
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 """An escaped character in a text that is itself JSON."""
+
+_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]")
+"""The beginning of two escapes that stand for one character."""
 
 _ESCAPES = (*((f"\\{letter}", " ") for letter in "bfnrt"), ('\\"', '"'), ("\\/", "/"))
 """The other escapes of JSON besides that of a backslash, and what readers see."""
@@ -424,12 +427,30 @@ def _unescaped(text: str) -> Iterator[str]:
         for escape, shown in _ESCAPES:
             text = text.replace(escape, shown)
         if "\\u" in text:
-            text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            text = "".join(map(_characters, _between_escapes(text)))
         text = text.replace("\0", "\\")
         if text == before:
             return
         yield text
+
+
+def _between_escapes(text: str) -> Iterator[str]:
+    """Divide a text before escapes, but not within a pair of surrogates."""
+    at = 0
+    while at < len(text):
+        end = text.find("\\", at + PIECE)
+        if end < 0:
+            end = len(text)
+        elif _PAIR.match(text, end - 6):
+            end += 6
+        yield text[at:end]
+        at = end
+
+
+def _characters(text: str) -> str:
+    """Replace escapes of characters; the result has no surrogates."""
+    text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _words(words: Iterable[str]) -> LongSearch:

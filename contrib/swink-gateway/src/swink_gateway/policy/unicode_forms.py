@@ -38,16 +38,20 @@ def compatible(text: str) -> str:
     """
     if text.isascii():
         return text
-    text = _long_rows().sub(lambda row: row[0][:MOST_MARKS], text)
     if len(text) <= PIECE:
-        return unicodedata.normalize("NFKC", text)
+        return _normal(text)
     pieces, size = [], 0
     for piece in _pieces(text):
-        pieces.append(unicodedata.normalize("NFKC", piece))
+        pieces.append(_normal(piece))
         size += len(pieces[-1])
         if size > MOST_GROWTH * len(text):
             raise UsageError("a text has too many characters that stand for several others")
     return "".join(pieces)
+
+
+def _normal(text: str) -> str:
+    shortened = _long_rows().sub(lambda row: row[0][:MOST_MARKS], text)
+    return unicodedata.normalize("NFKC", shortened)
 
 
 def _pieces(text: str) -> Iterator[str]:
