@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from base64 import b64encode, urlsafe_b64encode
 from types import SimpleNamespace
 from typing import Any
@@ -120,6 +121,19 @@ async def test_a_blocked_word_refuses_a_request_and_costs_nothing(
     assert "the gateway's guard 'names' refused the request" in answer.json["error"]["message"]
     assert await served.rows() == [("content_filtered", "guard:names", 0.0)]
     assert "the guard 'names' refused a request of 'alice'" in caplog.text
+
+
+@pytest.mark.parametrize("body", [asked("Hi"), asked("geheim")], ids=["sent", "refused"])
+async def test_a_guarded_call_is_freed_without_the_collector(body: dict[str, Any]) -> None:
+    served = Served()
+    gc.collect()
+    gc.disable()
+    try:
+        await served.ask(body)
+        left = [one for one in gc.get_objects() if isinstance(one, guards.CallGuards)]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 async def test_a_part_of_a_longer_word_is_not_blocked() -> None:
