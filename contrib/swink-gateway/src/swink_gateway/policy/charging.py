@@ -61,6 +61,9 @@ TAGS_HEADER = "x-swink-tags"
 MOST_TAGS = 8
 """The most tags of a request."""
 
+GUARD_TAG = "guard:"
+"""The beginning of the tags of guards that changed or refused a request."""
+
 AGAIN_SECONDS = 5.0
 """How many seconds to wait between two attempts to store a charge."""
 
@@ -90,6 +93,9 @@ def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
     tags = tuple(tag.strip() for tag in given.split(TAG_SEPARATOR)) if given.strip() else ()
     if len(tags) > MOST_TAGS or not all(map(TAG.fullmatch, tags)):
         why = f"{TAGS_HEADER}: at most {MOST_TAGS} words of letters, digits and -_.:/@ are expected"
+        raise Refused(of_bad_request(why), BAD_REQUEST)
+    if any(tag.casefold().startswith(GUARD_TAG) for tag in tags):
+        why = f"{TAGS_HEADER}: tags that begin with {GUARD_TAG!r} are reserved for guards"
         raise Refused(of_bad_request(why), BAD_REQUEST)
     return tags
 

@@ -74,6 +74,13 @@ UNCHARGED_FIELDS = frozenset({
 })  # fmt: skip
 """Fields that identify a tool with fees that are not reported, even if the tool has a type."""
 
+ROUTERS = frozenset({"modelconfig", "modelselectionconfig", "routingconfig"})
+"""Fields of Gemini's `generationConfig` that choose a model, or prefer a dearer one.
+
+They are in lower case and without underscores, because Google accepts both spellings.
+Source: https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerationConfig.
+"""
+
 _SCHEMAS = frozenset({"input_schema", "parameters"})
 """The fields with the schema of a tool's arguments; only tools of the client have one."""
 
@@ -140,10 +147,12 @@ class _Permission:
                 found[name] = value
             elif name not in KNOWN_FIELDS:
                 raise Refused(of_bad_request(_UNKNOWN.format(path + name)), 400)
-            elif self._is_open({name: value}):
-                found[name] = value
-            else:
+            elif not self._is_open({name: value}):
                 self.dropped.append(path + name)
+            elif router := _router_of(name, value):
+                raise Refused(of_bad_request(_UNKNOWN.format(f"{path}{name}.{router}")), 400)
+            else:
+                found[name] = value
         return found
 
     def check_prices(self, asked: Asked) -> None:
@@ -163,6 +172,17 @@ class _Permission:
 
     def _is_open(self, data: Any) -> bool:
         return all(map(self.may_ask, _models(data)))
+
+
+def _router_of(name: str, value: Any) -> str | None:
+    """Return the name of a field in Gemini's configuration by which Google chooses the model."""
+    if _folded(name) != "generationconfig" or not isinstance(value, Mapping):
+        return None
+    return next((inner for inner in value if _folded(inner) in ROUTERS), None)
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "")
 
 
 def _models(data: Any, is_model: bool = False) -> Iterator[str]:

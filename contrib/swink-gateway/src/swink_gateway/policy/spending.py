@@ -71,11 +71,11 @@ def _period(text: str) -> tuple[float, float]:
     for form in (_DAY, _MONTH):
         try:
             begin = datetime.strptime(text, form).replace(tzinfo=UTC)
-        except ValueError:
+            end = begin + timedelta(days=1)
+            if form == _MONTH:
+                end = (begin + timedelta(days=32)).replace(day=1)
+        except (ValueError, OverflowError):  # the latter after the last month of the calendar
             continue
-        end = begin + timedelta(days=1)
-        if form == _MONTH:
-            end = (begin + timedelta(days=32)).replace(day=1)
         return begin.timestamp(), end.timestamp()
     raise UsageError(
         f"{text!r:.100} is neither a day nor a month",

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, null
 from functools import partial
 from secrets import token_hex
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, proxy
 
 from aiohttp import web
 from attrs import Factory, define, field
@@ -304,8 +304,9 @@ class Calls:
                 stream, facts = self._stream(protocol, chain, spoken, request, owner)
             asked.dropped, asked.notices = request.dropped, request.notices
             stream.call.gates = (ClientDataGate(stream.call.context),)
-            guarding = CallGuards(owner, stream.call, guards) if guards else None
-            if guarding is not None:
+            guarding: CallGuards | None = None
+            if guards:  # a cycle of references would keep the texts of calls that have ended
+                guarding = CallGuards(owner, proxy(stream.call), guards)
                 stream.call.guards = (guarding,)
                 stream.call.gates = (*stream.call.gates, guarding)
             if charge is not None:
