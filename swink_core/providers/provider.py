@@ -334,8 +334,8 @@ class HTTPProvider:
 
         Call this method if a response of the server changes the result of `fit`. The new plan is
         made from `options`, and `call.convert()` then returns its body. Observers receive those
-        notices of the new plan that the earlier one did not have. Raises ProviderFailure if the provider
-        refuses the call.
+        notices of the new plan that the earlier one did not have. Raises ProviderFailure if the
+        provider refuses the call.
         """
         attempt = call.attempt
         known = attempt.plan.notices if attempt.plan is not None else ()

@@ -98,7 +98,7 @@ class _HeadFile(msgspec.Struct):
 
 @define
 class Recording:
-    """All requests of one attempt, each with its response; one response contains the model's answer.
+    """All requests of one attempt, each with its response. One response is the model's answer.
 
     `before` contains the requests that were sent before the request with this answer, for example
     for an access token, and `after` contains those that were sent after it. `body` contains the

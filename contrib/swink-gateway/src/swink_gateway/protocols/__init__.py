@@ -37,15 +37,15 @@ class Asked:
     `own_places` contains the paths in the body of all data for such a provider only
     (`options.num_ctx`); the gateway reports these paths to the client if it drops the data. If
     `own_places` is empty, the gateway reports the names in `own`. `tools` maps the names of tools
-    that are sent to the provider to the client's names. `said` is data from the request that the encoder of the answer needs.
-    `inherited` contains the names of those `options` that a swink client sets for all its calls.
-    `extra` contains body fields for this call only; they override the fields in an inherited option
-    `extra`. `idle` is the stop reason of a request that the gateway answers without calling a
-    provider (`None`: a normal request). `patience` is the client's own time limit in seconds, if it
-    sends one. `tags` are the client's tags for the ledger. `memory` is the memory of the request in
-    bytes. `answers` is the number of requested answers; only a provider with the same wire format
-    gives several. With `is_strict`, unsupported options are refused and not replaced. `notices`
-    list changes to the request.
+    that are sent to the provider to the client's names. `said` is data from the request that the
+    encoder of the answer needs. `inherited` contains the names of those `options` that a swink
+    client sets for all its calls. `extra` contains body fields for this call only; they override
+    the fields in an inherited option `extra`. `idle` is the stop reason of a request that the
+    gateway answers without calling a provider (`None`: a normal request). `patience` is the
+    client's own time limit in seconds, if it sends one. `tags` are the client's tags for the
+    ledger. `memory` is the memory of the request in bytes. `answers` is the number of requested
+    answers; only a provider with the same wire format gives several. With `is_strict`, unsupported
+    options are refused and not replaced. `notices` list changes to the request.
     """
 
     model: str
