@@ -102,6 +102,11 @@ NORMALISED: list[tuple[str, list[Message], list[Message]]] = [
         [said(ExtensionBlock("toy", "search", 1, M))],
     ),
     (
+        "another_answer_is_left_out",
+        [said(TextBlock("x"), ExtensionBlock("toy", ExtensionBlock.CHOICE, {}))],
+        [said(TextBlock("x"))],
+    ),
+    (
         "an_extension_that_another_gave_in_this_ones_name_is_left_out",
         [said(TextBlock("x"), ExtensionBlock("toy", "k", 1), provider="other")],
         [said(TextBlock("x"), provider="other")],

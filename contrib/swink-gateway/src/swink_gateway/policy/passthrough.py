@@ -151,15 +151,24 @@ def answering(
             continue
         is_other = bool(left) and (model.provider != left[0][0].provider or "base_url" in own)
         if is_other or "extra" in own:  # such a model does not get the fields of the call
-            own = {**own, "extra": {**(own.get("extra") or {}), "n": asked.answers}}
+            path = asked.answers_field.split(".")
+            own = {**own, "extra": _with(own.get("extra"), path, asked.answers)}
         left.append((model, dict(own)))
     if not left:
         why = (
-            f"n is {asked.answers}: {chain[0][0]} does not use the client's protocol, and the "
-            "gateway cannot get several answers over another one; send a request for each answer"
+            f"{asked.answers_field} is {asked.answers}: {chain[0][0]} does not use the client's "
+            "protocol, and the gateway cannot get several answers over another one; send a request "
+            "for each answer"
         )
         raise Refused(of_bad_request(why), 400)
     return left, [wire_format] * len(left)
+
+
+def _with(fields: Any, path: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return a copy of an object's fields with `value` at a path of nested fields."""
+    fields = fields if isinstance(fields, Mapping) else {}
+    name, *inner = path
+    return {**fields, name: _with(fields.get(name), inner, value) if inner else value}
 
 
 def addressed(

@@ -44,8 +44,9 @@ class Asked:
     gateway answers without calling a provider (`None`: a normal request). `patience` is the
     client's own time limit in seconds, if it sends one. `tags` are the client's tags for the
     ledger. `memory` is the memory of the request in bytes. `answers` is the number of requested
-    answers; only a provider with the same wire format gives several. With `is_strict`, unsupported
-    options are refused and not replaced. `notices` list changes to the request.
+    answers, and `answers_field` is the path of this number in the body; only a provider with the
+    same wire format gives several. With `is_strict`, unsupported options are refused and not
+    replaced. `notices` list changes to the request.
     """
 
     model: str
@@ -65,6 +66,7 @@ class Asked:
     tags: tuple[str, ...] = ()
     memory: int = 0
     answers: int = 1
+    answers_field: str = ""
     is_strict: bool = False
     notices: list[str] = field(factory=list)
 

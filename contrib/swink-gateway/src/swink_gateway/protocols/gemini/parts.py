@@ -58,7 +58,8 @@ class PartsWriter:
 
     `own` means that the provider uses this API; the client then gets opaque data unchanged. Opaque
     data of other providers is stored in `_carried` until the next part is written. It is then
-    encoded ("sealed") into a field of this part, see `sealing`.
+    encoded ("sealed") into a field of this part, see `sealing`. `others` contains the further
+    candidates of an answer.
     """
 
     def __init__(self, provider: str, own: bool, thoughts: bool) -> None:
@@ -67,6 +68,7 @@ class PartsWriter:
         self.parts = Parts()
         self.candidate: dict[str, Any] = {}
         self.broken: list[str] = []
+        self.others: list[Any] = []
         self._provider = provider
         self._carried: list[Any] = []
 
@@ -115,7 +117,10 @@ class PartsWriter:
         self.parts.made.append({"functionCall": said, **more})
 
     def extension(self, block: ExtensionBlock) -> None:
-        if not self.own:
+        if block.kind == ExtensionBlock.CHOICE:
+            if self.own and block.provider == self._provider:
+                self.others.append(block.data if self.thoughts else _without_thoughts(block.data))
+        elif not self.own:
             self._carried.append(dump(block))
             if shown := _generated(block):
                 self.parts.made.append({**shown, **self._sealed(None, stands_for=True)})
@@ -154,6 +159,13 @@ class PartsWriter:
         shown = True if stands_for else None
         text = seal(self._provider, before=before or None, metadata=notes or None, shown=shown)
         return {"thoughtSignature": b64encode(text.encode()).decode()}
+
+
+def _without_thoughts(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = candidate.get("content") or {}
+    parts = content.get("parts") or []
+    shown = [part for part in parts if not part.get("thought")]
+    return candidate if shown == parts else {**candidate, "content": {**content, "parts": shown}}
 
 
 def _generated(block: ExtensionBlock) -> dict[str, Any]:

@@ -234,6 +234,7 @@ class GeminiEncoder:
             answer["candidates"][0] |= {name: facts[name] for name in OF_CANDIDATE if name in facts}
             if "promptFeedback" in facts:
                 answer["promptFeedback"] = facts["promptFeedback"]
+        answer["candidates"] += writer.others
         if counts := usage_data(end.usage, end.cost, writer.own):
             answer["usageMetadata"] = counts
         return {**answer, **head}
