@@ -199,8 +199,8 @@ class HTTPProvider:
         """Return a value that changes when the provider learns more about the model's server.
 
         Override this method if the result of `fit` depends on facts from a server's responses, such
-        as the capabilities of its models. After the value has changed, cached results of `fit` are
-        no longer used. The default, `None`, means that `fit` uses no such facts.
+        as the capabilities of a model. After the value has changed, cached results of `fit` are no
+        longer used. The default, `None`, means that `fit` uses no such facts.
         """
         return None
 

@@ -68,9 +68,9 @@ class Monitor:
     """The metrics and the live feed of a gateway.
 
     Pass `plugins` to the `Client` whose calls are measured. The gateway counts requests, open
-    answers and other events in `counters`. `reloader` watches the configuration file (`None`: there
-    is no file). `cooldowns` is the client's gate that skips failing models for a while (`None`:
-    there is no such gate).
+    answers and other events in `counters`. `reloader` watches the configuration file (`None`: the
+    gateway runs without a file). `cooldowns` is the client's gate that skips failing models for a
+    while (`None`: the client has no such gate).
     """
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ class Leases:
         return self._held.get(key, NOTHING)
 
     def bound(self, key: str, room: Iterable[float], begins: bool) -> None:
-        """Reduce a lease to the amounts of its limits that remain after an admission (`room`).
+        """Reduce a lease to `room`, the amounts that remain after an admission.
 
         `begins` is true if the admitted attempt is the first one of a call.
         """
