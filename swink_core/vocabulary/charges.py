@@ -153,11 +153,11 @@ def reserved(
 
     The prices at the time `at` apply (`None`: now). The amount includes the price of writing the
     prompt to the cache, because many models do this even if the request does not ask for it. If the
-    request may contain a mark for a cache of an hour, the price for such a cache is used. If the
-    request names a service tier, the higher of the prices of this tier and of the standard tier is
-    used. The fees of searches by tools of the provider are included, and the tokens of their
-    results. The cost is `None` if the price of the model, of a search or of a requested tier is
-    unknown.
+    request may contain a cache mark that requests a cache of an hour, the price of writing to such
+    a cache is used. If the request names a service tier, the higher of the prices of this tier and
+    of the standard tier is used. The fees of searches by tools of the provider are included, and
+    the tokens of their results. The cost is `None` if the price of the model, of a search or of a
+    requested tier is unknown.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)

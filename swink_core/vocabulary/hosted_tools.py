@@ -67,9 +67,11 @@ def _quantity(name: str) -> str | None:
 def _most_uses(kind: str, tool: Mapping[str, Any], extra: Mapping[str, Any]) -> int:
     """Return the number of uses of a search tool for which to reserve the price.
 
-    In the Messages API, whose tools have a date (`web_search_20250305`), the number is the limit
-    `max_uses`. In the Responses API, the limit is `max_tool_calls`. Other vendors with this API may
-    ignore that limit, so a limit below `SEARCHES` does not lower the number. Sources:
+    Only the Messages API has tools whose type ends with a date (`web_search_20250305`). For such a
+    tool, the number is the limit in its field `max_uses`, or `SEARCHES` without a limit. For other
+    tools, the limit is the field `max_tool_calls` of a request to the Responses API. Other vendors
+    with that API may ignore the limit, so a limit below `SEARCHES` does not lower the number.
+    Sources:
     https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool,
     https://developers.openai.com/api/reference/resources/responses/methods/create.
     """

@@ -79,7 +79,9 @@ FAMILIES = {
 class Participant:
     """A provider, or one of several APIs of a provider.
 
-    `replay` is the format in which the next request returns the reasoning of an answer.
+    `wire` is the wire format. `replay` is the field of an assistant message in which the next
+    request sends back an answer's reasoning, such as `reasoning_content` (`None`: the API uses no
+    such field).
     """
 
     provider: str

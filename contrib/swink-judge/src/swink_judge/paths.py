@@ -212,10 +212,12 @@ def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
 def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Holds:
     """Return a function that checks a condition on a request's body.
 
-    The condition is true if the operator `op` accepts any value at `path`. If the body has no value
-    other than null at `path`, the condition is true if `absent` is set. The operator `unlisted`
-    accepts a value that occurs at none of the paths in `want`. `count_gt` accepts a request with
-    more than `want` values at `path`. Raises KeyError for an unknown operator.
+    `path` may have several values in the body: `[*]` selects all items of a list. The condition is
+    true if at least one of them passes the test of the operator `op` with the operand `want`
+    (`gt`: the value is greater than `want`). With `absent`, the condition is also true if all
+    values are null or missing. The operator `absent` tests exactly this. `unlisted` tests that a
+    value occurs at none of the paths in `want`, and `count_gt` tests that `path` has more than
+    `want` values. Raises KeyError for an unknown operator.
     """
     steps = steps_of(path)
     if op == "absent":

@@ -187,7 +187,10 @@ def _ollama(body: Any, reading: Reading) -> None:
 
 
 def _words(body: Any, reading: Reading) -> None:
-    """Read a request of plain text, without ids; record the request if its whole text is blank."""
+    """Check a request in a format without turns and without ids of tool calls.
+
+    If all strings in the request are blank, record the request in `reading.empty`.
+    """
     for text in strings_of(body):
         if text.strip():
             return

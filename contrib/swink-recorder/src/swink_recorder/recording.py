@@ -98,15 +98,17 @@ class _HeadFile(msgspec.Struct):
 
 @define
 class Recording:
-    """One answer of a provider, and the requests `before` and `after` it.
+    """All requests of one attempt, each with its response. One response is the model's answer.
 
-    `model` is the bare id. `chunks` are the network reads: the time of each, in seconds since the
+    `before` contains the requests that were sent before the request with this answer, for example
+    for an access token, and `after` contains those that were sent after it. `body` contains the
+    bytes of the answer. `chunks` are its network reads: the time of each, in seconds since the
     response's start, and its size in bytes. `kind`, `request`, `status`, `headers`, `sent_at` and
-    `answered_at` describe the request that received this answer; see `RecordedLeg`. `asked` is the
-    canonical request of the call (`None`: unknown), `confirmed` names the parts of the message that
-    a person confirmed, `origins` are the addresses (without paths) to which requests were sent.
-    `message` is the expected message (`None`: not specified), and `notices` are the expected
-    notices.
+    `answered_at` describe the request with this answer and its response; see `RecordedLeg`. `model`
+    is the model's id without the provider's name. `asked` is the canonical request of the call
+    (`None`: unknown), `confirmed` names the parts of the message that a person confirmed, `origins`
+    are the addresses (without paths) to which requests were sent. `message` is the expected message
+    (`None`: not specified), and `notices` are the expected notices.
     """
 
     provider: str

@@ -32,8 +32,9 @@ CROWDED = ": the conversation has the maximum number of cache marks, so none was
 def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:
     """Add cache marks to the last user turn, the system prompt and the last tool.
 
-    The caller's own marks take precedence. The API allows four marks in a request, and a mark for
-    one hour may not follow a mark for five minutes.
+    The caller's own marks take precedence. The API allows four marks in a request. A mark requests
+    a cache of five minutes or of an hour. A prompt begins with the tools and the system prompt,
+    followed by the turns. In this order, all marks for an hour must precede those for five minutes.
     """
     control = {"type": "ephemeral", **claude.cache_ttl(cache)}
     long = control.get("ttl") == HOUR

@@ -192,7 +192,11 @@ def _is_impatient(target: Target, terminal: Error) -> bool:
 
 
 def _kind(circuit: Circuit) -> StreamErrorKind:
-    """Return the kind of a circuit's last failure; OVERLOADED if this version of swink lacks it."""
+    """Return the kind of a circuit's last failure, which the ledger stores as a string.
+
+    Another process with a newer version of swink may have stored a kind that this version does not
+    define. Such a kind becomes OVERLOADED.
+    """
     try:
         return StreamErrorKind(circuit.kind)
     except ValueError:

@@ -165,8 +165,8 @@ def for_clients(error: Error) -> Error:
 
     If an upstream refuses the gateway's credentials, the upstream's message is for the operator,
     and may reveal the model behind a name. The address of an unreachable upstream is private as
-    well. If the gateway closed the call because it shuts down, the core's message is replaced: it
-    is written for the operator.
+    well. If the gateway shuts down, it closes its calls, and the core's message is "closed by the
+    caller". Clients did not close anything, so they get a message about the shutdown.
     """
     if error.code == STOPPED:
         told = replace(error, title="The gateway was stopped", resolution="Send the request again.")

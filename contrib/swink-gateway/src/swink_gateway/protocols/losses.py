@@ -19,9 +19,10 @@ __all__ = [
 
 
 class Loss(NamedTuple):
-    """Data of an answer (`what`) that a protocol cannot represent.
+    """A loss of a protocol: `what` is data of an answer for which the protocol has no field.
 
-    `section` is the type in the protocol's published schema in which a field is missing.
+    `section` is the type or field of the vendor's schema in which a place for the data is missing,
+    such as `CompletionUsage`.
     """
 
     what: str

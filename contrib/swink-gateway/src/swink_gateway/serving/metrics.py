@@ -67,9 +67,10 @@ _LIMITS = {"dollars_a_day": "day", "dollars_a_month": "month"}
 class Monitor:
     """The metrics and the live feed of a gateway.
 
-    Pass `plugins` to the client; the gateway counts events in `counters`. `reloader` watches the
-    configuration file, if there is one. `cooldowns` is the client's plugin that skips failing
-    models for a while.
+    Pass `plugins` to the `Client` whose calls are measured. The gateway counts requests, open
+    answers and other events in `counters`. `reloader` watches the configuration file (`None`: the
+    gateway runs without a file). `cooldowns` is the client's gate that skips failing models for a
+    while (`None`: the client has no such gate).
     """
 
     def __init__(self) -> None:

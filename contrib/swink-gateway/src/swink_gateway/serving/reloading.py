@@ -95,7 +95,10 @@ class Reloader:
             self._tell(f"{self._file} is reloaded and in use")
 
     def look(self) -> None:
-        """Load a changed file if it has not changed again since the previous check."""
+        """Check the file, and load it if it differs from the file that was loaded last.
+
+        A file that has changed since the previous check is not loaded before the next check.
+        """
         before, self._seen = self._seen, self._stat()
         if before == self._seen != self._read:
             self.read()

@@ -53,8 +53,8 @@ class DemoClock(LoopClock):
 class Performance:
     """One stream of the demo and its progress; `pieces` is its output as (style, text) pairs.
 
-    `problem` describes the failure. `broken` is true if the recorded answer does not contain this
-    failure.
+    `problem` is a text about the failure of the stream (`None`: it has not failed). `broken` is
+    true if the stream failed although its recorded answer does not end with an error.
     """
 
     provider: str
@@ -72,7 +72,7 @@ class Performance:
 
     @property
     def broken(self) -> bool:
-        """Whether a failure occurred that is not part of the recording."""
+        """True if the stream failed, although its recorded answer does not end with an error."""
         recorded = self.recording.message if self.recording else None
         expected = recorded is not None and recorded.error_kind is not None
         return self.problem is not None and not expected

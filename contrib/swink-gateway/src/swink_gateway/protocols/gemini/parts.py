@@ -1,4 +1,7 @@
-"""Convert answers to parts, and usage to counts: https://ai.google.dev/api/caching#Part."""
+"""Convert answers to the type `Part` of Gemini's API, and token usage to the API's fields.
+
+Source: https://ai.google.dev/api/caching#Part.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +57,9 @@ class PartsWriter:
     """Writes blocks as parts, with thoughts if the client wants them.
 
     `own` means that the provider uses this API; the client then gets opaque data unchanged. Opaque
-    data of other providers is stored in `carried` until the next part, into which it is sealed (see
-    `sealing`). `others` are the further candidates of an answer.
+    data of other providers is stored in `_carried` until the next part is written. It is then
+    encoded ("sealed") into a field of this part, see `sealing`. `others` contains the further
+    candidates of an answer.
     """
 
     def __init__(self, provider: str, own: bool, thoughts: bool) -> None:
@@ -126,7 +130,7 @@ class PartsWriter:
             self.parts.made.append(block.data)
 
     def finish(self) -> None:
-        """Seal the remaining data in `carried` into a separate part."""
+        """Seal the remaining data in `_carried` into a separate part."""
         if self._carried:
             self.parts.made.append({"text": "", **self._sealed(None)})
 
@@ -147,9 +151,9 @@ class PartsWriter:
     def _sealed(
         self, notes: Mapping[str, Any] | None, *, stands_for: bool = False
     ) -> dict[str, Any]:
-        """Return the field with the sealed data from `carried`.
+        """Return the field with the sealed data from `_carried`.
 
-        `stands_for` means that the part shows the content of the last block in `carried`.
+        `stands_for` means that the part shows the content of the last block in `_carried`.
         """
         before, self._carried = self._carried, []
         shown = True if stands_for else None
@@ -177,9 +181,10 @@ def _generated(block: ExtensionBlock) -> dict[str, Any]:
 
 
 def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, Any]:
-    """Return the token usage of an answer and its cost in US dollars; empty for unknown usage.
+    """Return the field `usageMetadata` of an answer, or an empty dictionary for unknown usage.
 
-    `own` means that the provider uses this API, and may report counts that swink does not model.
+    The field contains token counts (`promptTokenCount`, …) and the cost in US dollars. `own` means
+    that the provider uses this API, and may report counts that swink does not model.
     """
     if usage is None or not usage.reported:
         return {}
