@@ -315,7 +315,9 @@ class Attempt:
             seconds = (self.ended_at or 0.0) - (self.started_at or 0.0)
             prompt = int(self._estimate().tokens)
             info = self.model.info
-            taken = completed_usage(usage, prompt, seen, seconds, is_complete, info, self.options)
+            taken = completed_usage(
+                usage, prompt, seen, seconds, is_complete, info, self.options, self._context
+            )
         is_known = cost is not None or self.reported_cost is not None
         assert taken is not None
         paid = self.price(taken, cost, at)

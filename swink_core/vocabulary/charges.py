@@ -2,7 +2,7 @@
 
     reserved    the price of the upper bound of the prompt's tokens, of `max_tokens` output tokens
                 (without `max_tokens`: those of a typical answer), and of the searches that tools of
-                the provider may make
+                the provider may make; audio has its own price
     final       the cost of the usage that the provider reported, and nothing else
     estimated   if no usage was reported: the price of the estimated prompt, and of the larger of
                 two numbers of output tokens: those that arrived, and those that the model can
@@ -25,7 +25,7 @@ from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import Charge, Cost, Usage
 from swink_core.vocabulary.prices import cost_of
 from swink_core.vocabulary.structs import replace
-from swink_core.vocabulary.tokens import Estimate, MediaTokens, prompt_tokens
+from swink_core.vocabulary.tokens import Estimate, MediaTokens, prompt_tokens, sound_seconds
 
 TYPICAL_OUTPUT = 4_096
 """The assumed output tokens of an answer if neither the call nor the catalogue gives a length."""
@@ -43,6 +43,15 @@ Source: https://developers.openai.com/api/docs/pricing, which states this number
 """
 
 _DEFAULT_MEDIA = MediaTokens()
+
+_MODALITIES = ("modalities", "responseModalities", "response_modalities")
+"""The request fields, in different APIs, for the kinds of content in an answer."""
+
+COMPACTED = 50_000
+"""The lowest number of prompt tokens at which a provider summarizes the conversation.
+
+Source: https://platform.claude.com/docs/en/build-with-claude/compaction
+"""
 
 _ANSWERS = ("n", "num_generations", "candidateCount", "candidate_count", "best_of")
 """The request fields, in different APIs, for the number of answers to one prompt."""
@@ -156,8 +165,10 @@ def reserved(
     request may contain a cache mark that requests a cache of an hour, the price of writing to such
     a cache is used. If the request names a service tier, the higher of the prices of this tier and
     of the standard tier is used. The fees of searches by tools of the provider are included, and
-    the tokens of their results. The cost is `None` if the price of the model, of a search or of a
-    requested tier is unknown.
+    the tokens of their results. Audio prices apply to sound in the prompt, and to the answer if the
+    request asks for audio, unless text has a higher price. If the provider may summarize the
+    conversation before it answers, the prompt is counted twice. The cost is `None` if the price of
+    the model, of a search or of a requested tier is unknown.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
@@ -165,12 +176,20 @@ def reserved(
     if searches:
         searches = {name: count * _answers_of(options) for name, count in searches.items()}
         prompt += SEARCH_TOKENS * sum(searches.values())
+    sound = {} if info is None else _sound_in(prompt, info, sound_seconds(context).most)
+    if _compacts(prompt, options):  # before the answer, another request writes the summary
+        prompt *= 2
+        output += TYPICAL_OUTPUT
+    if _asks_for_audio(options):
+        sound["output_audio"] = output
     if _has_unknown_price(info, options, searches):
         return Charge(prompt + output, None, True)
     usage = Usage(prompt, output, extra={**terms, **searches})
     costs = [_priced(usage, info, options, at)]
     if terms:  # the provider may use the standard tier and its price
-        costs.append(_priced(replace(usage, extra={**searches}), info, options, at))
+        costs.append(_priced(replace(usage, extra={**searches, **sound}), info, options, at))
+    if sound:
+        costs.append(_priced(replace(usage, extra={**usage.extra, **sound}), info, options, at))
     is_long = _is_long(options.extra) or any(map(_is_long, native_parts(context)))
     costs.append(_priced(replace(usage, cache_write=prompt), info, options, at, is_long))
     known = [cost for cost in costs if cost is not None]
@@ -186,6 +205,31 @@ def _has_unknown_price(
     words = {word for case in info.prices.cases for word in case.terms}.union(_USUAL_TERMS)
     asked = (word.lower() for word in requested_terms(options).values())
     return not (words.issuperset(asked) and searches.keys() <= info.prices.fees.keys())
+
+
+def _sound_in(prompt: int, info: ModelInfo, seconds: float) -> dict[str, int]:
+    """Return the quantities of a prompt with sound that have a separate price."""
+    media = info.media or _DEFAULT_MEDIA
+    tokens = min(prompt, ceil(media.audio_second * seconds))
+    return {"input_audio": tokens, "audio_seconds": ceil(seconds)} if seconds else {}
+
+
+def _asks_for_audio(options: StreamOptions) -> bool:
+    """Return True if a request asks for an answer in audio."""
+    asked = _values(options.extra or {}, _MODALITIES)
+    return any("audio" in str(modalities).lower() for modalities in asked)
+
+
+def _compacts(prompt: int, options: StreamOptions) -> bool:
+    """Return True if the provider may summarize a conversation of `prompt` tokens."""
+    for setting in _values(options.extra or {}, ("context_management",)):
+        has_edits = isinstance(setting, Mapping)
+        edits = setting.get("edits") if has_edits else setting
+        for edit in edits if isinstance(edits, list | tuple) else ():
+            kind = edit.get("type") if isinstance(edit, Mapping) else None
+            if str(kind).startswith("compact") and (prompt >= COMPACTED or not has_edits):
+                return True
+    return False
 
 
 def requested_terms(options: StreamOptions) -> dict[str, str]:
@@ -223,20 +267,28 @@ def completed_usage(
     is_complete: bool,
     info: ModelInfo | None,
     options: StreamOptions,
+    context: Context | None = None,
 ) -> Usage:
     """Return the usage to charge if the provider has not reported the usage of the whole answer.
 
     `prompt` is the estimated number of prompt tokens, and `seen` that of the output tokens that
     arrived in `seconds`. Numbers that the provider reported take precedence over these estimates,
     but if the answer is not complete, the charged output may be higher than the reported one.
+    Estimated sound in `context` and in the answer is counted as audio.
     """
     usage = reported if reported is not None else Usage()
+    sound: dict[str, Any] = {}
     if usage.input is not None:
         prompt = usage.input
+    elif info is not None and context is not None:
+        sound = _sound_in(prompt, info, sound_seconds(context).tokens)
     output = usage.output
     if output is None or not is_complete:
         rate = (info.output_rate if info is not None else None) or OUTPUT_RATE
         rate *= _answers_of(options)  # the provider writes them at the same time
         written = min(ceil(max(0.0, seconds) * rate), reserved_output(info, options))
         output = max(output or 0, seen, written)
-    return replace(usage, input=prompt, output=output, total=None).added_up()
+        if _asks_for_audio(options):
+            sound["output_audio"] = output
+    extra = {**usage.extra, **sound}
+    return replace(usage, input=prompt, output=output, total=None, extra=extra).added_up()

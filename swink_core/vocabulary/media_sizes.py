@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import struct
+import zlib
 from binascii import Error, a2b_base64
+from collections.abc import Iterator
 
 HEADER = 65_536
 """How many characters of an image's base64 are searched for the image's width and height."""
@@ -12,11 +14,34 @@ HEADER = 65_536
 BYTES_A_SECOND = 8_000
 """The assumed bytes per second of compressed sound without a header (64 kbit/s)."""
 
-BYTES_A_PAGE = 50_000
-"""The assumed bytes per page of a PDF if its pages cannot be counted because of compression."""
+LEAST_BYTES_A_SECOND = 750
+"""The lowest bytes per second of compressed sound: those of Opus (RFC 6716 section 2.1.1)."""
 
-_PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
-_COUNT = re.compile(rb"/Count\s+(\d{1,6})")
+MP3_BYTES_A_SECOND = 4_000
+"""The lowest bytes per second of MPEG-1 Layer III, which has no bit rate below 32 kbit/s."""
+
+_UNCOMPRESSED = (0, 1, 3, 6, 7, 0xFFFE)
+"""The formats of a WAV whose bytes per second do not vary: PCM, floats, A-law, mu-law."""
+
+WAV_BYTES_A_SECOND = 1_536_000
+"""The highest plausible bytes per second of a WAV: two channels, 192 kHz, 32 bits."""
+
+BYTES_A_PAGE = 50_000
+"""The assumed bytes per page of a PDF whose pages are compressed and cannot be counted."""
+
+INFLATED = 8_388_608
+"""The maximum bytes of a PDF's compressed objects that are read to count the pages."""
+
+
+def _name(name: bytes) -> bytes:
+    """Return the pattern of a PDF name, whose characters may be hexadecimal (ISO 32000 7.3.5)."""
+    return b"/" + b"".join(b"(?:%c|#(?i:%02x))" % (char, char) for char in name)
+
+
+_GAP = rb"(?:\s|%[^\r\n]*[\r\n])*"
+_PAGE = re.compile(_name(b"Type") + _GAP + _name(b"Page") + rb"(?![a-zA-Z#])")
+_COUNT = re.compile(_name(b"Count") + _GAP + rb"\+?0*(\d{1,6})")
+_OBJECTS = re.compile(_name(b"ObjStm") + rb".{0,1024}?stream\r?\n", re.DOTALL)
 
 
 def _decoded(data: str) -> bytes:
@@ -67,26 +92,94 @@ def _jpeg(raw: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-def audio_seconds(data: str) -> float:
-    """Return the duration of sound in base64.
+def audio_seconds(data: str) -> tuple[float, float]:
+    """Return the expected and the longest duration of sound in base64.
 
-    The duration is computed from the bit rate in a WAV header, or else from `BYTES_A_SECOND`.
+    The duration is computed from the header of a WAV or Ogg file, or else from a usual bit rate.
+    The longest duration is that of the lowest bit rate of the format, because the headers of
+    compressed sound do not limit its duration.
     """
     size = len(data) * 3 / 4
-    raw = _decoded(data[:64])
-    if raw.startswith(b"RIFF") and raw[8:12] == b"WAVE" and len(raw) >= 32:
-        rate = int.from_bytes(raw[28:32], "little")
+    raw = _decoded(data[:HEADER])
+    if raw.startswith(b"RIFF") and raw[8:12] == b"WAVE":
+        rate = _wav_rate(raw)
         if rate:
-            return size / rate
-    return size / BYTES_A_SECOND
+            return size / rate, size / rate
+    usual = size / BYTES_A_SECOND
+    least = size / (MP3_BYTES_A_SECOND if _is_mpeg1(raw) else LEAST_BYTES_A_SECOND)
+    if raw.startswith(b"OggS"):
+        usual = max(usual, min(_ogg_seconds(raw, data), least))
+    return usual, least
+
+
+def _wav_rate(raw: bytes) -> float:
+    """Return the bytes per second of a WAV; 0 if the header does not state them.
+
+    If the fields contradict one another, the lower rate counts, which means a longer duration.
+    """
+    at = 12
+    while at + 8 <= len(raw):
+        name, length = struct.unpack("<4sI", raw[at : at + 8])
+        if name == b"fmt " and at + 20 <= len(raw):
+            fields = raw[at + 8 : at + 22].ljust(14, b"\0")
+            form, _, samples, rate, block = struct.unpack("<HHIIH", fields)
+            rates = [rate, samples * block, WAV_BYTES_A_SECOND]
+            return min(filter(None, rates)) if rate and form in _UNCOMPRESSED else 0
+        at += 8 + length + length % 2
+    return 0
+
+
+def _is_mpeg1(raw: bytes) -> bool:
+    """Return True for MPEG-1 Layer III, after an ID3 tag or without one."""
+    at = 0
+    if raw.startswith(b"ID3") and len(raw) >= 10:
+        a, b, c, d = raw[6:10]
+        at = 10 + (a << 21) + (b << 14) + (c << 7) + d
+    return raw[at : at + 1] == b"\xff" and raw[at + 1 : at + 2] in (b"\xfa", b"\xfb")
+
+
+def _ogg_seconds(raw: bytes, data: str) -> float:
+    """Return the duration at the end of an Ogg file's last page (RFC 3533 section 6)."""
+    tail = _decoded(data[len(data) % 4 :][-HEADER:])
+    at = tail.rfind(b"OggS")
+    samples = int.from_bytes(tail[at + 6 : at + 14], "little", signed=True) if at >= 0 else 0
+    vorbis = raw.find(b"\x01vorbis", 0, 64)
+    rate = int.from_bytes(raw[vorbis + 12 : vorbis + 16], "little") if vorbis >= 0 else 48_000
+    return max(0, samples) / (rate or 48_000)
 
 
 def pdf_pages(data: str) -> int:
     """Return the number of pages of a PDF in base64, at least one.
 
-    If the pages cannot be counted, the number is estimated from the size.
+    The highest count is used, because comments and unused objects may contain lower ones. If no
+    page is readable, the number is at least the one estimated from the size.
     """
     raw = _decoded(data)
-    counts = [int(found) for found in _COUNT.findall(raw)]
-    pages = max(len(_PAGE.findall(raw)), max(counts, default=0))
-    return pages or 1 + len(data) * 3 // 4 // BYTES_A_PAGE
+    room = INFLATED
+    pages, counted, is_whole = len(_PAGE.findall(raw)), _highest_count(raw), True
+    for objects in _inflated(raw):
+        pages += len(_PAGE.findall(objects))
+        counted = max(counted, _highest_count(objects))
+        room -= len(objects)
+        if not objects or room <= 0:
+            is_whole = False
+            break
+    if pages and is_whole:
+        return max(pages, counted)
+    return max(pages, counted, 1 + len(data) * 3 // 4 // BYTES_A_PAGE)
+
+
+def _highest_count(raw: bytes) -> int:
+    return max(map(int, _COUNT.findall(raw)), default=0)
+
+
+def _inflated(raw: bytes) -> Iterator[bytes]:
+    """Yield the contents of the streams with compressed objects; empty bytes if unreadable."""
+    for found in _OBJECTS.finditer(raw):
+        stream = zlib.decompressobj()
+        begin = found.end()
+        try:
+            objects = stream.decompress(raw[begin : raw.find(b"endstream", begin)], INFLATED)
+        except zlib.error:
+            objects = b""
+        yield objects if stream.eof else b""

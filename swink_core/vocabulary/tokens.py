@@ -99,6 +99,16 @@ TOOLS = Estimate(0.0, 700.0)
 PREFIX = Estimate(0.0, 100.0)
 """Tokens of the instructions that some models, such as gpt-oss, add to every prompt."""
 
+_PAGED = frozenset({
+    "application/msword", "application/pdf", "application/vnd.ms-excel",
+    "application/vnd.ms-powerpoint", "application/x-pdf",
+})  # fmt: skip
+_PAGED_FAMILIES = (
+    "application/vnd.oasis.opendocument.", "application/vnd.openxmlformats-officedocument.",
+    "audio/", "image/", "video/",
+)  # fmt: skip
+"""The types of documents whose tokens are counted by pages; all others are counted as text."""
+
 UNKNOWN_MEDIUM_SECONDS = 60.0
 UNKNOWN_PAGES = 10
 """Assumed pages of a document that the request contains only as a URL or an id."""
@@ -175,6 +185,14 @@ def prompt_tokens(context: Context, media: MediaTokens, *more: Any) -> Estimate:
     return Estimate().plus(*parts).rounded()
 
 
+def sound_seconds(context: Context) -> Estimate:
+    """Estimate the seconds of sound in a conversation, with an upper bound."""
+    contents = [context.system_prompt, *(message.content for message in context.messages)]
+    blocks = (block for content in contents if isinstance(content, list) for block in content)
+    sounds = (_seconds_of(block) for block in blocks if isinstance(block, AudioBlock))
+    return Estimate().plus(*sounds)
+
+
 def _of_content(content: str | Sequence[Block], media: MediaTokens) -> Iterable[Estimate]:
     if isinstance(content, str):
         return (text_tokens(content),)
@@ -206,12 +224,16 @@ def _of_image(block: ImageBlock, media: MediaTokens) -> Estimate:
 
 
 def _of_audio(block: AudioBlock, media: MediaTokens) -> Estimate:
+    seconds, most = _seconds_of(block)
+    return Estimate(media.audio_second * seconds, media.audio_second * most)
+
+
+def _seconds_of(block: AudioBlock) -> Estimate:
     source = block.source
     if isinstance(source, Base64Source):
-        tokens = media.audio_second * audio_seconds(source.data)
-        return Estimate(tokens, tokens * 1.5)
-    tokens = media.audio_second * UNKNOWN_MEDIUM_SECONDS
-    return Estimate(tokens, tokens * 10)
+        seconds, longest = audio_seconds(source.data)
+        return Estimate(seconds, max(seconds * 1.5, longest))
+    return Estimate(UNKNOWN_MEDIUM_SECONDS, UNKNOWN_MEDIUM_SECONDS * 10)
 
 
 def _of_document(block: DocumentBlock, media: MediaTokens) -> Estimate:
@@ -219,10 +241,16 @@ def _of_document(block: DocumentBlock, media: MediaTokens) -> Estimate:
     return _of_pages(block, media).plus(about)
 
 
+def _has_pages(media_type: str) -> bool:
+    """Return True for a document that is not sent as text: a PDF, an Office document, a video."""
+    kind = media_type.partition(";")[0].strip().lower()
+    return kind in _PAGED or kind.startswith(_PAGED_FAMILIES)
+
+
 def _of_pages(block: DocumentBlock, media: MediaTokens) -> Estimate:
     source = block.source
     if isinstance(source, Base64Source):
-        if source.media_type.startswith("text/"):
+        if not _has_pages(source.media_type):
             characters = len(source.data) * 3 / 4
             return Estimate(characters / 4, characters)
         tokens = float(media.page * pdf_pages(source.data))

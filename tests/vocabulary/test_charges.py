@@ -10,6 +10,7 @@ import pytest
 
 from swink_core import (
     AssistantMessage,
+    AudioBlock,
     CacheStrategy,
     Charge,
     Context,
@@ -21,6 +22,7 @@ from swink_core import (
     TextBlock,
     ThinkingBlock,
     Tool,
+    UrlSource,
     Usage,
     UserMessage,
     replace,
@@ -35,6 +37,7 @@ from swink_core.vocabulary.charges import (
 )
 from swink_core.vocabulary.hosted_tools import SEARCHES, searches_of
 from swink_core.vocabulary.prices import PriceCase, Prices
+from swink_core.vocabulary.tokens import MediaTokens
 from swink_testing.calls import call_of
 
 AT = datetime(2026, 11, 25, tzinfo=UTC)
@@ -169,6 +172,78 @@ def test_a_reservation_has_cases_tiers_fees_cache_and_the_number_of_answers(
     charge = reserved(prompt, MODEL, Context([]), StreamOptions(**options), AT)
     assert charge.cost == pytest.approx(dollars)
     assert charge.estimated
+
+
+SPEAKING = ModelInfo(
+    "voice",
+    prices=Prices(
+        input=2.0, output=10.0, input_audio=32.0, output_audio=64.0, fees={"audio_seconds": 0.001}
+    ),
+    media=MediaTokens(audio_second=10),
+)
+SOUND = Context([UserMessage([AudioBlock(UrlSource("https://a.example"))])])
+DEAR_TEXT = ModelInfo("text", prices=Prices(input=2.0, output=10.0, output_audio=1.0))
+VOICE = {"modalities": ["text", "audio"]}
+
+# (model, prompt, conversation, extra, US dollars of the prompt and of 1,000 tokens of output)
+AUDIO: list[tuple[ModelInfo, int, Context, dict[str, Any], float]] = [
+    (SPEAKING, 10_000, Context([]), {}, 0.02 + 0.01),
+    (SPEAKING, 10_000, SOUND, {}, 6_000 * 32 / M + 4_000 * 2 / M + 0.6 + 0.01),
+    (SPEAKING, 1_000, SOUND, {}, 0.032 + 0.6 + 0.01),
+    (SPEAKING, 10_000, Context([]), VOICE, 0.02 + 0.064),
+    (SPEAKING, 10_000, Context([]), {"modalities": ["text"]}, 0.02 + 0.01),
+    (SPEAKING, 10_000, Context([]), {"generationConfig": {"responseModalities": ["AUDIO"]}},
+     0.02 + 0.064),
+    (SPEAKING, 10_000, Context([]), {**VOICE, "service_tier": "flex"}, 0.02 + 0.064),
+    (DEAR_TEXT, 10_000, Context([]), VOICE, 0.02 + 0.01),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "prompt", "context", "extra", "dollars"), AUDIO)
+def test_a_reservation_has_the_price_of_audio(
+    model: ModelInfo, prompt: int, context: Context, extra: dict[str, Any], dollars: float
+) -> None:
+    options = StreamOptions(max_tokens=1_000, extra=extra)
+    assert reserved(prompt, model, context, options, AT).cost == pytest.approx(dollars)
+
+
+# (usage that the provider reports, is complete, quantities of audio)
+ESTIMATED_AUDIO: list[tuple[Usage | None, bool, dict[str, Any]]] = [
+    (None, False, {"input_audio": 600, "audio_seconds": 60, "output_audio": 30}),
+    (Usage(800), False, {"output_audio": 30}),
+    (Usage(800, 40, extra={"output_audio": 20}), True, {"output_audio": 20}),
+    (Usage(None, 40), True, {"input_audio": 600, "audio_seconds": 60}),
+]
+
+
+@pytest.mark.parametrize(("reported", "is_complete", "audio"), ESTIMATED_AUDIO)
+def test_an_estimate_counts_audio(
+    reported: Usage | None, is_complete: bool, audio: dict[str, Any]
+) -> None:
+    options = StreamOptions(extra=VOICE)
+    usage = completed_usage(reported, 700, 30, 0.0, is_complete, SPEAKING, options, SOUND)
+    assert usage.extra == audio
+
+
+COMPACT = {"edits": [{"type": "clear_tool_uses_20250919"}, {"type": "compact_20260112"}]}
+
+# (prompt, context management, reserved tokens)
+COMPACTIONS: list[tuple[int, Any, int]] = [
+    (50_000, COMPACT, 100_000 + TYPICAL_OUTPUT + 7),
+    (49_999, COMPACT, 49_999 + 7),
+    (50_000, {"edits": [{"type": "clear_tool_uses_20250919"}]}, 50_000 + 7),
+    (50_000, {"edits": None}, 50_000 + 7),
+    (50_000, {"edits": ["compact"]}, 50_000 + 7),
+    (10, [{"type": "compaction", "compact_threshold": 5}], 20 + TYPICAL_OUTPUT + 7),
+]
+
+
+@pytest.mark.parametrize(("prompt", "setting", "tokens"), COMPACTIONS)
+def test_a_reservation_has_the_tokens_of_a_compaction(
+    prompt: int, setting: Any, tokens: int
+) -> None:
+    options = StreamOptions(max_tokens=7, extra={"context_management": setting})
+    assert reserved(prompt, None, Context([]), options, AT).tokens == tokens
 
 
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}

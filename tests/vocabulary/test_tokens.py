@@ -121,8 +121,8 @@ def test_the_size_of_an_image_is_in_its_header(data: str, size: tuple[int, int] 
 
 
 def test_sound_has_seconds_and_a_document_has_pages() -> None:
-    assert audio_seconds(WAV) == pytest.approx(10, abs=1)
-    assert audio_seconds(encoded(bytes(80_000))) == pytest.approx(10, abs=1)
+    assert audio_seconds(WAV) == pytest.approx((10, 10), abs=1)
+    assert audio_seconds(encoded(bytes(75_000))) == pytest.approx((9.375, 100))
     assert pdf_pages(PDF) == 3
     assert pdf_pages(encoded(bytes(200_000))) == 5
 
@@ -145,6 +145,15 @@ DEFAULTS = MediaTokens()
 SIDES = MediaTokens(image_side=512, image_tile=512, image_tile_tokens=100)
 ADDRESS = UrlSource("https://example.org/a")
 
+AS_TEXT = [
+    "application/json", "application/xml", "application/rtf", "application/x-yaml", "text/csv",
+    "application/javascript", "application/octet-stream", "application/ld+json", "",
+]  # fmt: skip
+AS_PAGES = [
+    "application/pdf", "Application/PDF", "application/pdf; charset=binary", "application/msword",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "video/mp4",
+]  # fmt: skip
+
 # (block, rules, expected tokens, upper bound)
 BOUNDS: list[tuple[Any, MediaTokens, float, float]] = [
     (ImageBlock(ADDRESS), DEFAULTS, 2_200, 2_420),
@@ -153,11 +162,16 @@ BOUNDS: list[tuple[Any, MediaTokens, float, float]] = [
     (ImageBlock(Base64Source("image/gif", GIF)), SIDES, 100, 110),
     (ImageBlock(Base64Source("image/png", PNG)), RULES, 85 + 4 * 170, 1.1 * (85 + 4 * 170)),
     (AudioBlock(ADDRESS), DEFAULTS, 60 * 32, 600 * 32),
-    (AudioBlock(Base64Source("audio/mp3", encoded(bytes(24_000)))), DEFAULTS, 3 * 32, 3 * 48),
+    (AudioBlock(Base64Source("audio/mp3", encoded(bytes(24_000)))), DEFAULTS, 3 * 32, 32 * 32),
+    (AudioBlock(Base64Source("audio/wav", WAV)), DEFAULTS, 10.32 * 32, 10.32 * 48),
     (DocumentBlock(ADDRESS), DEFAULTS, 10 * 4_600, 100 * 4_600),
     (DocumentBlock(Base64Source("application/pdf", PDF)), DEFAULTS, 3 * 4_600, 3 * 6_900),
     (DocumentBlock(Base64Source("text/plain", encoded(b"x" * 600))), DEFAULTS, 150, 600),
-]
+    *((DocumentBlock(Base64Source(kind, encoded(b"x" * 600))), DEFAULTS, 150, 600)
+      for kind in AS_TEXT),
+    *((DocumentBlock(Base64Source(kind, encoded(b"x" * 600))), DEFAULTS, 4_600, 6_900)
+      for kind in AS_PAGES),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("block", "rules", "tokens", "most"), BOUNDS)

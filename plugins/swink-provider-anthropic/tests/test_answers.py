@@ -102,6 +102,24 @@ async def test_a_refusal_says_what_it_refused() -> None:
     assert Notice("refusal", "bio: No viruses.") in events
 
 
+SUMMARY = {
+    "type": "compaction",
+    "input_tokens": 60,
+    "output_tokens": 5,
+    "cache_read_input_tokens": 300,
+    "cache_creation_input_tokens": 40,
+    "cache_creation": {"ephemeral_1h_input_tokens": 30},
+}
+REPLY = {"type": "message", "input_tokens": 10, "output_tokens": 7}
+ADVICE = {"type": "advisor_message", "model": "b", "input_tokens": 999, "output_tokens": 99}
+DECLINED = {"type": "message", "model": "b", "input_tokens": 10, "output_tokens": 0}
+FALLBACK = {"type": "fallback_message", "model": "c", "input_tokens": 10, "output_tokens": 7}
+
+
+def _iterations(*rows: Any) -> dict[str, Any]:
+    return {"iterations": list(rows)}
+
+
 USAGES: list[tuple[str, dict[str, Any] | None, dict[str, Any] | None, Usage | None]] = [
     ("nothing said", None, None, None),
     (
@@ -176,6 +194,80 @@ USAGES: list[tuple[str, dict[str, Any] | None, dict[str, Any] | None, Usage | No
         ),
     ),
     ("only output", None, {"output_tokens": 3}, Usage(None, 3, reported=True)),
+    (
+        "a compaction is added",
+        {"input_tokens": 400, "output_tokens": 1},
+        {"input_tokens": 10, "output_tokens": 7, **_iterations(SUMMARY, REPLY)},
+        Usage(
+            410,
+            12,
+            300,
+            40,
+            total=422,
+            extra={**_iterations(SUMMARY, REPLY), "cache_write_long": 30},
+            reported=True,
+        ),
+    ),
+    (
+        "each compaction is added, and its hour to that of the message",
+        {
+            "input_tokens": 1,
+            "cache_creation_input_tokens": 9,
+            "cache_creation": {"ephemeral_1h_input_tokens": 9},
+        },
+        {"output_tokens": 7, **_iterations(SUMMARY, REPLY, SUMMARY)},
+        Usage(
+            810,
+            17,
+            600,
+            89,
+            total=827,
+            extra={
+                "cache_creation": {"ephemeral_1h_input_tokens": 9},
+                **_iterations(SUMMARY, REPLY, SUMMARY),
+                "cache_write_long": 69,
+            },
+            reported=True,
+        ),
+    ),
+    (
+        "a compaction before a later count",
+        {"input_tokens": 10, "output_tokens": 1, **_iterations(SUMMARY)},
+        {"output_tokens": 7},
+        Usage(
+            410,
+            12,
+            300,
+            40,
+            total=422,
+            extra={**_iterations(SUMMARY), "cache_write_long": 30},
+            reported=True,
+        ),
+    ),
+    (
+        "an advisor is another model",
+        {"input_tokens": 10, "output_tokens": 1},
+        {"input_tokens": 20, "output_tokens": 14, **_iterations(REPLY, ADVICE, REPLY)},
+        Usage(20, 14, total=34, extra=_iterations(REPLY, ADVICE, REPLY), reported=True),
+    ),
+    (
+        "a fallback is the answer",
+        {"input_tokens": 10, "output_tokens": 1},
+        {"input_tokens": 10, "output_tokens": 7, **_iterations(DECLINED, FALLBACK)},
+        Usage(10, 7, total=17, extra=_iterations(DECLINED, FALLBACK), reported=True),
+    ),
+    (
+        "iterations that are no usage",
+        {"input_tokens": 10, "output_tokens": 1},
+        {"output_tokens": 7, "iterations": ["compaction", None, {"type": "compaction"}]},
+        Usage(
+            10,
+            7,
+            total=17,
+            extra={"iterations": ["compaction", None, {"type": "compaction"}]},
+            reported=True,
+        ),
+    ),
 ]
 
 

@@ -104,16 +104,22 @@ def _block_type(block: Any) -> str:
     return str(block.type)
 
 
+def _total(rows: list[dict[str, Any]], name: str) -> int:
+    return sum(row[name] for row in rows)
+
+
 @pytest.mark.parametrize("case", STREAMS, ids=ids)
 async def test_usage_is_inclusive_and_that_of_the_last_frame(case: Case) -> None:
     usage, stated = (await _message(case)).usage, case.reference["usage"]
 
     assert usage is not None
     assert usage.reported
+    iterations = stated.get("iterations") or []
+    billed_rows = [stated, *(row for row in iterations if row["type"] == "compaction")]
     cached = stated.get("cache_read_input_tokens"), stated.get("cache_creation_input_tokens")
     assert (usage.cache_read, usage.cache_write) == cached
-    assert usage.input == stated["input_tokens"] + sum(part or 0 for part in cached)
-    assert usage.output == stated["output_tokens"]
+    assert usage.input == _total(billed_rows, "input_tokens") + sum(part or 0 for part in cached)
+    assert usage.output == _total(billed_rows, "output_tokens")
     details = stated.get("output_tokens_details") or {}
     assert usage.reasoning == details.get("thinking_tokens")
     counted = {"input_tokens", "output_tokens"}

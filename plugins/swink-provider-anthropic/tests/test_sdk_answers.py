@@ -49,7 +49,11 @@ DIFFERENCES = {
     "anthropic/truncated-before-message-stop": {
         "end": "the SDK accepts a truncated stream; without message_stop it is incomplete"
     },
-    "anthropic/vercel-anthropic-compaction-1": {"opaque": "the SDK adds a null that was not sent"},
+    "anthropic/vercel-anthropic-compaction-1": {
+        "opaque": "the SDK adds a null that was not sent",
+        "input": "the tokens of the compaction are billed too",
+        "output": "the tokens of the compaction are billed too",
+    },
     "anthropic/vercel-spliced-message-start": dict.fromkeys(
         ("id", "thinking", "signatures", "calls"),
         "the SDK mixes two answers in one body into one that the API then refuses; the first is "

@@ -37,6 +37,8 @@ _COUNTED = frozenset(
     {"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
 )
 
+_KEPT = _COUNTED | {"cache_creation", "iterations"}
+"""The fields of the usage whose last value holds until a later frame has another one."""
 
 _UNDERSTOOD = ("text", "thinking", "redacted_thinking", "tool_use")
 
@@ -180,19 +182,27 @@ class MessagesParser:
         out.finish()
 
     def _count(self, usage: dict[str, Any] | None, out: EventWriter) -> None:
-        """Record the token counts, which are cumulative; a missing count keeps its last value."""
+        """Record the token counts, which are cumulative; a missing count keeps its last value.
+
+        The tokens of a compaction are billed, but the API includes them only in `iterations`. The
+        iterations of another model (`advisor_message`) are not added, because the model's prices do
+        not apply to them. Source: `BetaUsage.iterations` of Anthropic's SDK for Python, and
+        https://platform.claude.com/docs/en/build-with-claude/compaction.
+        """
         if not usage:
             return
         told = {name: value for name, value in usage.items() if value is not None}
-        self._usage.update((name, told[name]) for name in _COUNTED & told.keys())
+        self._usage.update((name, told[name]) for name in _KEPT & told.keys())
         seen = self._usage
-        fresh, output = _number(seen.get("input_tokens")), _number(seen.get("output_tokens"))
-        read = _number(seen.get("cache_read_input_tokens"))
-        write = _number(seen.get("cache_creation_input_tokens"))
+        parts = [seen, *_compactions(seen.get("iterations"))]
+        fresh, output = _sum(parts, "input_tokens"), _sum(parts, "output_tokens")
+        read = _sum(parts, "cache_read_input_tokens")
+        write = _sum(parts, "cache_creation_input_tokens")
         details = told.get("output_tokens_details")
-        kept, tools = _object(told.get("cache_creation")), _object(told.get("server_tool_use"))
+        caches = [_object(part.get("cache_creation")) for part in parts]
+        tools = _object(told.get("server_tool_use"))
         billed = {
-            "cache_write_long": _number(kept.get("ephemeral_1h_input_tokens")),
+            "cache_write_long": _sum(caches, "ephemeral_1h_input_tokens"),
             "searches": _number(tools.get("web_search_requests")),
         }
         out.usage(
@@ -284,6 +294,18 @@ def _fail(error: ErrorBody | None, out: EventWriter) -> None:
 
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _compactions(iterations: Any) -> list[dict[str, Any]]:
+    """Return the usage of each compaction in the iterations of an answer."""
+    rows = iterations if isinstance(iterations, list) else ()
+    return [row for row in rows if _object(row).get("type") == "compaction"]
+
+
+def _sum(parts: list[dict[str, Any]], name: str) -> int | None:
+    """Return the sum of a count; `None` if no part contains it."""
+    counts = [count for part in parts if (count := _number(part.get(name))) is not None]
+    return sum(counts) if counts else None
 
 
 def _number(value: Any) -> int | None:

@@ -132,7 +132,10 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
     ):
         if isinstance(fields, Mapping):
             found += ((place + at, id) for at, id in _ids(fields))
-    found += _in_text(asked.context.system_prompt or "", True)
+    prompt = asked.context.system_prompt or ""
+    for text in [prompt] if isinstance(prompt, str) else prompt:
+        if isinstance(text, str | TextBlock):
+            found += _in_text(text if isinstance(text, str) else text.text, True)
     for message in asked.context.messages:
         content = message.content
         is_system = isinstance(message, SystemMessage)
