@@ -182,9 +182,9 @@ class Client:
         `model` is `provider/id`, or an id that only one provider lists, or a fallback chain: a list
         of these, each optionally paired with its own options. `None` selects the client's default
         model. `context` is a conversation, a list of messages or a string; the options
-        `system_prompt` and `tools` are added to the conversation. `limits` apply to this call, in
-        addition to the client's limits; a `LimitGate` may be passed to several calls, so that its
-        limits apply to all of them together. The other options are described in `OPTIONS`. In a
+        `system_prompt` and `tools` replace those of the conversation. `limits` apply to this call,
+        in addition to the client's limits; a `LimitGate` may be passed to several calls, so that
+        its limits apply to all of them together. The other options are described in `OPTIONS`. In a
         fallback chain, credentials, address, headers, settings and `extra` given here are used only
         for the provider of the first model. Raises `UsageError` for invalid arguments.
         """

@@ -56,6 +56,7 @@ def test_no_rule_is_without_an_example() -> None:
         "'words for people'.f",
         "f'{a}: 5'",
         "'utf-8'",
+        "'utf-16'",
         "T = TypeVar('T', bound=int)",
         "def f(a: Literal['b']) -> Literal[1]: ...",
     ],

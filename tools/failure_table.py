@@ -122,12 +122,12 @@ define the codes of failures that they detect.
 ## Backoff and Retry-After
 
 The wait before the first retry is random, from 0 to {policy.base:g} s (exponential backoff with
-jitter). The maximum grows by a factor of {policy.factor:g} with each retry of the kind, up to
-{policy.max_delay:g} s. A wait that the provider requests has precedence: `retry-after-ms`,
-`Retry-After` in seconds or as a date, the reset time of an exhausted `x-ratelimit-*` limit, or a
-provider-specific form. If it is longer than {policy.retry_after_cap:g} s (`retry_after_cap`), the
-next model of the chain is tried, or the call fails. All waits of a call together are limited to
-{policy.budget:g} s (`budget`).
+jitter). With each further retry after a failure of the same kind, the longest possible wait is
+multiplied by {policy.factor:g}, up to {policy.max_delay:g} s. A wait that the provider requests
+has precedence: `retry-after-ms`, `Retry-After` in seconds or as a date, the reset time of an
+exhausted `x-ratelimit-*` limit, or a provider-specific form. If it is longer than
+{policy.retry_after_cap:g} s (`retry_after_cap`), the next model of the chain is tried, or the call
+fails. All waits of a call together are limited to {policy.budget:g} s (`budget`).
 
 ## No retry after output
 

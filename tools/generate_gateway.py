@@ -30,11 +30,13 @@ refusal of another provider is text, with the finish reason for a refusal: `cont
 `refusal` in Messages, `SAFETY` in Gemini. Log probabilities and citations are in the fields that
 Chat and Responses have for them.
 
-Only providers with OpenAI's Chat protocol can return several answers to one Chat request (`n`, at
-most 128). In a stream, the first answer arrives in pieces, and the others arrive as complete
-choices at the end. For such a request, the gateway skips those models of a route whose provider has
-another protocol. If no model remains, the gateway responds with the status 400, as it does for
-`candidateCount` in Gemini's protocol. The client must then send one request for each answer.
+Only providers with the client's protocol can return several answers to one request, in Chat (`n`,
+at most 128) and in Gemini (`candidateCount`, at most 8). In a Chat stream, the first answer arrives
+in pieces, and the others arrive as complete choices at the end. Gemini's API does not stream
+several answers: the gateway requests a complete response, and all answers arrive together. For such
+a request, the gateway skips those models of a route whose provider has another protocol. If no
+model remains, the gateway responds with the status 400. The client must then send one request for
+each answer.
 
 The tables come from `swink_gateway.protocols.table`. A property test translates answers from each
 protocol to every other protocol and back, and checks that nothing else is lost."""

@@ -31,8 +31,9 @@ def page() -> str:
         "swink accepts the names of other libraries for options with the same meaning. For every\n"
         "other name on this page, the error message states what to write instead.",
         "## Options that mean the same",
-        "`n` is accepted with the value 1, and the numbers of retries with 0. Other values are\n"
-        "errors.",
+        "`max_retries`, `num_retries` and `retries` are accepted with the value 0, which turns\n"
+        "retries off, and with `None`, which has no effect. `n` is accepted with the value 1, and\n"
+        "has no effect. Other values raise an error.",
         table(("name", "option of swink"), same),
         _TOOLS,
         "## Options with another name or place in swink",

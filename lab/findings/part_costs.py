@@ -105,8 +105,8 @@ def counted(part: str, vendor: str, words: int) -> float:
 def main() -> None:
     """Start a vendor, and count."""
     if sys.argv[1:2] == ["--serve"]:
-        part, vendor, words, requests = sys.argv[2:]
-        asyncio.run(serve(part, vendor, words, int(requests)))
+        part, vendor, length, requests = sys.argv[2:]
+        asyncio.run(serve(part, vendor, length, int(requests)))
         return
     with ExitStack() as stack:
         command = [sys.executable, "-m", "lab.vendor"]

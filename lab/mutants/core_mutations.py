@@ -102,7 +102,7 @@ def _constant(node: ast.AST) -> Iterator[_Change]:
             yield node, repr(not value)
         case ast.Constant(value=int(value) | float(value)):
             yield node, repr(value + 1)
-        case ast.Constant(value="utf-8"):
+        case ast.Constant(value="utf-8" | "utf-16"):
             pass  # Python also accepts `utf-8_` as the name of the encoding
         case ast.Constant(value=str(value)) if value and " " not in value:
             yield node, repr(f"{value}_")

@@ -9,6 +9,7 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
+import swink_core as swink
 from lab.tests.vendor_sdk import (
     ANSWER,
     CALLS,
@@ -20,6 +21,7 @@ from lab.tests.vendor_sdk import (
     vendor,
 )
 from lab.vendor import Fault, Vendor
+from swink_gateway.serving.server import Gateway
 
 __all__ = ["vendor"]
 
@@ -27,6 +29,9 @@ __all__ = ["vendor"]
 pytestmark = pytest.mark.filterwarnings("default")
 
 MODEL = "gemini-3.6-flash"
+SEVERAL = "gemini-2.5-flash"
+"""A model that gives several answers."""
+
 DECLARATION = types.FunctionDeclaration(
     name="add", description="Add.", parameters_json_schema=SCHEMA
 )
@@ -118,6 +123,52 @@ def test_an_unknown_key_and_a_broken_rule(vendor: Vendor) -> None:
         google.models.generate_content(
             model=MODEL, contents="hi", config=types.GenerateContentConfig(candidate_count=2)
         )
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_several_candidates_are_the_same_directly_and_through_the_gateway(
+    streamed: bool,
+) -> None:
+    key = "key-alpha"
+
+    async def read(base: str, contents: str, tools: Any) -> tuple[dict[Any, list[Any]], Any]:
+        """Return the candidates by index, each with its texts, calls and end, and the counts."""
+        models = genai.Client(api_key=key, http_options=types.HttpOptions(base_url=base)).aio.models
+        found: dict[Any, list[Any]] = {}
+        config = types.GenerateContentConfig(candidate_count=3, tools=tools)
+        asked: Any = {"model": SEVERAL, "contents": contents, "config": config}
+        if streamed:
+            chunks = [each async for each in await models.generate_content_stream(**asked)]
+        else:
+            chunks = [await models.generate_content(**asked)]
+        for candidate in (each for chunk in chunks for each in chunk.candidates or []):
+            told = found.setdefault(candidate.index, ["", "", [], None])
+            assert candidate.content is not None
+            for part in candidate.content.parts or []:
+                told[bool(part.thought)] += part.text or ""
+                if part.function_call:
+                    told[2].append((part.function_call.name, part.function_call.args))
+            told[3] = candidate.finish_reason or told[3]
+        return found, chunks[-1].usage_metadata
+
+    async with Vendor() as vendor:
+        own = {"gemini": {"base_url": vendor.url, "api_key": key}}
+        routes = {SEVERAL: [f"gemini/{SEVERAL}"]}
+        async with (
+            swink.Client(providers=own) as asking,
+            Gateway(asking, keys=[key], routes=routes) as gateway,
+        ):
+            # tools are sent in another form, on which invented answers depend
+            for contents, tools in (("hi", None), (scripted(), CONFIG.tools)):
+                candidates, counts = await read(vendor.url, contents, tools)
+                assert sorted(candidates) == [0, 1, 2]
+                assert all(end == types.FinishReason.STOP for *_, end in candidates.values())
+                through = await read(gateway.url, contents, tools)
+                assert through[0] == candidates
+                if tools is None:
+                    assert through[1] == counts
+                else:
+                    assert candidates[2][2] == [("add", each) for each in CALLS]
 
 
 def test_models_counts_files_and_batches(vendor: Vendor) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
 from aiohttp import ClientSession
 
 import swink
-from lab.exchanges.__main__ import run
 from lab.exchanges.plan import KINDS, plan_of
+from lab.exchanges.protocols import PROTOCOLS
+from lab.exchanges.totals import run
 from lab.vendor import Vendor, engine
 from lab.vendor.accounts import Accounts
 from lab.vendor.bill import Charge, Usage, charge
@@ -30,11 +32,24 @@ def test_exchanges_of_each_kind_agree_with_the_record(
     assert totals.counts["requests"] >= 1
 
 
+def test_another_process_can_import_what_runs_exchanges() -> None:
+    assert b"__main__" not in pickle.dumps(run)
+
+
 def test_a_plan_is_the_same_again_for_its_seed_and_number() -> None:
     plans = [plan_of(_SEED, number) for number in range(50)]
     assert plans == [plan_of(_SEED, number) for number in range(50)]
     assert {plan.kind for plan in plans} > {"stream", "chat", "messages"}
     assert max(talk.turns for plan in plans for talk in plan.conversations) > 30
+
+
+def test_a_call_whose_name_was_damaged_is_read_without_a_name() -> None:
+    call = {"index": 0, "id": "call_1", "function": {"name": "", "arguments": "{}"}}
+    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
+    seen = PROTOCOLS["chat"].events([chunk, {"error": {"message": "damaged"}}, "[DONE]"])
+    assert [each.name for each in seen.calls] == [""]
+    assert seen.failed is not None
+    assert seen.problems == []
 
 
 def test_a_wrong_bill_is_a_disagreement(

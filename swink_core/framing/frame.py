@@ -44,9 +44,10 @@ class Decoder(Protocol):
     """Splits a byte stream into frames; the sizes of the reads do not affect the frames.
 
     A decoder may have two further attributes. `binary` is true if its frames are not UTF-8 text;
-    the parser then checks the text inside them. `reports` is a list of notices about the input. A
-    notice is a tuple of a number, a code and a detail. The number is how many of the frames that
-    this `feed` returns precede the reported input. `EventSource` empties the list.
+    the parser then checks the text inside them. `reports` is a list to which `feed` appends notices
+    about the input. A notice is a tuple `(number, code, detail)`. `number` is the position of the
+    reported input: how many of the frames that this call of `feed` returns come before it.
+    `EventSource` removes the notices from the list.
     """
 
     def feed(self, data: bytes) -> list[bytes]:

@@ -49,10 +49,11 @@ from swink_core.providers.shapes import SHAPES
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, TokenHTTP
 from swink_core.providers.writer import EventWriter
-from swink_core.vocabulary.charges import hosted_tools, prompt_of, reservation
+from swink_core.vocabulary.charges import prompt_of, reservation
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.habits import CONTEXT_WORDS
+from swink_core.vocabulary.hosted_tools import hosted_tools
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.messages import Source, is_synthetic_id, parse_arguments, synthetic_id
 from swink_core.vocabulary.option_table import OPTIONS, TUNING, takes_options

@@ -215,6 +215,7 @@ IN_WORDS = "a tool result without a tool call was sent as a user message"
 EMPTY = "a message without content was not sent"
 CUT_OFF = "an incomplete tool call was not sent"
 ELSEWHERE = "content of another provider was not sent"
+OTHER_ANSWER = "another answer to the same prompt is not part of the conversation; it was not sent"
 THOUGHT_ELSEWHERE = "reasoning of another provider was not sent"
 UNSIGNED = "incomplete reasoning was not sent"
 MARKED_ELSEWHERE = "metadata of another provider was not sent"
@@ -352,6 +353,8 @@ def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | LeftOut:
         if cut and block.state != "complete":
             return LeftOut(CUT_OFF)
     elif isinstance(block, ExtensionBlock):
+        if block.kind == ExtensionBlock.CHOICE:
+            return LeftOut(OTHER_ANSWER)
         return block if own and block.provider == provider else LeftOut(ELSEWHERE)
     elif isinstance(block, ThinkingBlock):
         signed = block.signature is not None or block.metadata is not None

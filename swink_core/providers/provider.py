@@ -196,9 +196,11 @@ class HTTPProvider:
         return Fitted(model, context, options).fit(self.api(model, options))
 
     def learned(self, model: Model, options: StreamOptions) -> Hashable:
-        """Return the information about the model's server that `fit` uses, or `None`.
+        """Return a value that changes when the provider learns more about the model's server.
 
-        A provider overrides this method if it learns about its servers from their responses.
+        Override this method if the result of `fit` depends on facts from a server's responses, such
+        as the capabilities of a model. After the value has changed, cached results of `fit` are no
+        longer used. The default, `None`, means that `fit` uses no such facts.
         """
         return None
 
@@ -328,11 +330,12 @@ class HTTPProvider:
         return HTTPRequest(url, body, {**own, **(headers or {})})
 
     def plan_again(self, call: Call, options: StreamOptions) -> Plan:
-        """Plan the current attempt again, after the provider has learned more about the server.
+        """Replace the plan of the current attempt: the conversation and options that it sends.
 
-        The new plan uses `options`, and `call.convert()` then returns the body for this plan.
-        Observers receive those notices of the new plan that the earlier one did not have. Raises
-        ProviderFailure if the provider refuses the call.
+        Call this method if a response of the server changes the result of `fit`. The new plan is
+        made from `options`, and `call.convert()` then returns its body. Observers receive those
+        notices of the new plan that the earlier one did not have. Raises ProviderFailure if the
+        provider refuses the call.
         """
         attempt = call.attempt
         known = attempt.plan.notices if attempt.plan is not None else ()

@@ -31,9 +31,10 @@ GATE_FAULT = "gate"
 
 
 class Entrance:
-    """A gate, whose methods are called with the arguments that they accept.
+    """Calls the methods `enter` and `leave` of a gate.
 
-    When an instance is created, it inspects whether `enter` and `leave` have a parameter `attempt`.
+    The parameter `attempt` of these methods is optional: a method gets the attempt only if it
+    declares this parameter. The signatures are inspected when an instance is created.
     """
 
     def __init__(self, gate: Gate) -> None:

@@ -13,13 +13,13 @@ All prices are computed by `cost_of`.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from math import ceil
 from typing import Any
 
-from swink_core.vocabulary.messages import Context, ExtensionBlock
+from swink_core.vocabulary.hosted_tools import native_parts, searches_of, whole_number
+from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import ModelInfo, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import Charge, Cost, Usage
@@ -36,9 +36,6 @@ OUTPUT_RATE = 150.0
 LONG = 3600
 """Cache writes with at least this lifetime, in seconds, have the price for long-lived caches."""
 
-SEARCHES = 5
-"""How many searches are reserved for a provider's search tool if the request sets no limit."""
-
 SEARCH_TOKENS = 8_000
 """How many prompt tokens are reserved for the results of one search.
 
@@ -51,12 +48,12 @@ _MODALITIES = ("modalities", "responseModalities", "response_modalities")
 """The request fields, in different APIs, for the kinds of content in an answer."""
 
 COMPACTED = 50_000
-"""The lowest number of prompt tokens at which Claude's API summarizes the conversation.
+"""The lowest number of prompt tokens at which a provider summarizes the conversation.
 
 Source: https://platform.claude.com/docs/en/build-with-claude/compaction
 """
 
-_ANSWERS = ("n", "num_generations", "candidateCount", "best_of")
+_ANSWERS = ("n", "num_generations", "candidateCount", "candidate_count", "best_of")
 """The request fields, in different APIs, for the number of answers to one prompt."""
 
 _LENGTHS = (
@@ -71,16 +68,8 @@ In `extra`, such a field may override the option `max_tokens`.
 _TERMS = ("service_tier", "speed", "serviceTier", "inference_geo")
 """The request fields that select a service tier, a speed or a region with other prices."""
 
-_DEFINES_NOTHING = frozenset({
-    "arguments", "input_schema", "inputSchema", "json_schema", "parameters", "responseJsonSchema",
-    "responseSchema", "schema", "toolChoice", "tool_choice",
-})  # fmt: skip
-"""Fields that are not searched for a provider's tools, such as schemas and tool arguments."""
-
-_DATED = re.compile(r"_\d{8}$", re.ASCII)
-
-_MOST = 2**62
-"""The highest number that is read from a field of a request."""
+_USUAL_TERMS = ("auto", "default", "flex", "global", "on_demand", "standard", "standard_only")
+"""The values of such a field with which the price is not higher than the usual one."""
 
 _SHORT = ("5m", "30m")
 """The values of a cache mark's `ttl` for which cache writes have the normal price."""
@@ -113,113 +102,14 @@ def reserved_output(info: ModelInfo | None, options: StreamOptions) -> int:
         if info is not None and info.max_output is not None:
             output = min(output, info.max_output)
     if options.extra:
-        output = max(output, *map(_whole, _values(options.extra, _LENGTHS)), 0)
+        output = max(output, *map(whole_number, _values(options.extra, _LENGTHS)), 0)
     return output * _answers_of(options)
 
 
 def _answers_of(options: StreamOptions) -> int:
     """Return the number of answers that a call requests, at least 1."""
     extra = options.extra
-    return max([1, *map(_whole, _values(extra, _ANSWERS))]) if extra else 1
-
-
-def searches_of(context: Context, options: StreamOptions) -> dict[str, int]:
-    """Return the number of searches for which to reserve the price.
-
-    The keys are the names under which `Usage.extra` contains the number of searches; searches in
-    files have a separate name. Searches are expected if the request defines a tool of the provider
-    that searches, or has a field such as `web_search_options`. The number is the limit in the
-    request if the provider is known to enforce it (see `_most_uses`), or else at least `SEARCHES`.
-    """
-    found: dict[str, int] = {}
-    extra = options.extra or {}
-    for name in extra:
-        if extra[name] is not None and (quantity := _quantity(name)):
-            found[quantity] = SEARCHES
-    for tool in hosted_tools(context, extra):
-        kind = tool.get("type")
-        names = {name for name, value in tool.items() if isinstance(value, Mapping)}
-        names |= set() if kind is None else {str(kind)}
-        for name in names:
-            if quantity := _quantity(name):
-                most = _most_uses(str(kind), tool, extra)
-                found[quantity] = found.get(quantity, 0) + most
-    return found
-
-
-def _quantity(name: str) -> str | None:
-    """Return the quantity for searches by a tool or field; `None` if it does not search."""
-    word = name.lower()
-    if "search" not in word or "tool_search" in word:
-        return None
-    return "file_searches" if "file" in word else "searches"
-
-
-def _most_uses(kind: str, tool: Mapping[str, Any], extra: Mapping[str, Any]) -> int:
-    """Return the number of uses of a search tool for which to reserve the price.
-
-    In the Messages API, whose tools have a date (`web_search_20250305`), the number is the limit
-    `max_uses`. In the Responses API, the limit is `max_tool_calls`. Other vendors with this API may
-    ignore that limit, so a limit below `SEARCHES` does not lower the number. Sources:
-    https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool,
-    https://developers.openai.com/api/reference/resources/responses/methods/create.
-    """
-    if _DATED.search(kind):
-        return _whole(tool.get("max_uses")) or SEARCHES
-    return max(SEARCHES, _whole(extra.get("max_tool_calls")))
-
-
-def hosted_tools(context: Context, *fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the tools that a request defines in a provider's format, and that may run there.
-
-    `fields` are fields of the request body. In these fields, and in blocks that are sent unchanged,
-    every item of a list named `tools` and every value of a field named `tool` is yielded, at any
-    depth. A tool given as a string is yielded as `{"type": string}`. For a tool of the client whose
-    metadata has fields for a provider, these fields are yielded, with the type `function` unless
-    they contain a type. Schemas, tool choices and lists of an MCP server's tools are not searched,
-    because they do not define tools of the provider.
-    """
-    for tool in context.tools:
-        for own in (tool.metadata or {}).values():
-            yield {"type": "function", **own}
-    for part in (*fields, *_native_parts(context)):
-        yield from _tools_inside(part)
-
-
-def _tools_inside(data: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(data, Mapping):
-        if data.get("type") == "mcp_list_tools":
-            return
-        for name, value in data.items():
-            if name == "tools" and isinstance(value, list | tuple):
-                yield from _definitions(value)
-            elif name == "tool" and isinstance(value, Mapping):
-                yield from _definitions([value])
-            elif name not in _DEFINES_NOTHING:
-                yield from _tools_inside(value)
-    elif isinstance(data, list | tuple):
-        for value in data:
-            yield from _tools_inside(value)
-
-
-def _definitions(tools: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-    for tool in tools:
-        if isinstance(tool, Mapping):
-            yield tool
-            yield from _tools_inside(tool)  # a namespace contains tools
-        elif isinstance(tool, str):
-            yield {"type": tool}
-
-
-def _whole(value: Any) -> int:
-    """Convert a number in a request, such as 2, `2.0` or `"2"`, to an integer from 0 to `_MOST`."""
-    try:
-        number = float(value)
-    except OverflowError:
-        return _MOST
-    except (TypeError, ValueError):
-        return 0
-    return ceil(min(max(0.0, number), _MOST))
+    return max([1, *map(whole_number, _values(extra, _ANSWERS))]) if extra else 1
 
 
 def _values(extra: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Any]:
@@ -254,20 +144,6 @@ def prompt_of(
     return prompt_tokens(context, media, options.response_format, options.extra)
 
 
-def _native_parts(context: Context) -> Iterator[Any]:
-    """Yield the parts of a conversation that are already in a provider's format."""
-    for tool in context.tools:
-        yield from (tool.metadata or {}).values()
-    contents = [context.system_prompt, *(message.content for message in context.messages)]
-    for content in contents:
-        for block in () if content is None or isinstance(content, str) else content:
-            if not isinstance(block, str):
-                if block.metadata:
-                    yield block.metadata
-                if isinstance(block, ExtensionBlock):
-                    yield block.data
-
-
 def _is_long(data: Any) -> bool:
     if isinstance(data, Mapping):
         ttl = data.get("ttl")
@@ -286,12 +162,13 @@ def reserved(
 
     The prices at the time `at` apply (`None`: now). The amount includes the price of writing the
     prompt to the cache, because many models do this even if the request does not ask for it. If the
-    request may contain a mark for a cache of an hour, the price for such a cache is used. If the
-    request names a service tier, the higher of the prices of this tier and of the standard tier is
-    used. The fees of searches by tools of the provider are included, and the tokens of their
-    results. Audio prices apply to sound in the prompt, and to the answer if the request asks for
-    audio, unless text is dearer. If the provider may summarize the conversation before it answers,
-    the prompt is counted twice.
+    request may contain a cache mark that requests a cache of an hour, the price of writing to such
+    a cache is used. If the request names a service tier, the higher of the prices of this tier and
+    of the standard tier is used. The fees of searches by tools of the provider are included, and
+    the tokens of their results. Audio prices apply to sound in the prompt, and to the answer if the
+    request asks for audio, unless text has a higher price. If the provider may summarize the
+    conversation before it answers, the prompt is counted twice. The cost is `None` if the price of
+    the model, of a search or of a requested tier is unknown.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
@@ -305,16 +182,29 @@ def reserved(
         output += TYPICAL_OUTPUT
     if _asks_for_audio(options):
         sound["output_audio"] = output
+    if _has_unknown_price(info, options, searches):
+        return Charge(prompt + output, None, True)
     usage = Usage(prompt, output, extra={**terms, **searches})
     costs = [_priced(usage, info, options, at)]
     if terms:  # the provider may use the standard tier and its price
         costs.append(_priced(replace(usage, extra={**searches, **sound}), info, options, at))
     if sound:
         costs.append(_priced(replace(usage, extra={**usage.extra, **sound}), info, options, at))
-    is_long = _is_long(options.extra) or any(map(_is_long, _native_parts(context)))
+    is_long = _is_long(options.extra) or any(map(_is_long, native_parts(context)))
     costs.append(_priced(replace(usage, cache_write=prompt), info, options, at, is_long))
     known = [cost for cost in costs if cost is not None]
     return Charge(prompt + output, max(known, default=None), True)
+
+
+def _has_unknown_price(
+    info: ModelInfo | None, options: StreamOptions, searches: Mapping[str, int]
+) -> bool:
+    """Return True if the prices of a model do not cover a requested search or service tier."""
+    if info is None or info.prices is None:
+        return True
+    words = {word for case in info.prices.cases for word in case.terms}.union(_USUAL_TERMS)
+    asked = (word.lower() for word in requested_terms(options).values())
+    return not (words.issuperset(asked) and searches.keys() <= info.prices.fees.keys())
 
 
 def _sound_in(prompt: int, info: ModelInfo, seconds: float) -> dict[str, int]:
@@ -333,18 +223,23 @@ def _asks_for_audio(options: StreamOptions) -> bool:
 def _compacts(prompt: int, options: StreamOptions) -> bool:
     """Return True if the provider may summarize a conversation of `prompt` tokens."""
     for setting in _values(options.extra or {}, ("context_management",)):
-        is_claude = isinstance(setting, Mapping)
-        edits = setting.get("edits") if is_claude else setting
+        has_edits = isinstance(setting, Mapping)
+        edits = setting.get("edits") if has_edits else setting
         for edit in edits if isinstance(edits, list | tuple) else ():
             kind = edit.get("type") if isinstance(edit, Mapping) else None
-            if str(kind).startswith("compact") and (prompt >= COMPACTED or not is_claude):
+            if str(kind).startswith("compact") and (prompt >= COMPACTED or not has_edits):
                 return True
     return False
 
 
 def requested_terms(options: StreamOptions) -> dict[str, str]:
     """Return the requested service tier and speed, with the keys used in `Usage.extra`."""
-    return {f"_{n}": str(word) for n, word in enumerate(_values(options.extra or {}, _TERMS))}
+    found: dict[str, str] = {}
+    for word in _values(options.extra or {}, _TERMS):
+        word = word.get("type") if isinstance(word, Mapping) else word
+        if word is not None:
+            found[f"_{len(found)}"] = str(word)
+    return found
 
 
 def reports_terms(usage: Usage) -> bool:
@@ -360,7 +255,8 @@ def _priced(
     is_long: bool = False,
 ) -> float | None:
     prices = info.prices if info is not None else None
-    return dollars_of(cost_of(usage, prices, at, is_long or keeps_long(options)))
+    cost = cost_of(usage, prices, at, is_long or keeps_long(options))
+    return cost.total if cost is not None else None
 
 
 def completed_usage(

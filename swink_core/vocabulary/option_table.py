@@ -192,11 +192,11 @@ if TYPE_CHECKING:
 
 
 def takes_options(kind: Any) -> Callable[[F], F]:
-    """Decorate a function with `**options: Unpack[kind]` so that its signature lists each option.
+    """Return a decorator that replaces `**options` in a function's signature with the options.
 
-    `kind` is a typed dictionary whose keys are in `OPTIONS`. The new signature is used by
-    `inspect.signature`, `help()` and the completion of IPython and Jupyter; type checkers use
-    `Unpack[kind]`.
+    `kind` is a typed dictionary whose keys are in `OPTIONS`; the new signature has a keyword
+    parameter for each key. `inspect.signature`, `help()` and the completion of IPython and Jupyter
+    use this signature. For type checkers, annotate the parameter as `**options: Unpack[kind]`.
     """
 
     def decorate(function: F) -> F:

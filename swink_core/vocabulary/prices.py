@@ -31,9 +31,9 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """US dollars per million tokens.
 
     `None` for `input` or `output` means that the price is unknown. `None` for another kind of
-    tokens means that they have no separate price: the price of the count that includes them
-    applies. `fees` maps quantities to US dollars per unit; its key `requests` is the fee for each
-    answer.
+    tokens means that they have no separate price. They then cost as much as the tokens among which
+    they are counted: `cache_read` as much as `input`, and `reasoning` as much as `output`. `fees`
+    maps quantities to US dollars per unit; its key `requests` is the fee for each answer.
     """
 
     input: NonNegativeFloat | None = None
@@ -91,7 +91,8 @@ class Prices(Rates, frozen=True):
     def at(self, prompt: int, terms: Set[str], at: datetime) -> Mapping[str, float]:
         """Return the prices for a prompt of `prompt` tokens at the time `at`.
 
-        `terms` are words on which the price depends, such as the service tier or the region.
+        `terms` are the strings in the answer's `Usage.extra`, on which the price may depend: for
+        example, the service tier (`flex`) or the region.
         """
         cases = [case for case in self.cases if case.holds(prompt, terms, at)]
         rates = _known_rates(_amounts(self))

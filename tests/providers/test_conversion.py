@@ -46,6 +46,7 @@ from swink_core.providers import (
     required_features,
     text_of,
 )
+from swink_core.providers.contexts import assistant_media
 from swink_core.providers.conversion import NO_RESULT
 from swink_test_helpers.strategies import contexts
 
@@ -100,6 +101,11 @@ NORMALISED: list[tuple[str, list[Message], list[Message]]] = [
         "own_extension_stays",
         [said(ExtensionBlock("toy", "search", 1, M))],
         [said(ExtensionBlock("toy", "search", 1, M))],
+    ),
+    (
+        "another_answer_is_left_out",
+        [said(TextBlock("x"), ExtensionBlock("toy", ExtensionBlock.CHOICE, {}))],
+        [said(TextBlock("x"))],
     ),
     (
         "an_extension_that_another_gave_in_this_ones_name_is_left_out",
@@ -217,6 +223,11 @@ NORMALISED: list[tuple[str, list[Message], list[Message]]] = [
         "an_instruction_of_blocks",
         [HI, SystemMessage([TextBlock("Be"), TextBlock("brief.")]), HI],
         [HI, UserMessage("<system>\nBe\nbrief.\n</system>"), HI],
+    ),
+    (
+        "an_instruction_with_metadata",
+        [HI, SystemMessage([TextBlock("Be", M), TextBlock("brief.")])],
+        [HI, UserMessage([TextBlock("<system>\nBe", M), TextBlock("brief.\n</system>")])],
     ),
     (
         "an_instruction_between_a_call_and_its_results_comes_after_them",
@@ -493,6 +504,11 @@ def test_features_are_what_a_call_would_lose_its_meaning_without(
     context: Context, options: dict[str, Any], features: set[str]
 ) -> None:
     assert required_features(context, StreamOptions(**options), "toy") == features
+
+
+def test_media_of_answers_are_those_of_the_model_alone() -> None:
+    context = Context([UserMessage([ImageBlock(PNG)]), said(TextBlock("a"), AudioBlock(PNG))])
+    assert [*assistant_media(context)] == [("assistant_audio", "messages[1].content[1]")]
 
 
 # (name, call, the object in which its arguments travel)

@@ -11,12 +11,14 @@ from swink_core import (
     Context,
     ImageBlock,
     ProviderFailure,
+    ProviderInfo,
     TextBlock,
     UrlSource,
     UserMessage,
 )
-from swink_core.providers.downloads import is_public, with_downloads
+from swink_core.providers.downloads import downloaded, is_public, with_downloads
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.calls import call_of
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 DATA = base64.b64encode(PNG).decode()
@@ -223,3 +225,24 @@ async def test_a_host_name_is_resolved_and_each_of_its_addresses_is_checked() ->
         found = await _downloaded(url, allowed=allowed)
     assert [source.data for source in found] == [DATA]
     assert "127.0.0.1" in checked
+
+
+@pytest.mark.parametrize("fetches", [True, False])
+async def test_a_call_downloads_what_its_api_does_not_fetch(fetches: bool) -> None:
+    asked: list[Any] = []
+
+    class Acme:
+        info = ProviderInfo("acme", "Acme")
+
+        def takes_address(self, *arguments: Any) -> bool:
+            asked.extend(arguments)
+            return fetches
+
+    attempt = call_of(Acme(), "large").attempt
+    context = _of("http://127.0.0.1/a")
+    if fetches:
+        assert await downloaded(context, attempt) is context
+    else:
+        with pytest.raises(ProviderFailure, match="is not on the public internet"):
+            await downloaded(context, attempt)
+    assert asked == [attempt.model, context.messages[1].content[1], attempt.options]

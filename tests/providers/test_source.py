@@ -158,6 +158,11 @@ async def test_notices_come_with_the_start() -> None:
     assert events[1] == notice
 
 
+async def test_a_notice_about_a_line_comes_between_the_frames_around_it() -> None:
+    events = await events_of(HELLO[1] + b"datum: x\n" + HELLO[2], HELLO[-1])
+    assert types(events)[1:5] == ["text_start", "text_delta", "notice", "text_delta"]
+
+
 async def test_taps_get_every_byte_as_it_was_read() -> None:
     seen: list[bytes] = []
     source = source_of(*HELLO, taps=[lambda _, __, data: seen.append(data)])

@@ -20,6 +20,7 @@ from swink_core import (
     StreamOptions,
     SystemMessage,
     TextBlock,
+    ThinkingBlock,
     Tool,
     UrlSource,
     Usage,
@@ -28,14 +29,13 @@ from swink_core import (
 )
 from swink_core.vocabulary.charges import (
     OUTPUT_RATE,
-    SEARCHES,
     TYPICAL_OUTPUT,
     completed_usage,
     reservation,
     reserved,
     reserved_output,
-    searches_of,
 )
+from swink_core.vocabulary.hosted_tools import SEARCHES, searches_of
 from swink_core.vocabulary.prices import PriceCase, Prices
 from swink_core.vocabulary.tokens import MediaTokens
 from swink_testing.calls import call_of
@@ -79,6 +79,8 @@ SEARCHES_OF: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"tools": [{"type": "x_search"}, {"type": "web_search"}]}, {"searches": 2 * SEARCHES}),
     ({"tools": [{"type": "mcp", "googleSearch": {}}]}, {"searches": SEARCHES}),
     ({"tools": ["web_search"]}, {"searches": SEARCHES}),
+    ({"tools": [["web_search"]]}, {"searches": SEARCHES}),
+    ({"enable_search": False}, {}),
     ({"tools": [{"type": "namespace", "tools": [{"type": "web_search"}]}]},
      {"searches": SEARCHES}),
     ({"toolConfig": {"tools": [{"googleSearch": {}}]}}, {"searches": SEARCHES}),
@@ -104,17 +106,22 @@ def test_searches_by_tools_of_the_provider_are_counted_by_the_limit_of_the_reque
 
 
 FOUND = {"type": "web_search"}
+ADDITION = {"type": "tool_addition", "tool": FOUND}
+HIDDEN = {"type": "mcp_list_tools", "item": {"tools": [FOUND]}}
+USED = {"type": "mcp_tool_use", "input": {"tools": ["web_search"], "tool": FOUND}}
 LISTED = {"type": "mcp_list_tools", "tools": [{"name": "search", "input_schema": {}}]}
 
 # (where a tool of the provider is, searches)
 ELSEWHERE: list[tuple[Context, int]] = [
     (Context([SystemMessage([ExtensionBlock("a", "b", {"tools": [FOUND]})])]), SEARCHES),
-    (Context([UserMessage([ExtensionBlock("a", "b", {"tool": FOUND})])]), SEARCHES),
+    (Context([UserMessage([ExtensionBlock("a", "b", ADDITION)])]), SEARCHES),
     (Context([AssistantMessage([ExtensionBlock("a", "b", [{"tools": [FOUND]}])])]), SEARCHES),
     (Context([UserMessage([TextBlock("Hi", {"tools": [FOUND]})])]), SEARCHES),
     (Context([], None, [Tool("f", "", {}, metadata={"a": FOUND})]), SEARCHES),
     (Context([], None, [Tool("f", "", {}, metadata={"a": {"tools": [FOUND]}})]), SEARCHES),
+    (Context([AssistantMessage([ThinkingBlock("Hm", metadata=HIDDEN)])]), SEARCHES),
     (Context([AssistantMessage([ExtensionBlock("a", "b", LISTED)])]), 0),
+    (Context([AssistantMessage([ExtensionBlock("a", "b", USED)])]), 0),
     (Context([], None, [Tool("search", "web_search", {}, metadata={"a": {"strict": True}})]), 0),
 ]
 
@@ -276,6 +283,7 @@ OUTPUTS: list[tuple[ModelInfo | None, dict[str, Any], int]] = [
     (ModelInfo("long", typical_output=20_000), {}, 20_000),
     (MODEL, {"max_tokens": 7}, 7),
     (MODEL, {"max_tokens": 7, "extra": {"generationConfig": {"candidateCount": 3}}}, 21),
+    (MODEL, {"max_tokens": 7, "extra": {"generationConfig": {"candidate_count": 3}}}, 21),
     (MODEL, {"max_tokens": 7, "extra": {"n": 3.0}}, 21),
     (MODEL, {"max_tokens": 7, "extra": {"n": "3"}}, 21),
     (MODEL, {"max_tokens": 7, "extra": {"n": "many", "best_of": None}}, 7),
@@ -291,6 +299,31 @@ def test_without_max_tokens_a_typical_output_is_reserved(
     model: ModelInfo | None, options: dict[str, Any], tokens: int
 ) -> None:
     assert reserved_output(model, StreamOptions(**options)) == tokens
+
+
+# (fields of a request, whether MODEL's prices cover it)
+COVERED: list[tuple[dict[str, Any], bool]] = [
+    ({"service_tier": "priority"}, True),
+    ({"service_tier": "ultrafast"}, False),
+    ({"serviceTier": {"type": "priority"}}, True),
+    ({"serviceTier": {"type": "reserved"}}, False),
+    ({"service_tier": "flex", "speed": "standard"}, True),
+    ({"service_tier": "default", "speed": "fast"}, False),
+    ({"generationConfig": {"serviceTier": "SLOW"}}, False),
+    ({"service_tier": None}, True),
+    ({"inference_geo": "us"}, True),
+    ({"tools": [{"type": "web_search"}]}, False),
+    ({"web_search_options": {}}, False),
+]
+
+
+@pytest.mark.parametrize(("extra", "is_covered"), COVERED, ids=str)
+def test_a_request_for_a_search_or_a_tier_without_a_price_has_no_reserved_cost(
+    extra: dict[str, Any], is_covered: bool
+) -> None:
+    charge = reserved(10, MODEL, Context([]), StreamOptions(max_tokens=5, extra=extra), AT)
+    assert (charge.cost is not None) == is_covered
+    assert charge.tokens >= 15
 
 
 def test_a_model_without_prices_has_tokens_and_no_cost() -> None:

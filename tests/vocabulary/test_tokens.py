@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import tracemalloc
 from math import ceil
 from typing import Any
 
@@ -231,3 +232,14 @@ def test_tools_and_fields_beside_the_conversation_count() -> None:
         prompt_tokens(Context([UserMessage("Hi")], tools=[tool]), RULES).tokens > plain.tokens + 20
     )
     assert prompt_tokens(context, RULES, {"type": "object"}).tokens > plain.tokens
+
+
+def test_counting_the_words_of_a_long_text_takes_little_memory() -> None:
+    text = "a " * 500_000
+    tracemalloc.start()
+    try:
+        text_tokens(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * len(text)

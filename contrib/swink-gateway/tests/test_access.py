@@ -110,6 +110,12 @@ ADVISED = [
         415,
         "without Content-Encoding",
     ),
+    (
+        {"x-api-key": "k1", "Transfer-Encoding": "gzip, chunked"},
+        "/v1/models",
+        501,
+        "chunked is the only Transfer-Encoding",
+    ),
 ]
 
 
@@ -202,16 +208,28 @@ def test_a_key_is_found_by_a_single_digest_lookup(count: int) -> None:
     assert known.looks == 2
 
 
-async def test_a_key_is_checked_before_the_body_is_read() -> None:
+# (a client's key and further headers, the status of the first response)
+HEADS = [
+    (b"wrong", b"", b"401"),
+    (b"wrong", b"Expect: 100-continue\r\n", b"401"),
+    (b"k1", b"Expect: 100-continue\r\n", b"100"),
+    (b"k1", b"Expect: anything\r\n", b"417"),
+]
+
+
+@pytest.mark.parametrize(("key", "more", "status"), HEADS)
+async def test_a_key_is_checked_before_the_body_is_read(
+    key: bytes, more: bytes, status: bytes
+) -> None:
     head = (
-        b"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nx-api-key: wrong\r\n"
-        b"Content-Length: 30000000\r\n\r\n"
+        b"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 30000000\r\n"
+        b"x-api-key: " + key + b"\r\n" + more + b"\r\n"
     )
     async with serving(keys=["k1"]) as gateway:
         host, port = gateway.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(head)
-        assert (await reader.readline()).split()[1] == b"401"
+        assert (await reader.readline()).split()[1] == status
         writer.close()
 
 

@@ -67,6 +67,16 @@ async def test_a_line_has_key_model_and_usage(
     assert "secret" not in line
 
 
+async def test_a_line_has_no_key_that_the_path_contains(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, ACCESS_LOGGER):
+        async with serving(Scripted(ANSWER), config=CONFIG, access_log=AccessLog()) as gateway:
+            for path in ("/v1/models/key-of-alice", "/key-of-alice/x", "/v1/models/key-of-alice:x"):
+                await ask(gateway, path, headers=ALICE)
+    text = "".join(one.getMessage() for one in caplog.records)
+    assert "path=/v1/models/[key]:x" in text
+    assert "key-of-alice" not in text
+
+
 async def test_a_line_has_the_failure_of_a_call(caplog: pytest.LogCaptureFixture) -> None:
     [line] = await lines(caplog, BUSY)
     row = json.loads(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -15,9 +15,11 @@ from serving import Answer, ask, serving, until
 
 import swink_core as swink
 from swink_core.providers import cost_of, prompt_of, reservation
-from swink_gateway.policy.charging import most_of
-from swink_gateway.policy.config import Source
+from swink_core.vocabulary.prices import PriceCase, Prices
+from swink_gateway.policy.charging import Payer, charged, most_of
+from swink_gateway.policy.config import Key, Price, Source
 from swink_gateway.policy.limits import MemoryLedger, Refusal, Ticket
+from swink_gateway.policy.prices import repriced
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused
 from swink_gateway.serving.calls import ACTIVE
@@ -272,6 +274,9 @@ async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
     assert rows > with_cases > 0
 
 
+INHERITED = frozenset({"extra"})
+
+
 @pytest.mark.parametrize(
     "field",
     [
@@ -290,7 +295,7 @@ async def test_fields_that_pass_unchanged_raise_the_reservation(field: dict[str,
         for asked in (
             Asked(MODEL, context, options, own=field),
             Asked(MODEL, context, {**options, "extra": field}),
-            Asked(MODEL, context, options, extra=field),
+            Asked(MODEL, context, options, extra=field, inherited=INHERITED),
         ):
             cost = most_of(client, model, {}, asked).cost
             assert cost is not None
@@ -303,9 +308,19 @@ FETCH = {"type": "web_fetch_20250910", "name": "web_fetch"}
 
 # requests with SEARCH in one layer of fields, and another value of the same field in the next
 LAYERS: list[Callable[[dict[str, Any]], Asked]] = [
-    lambda other: Asked(MODEL, swink.Context.of("Hi"), {"extra": {"tools": [SEARCH]}}, extra=other),
     lambda other: Asked(
-        MODEL, swink.Context.of("Hi"), own={"tools": [SEARCH]}, extra={"seed": 1, **other}
+        MODEL,
+        swink.Context.of("Hi"),
+        {"extra": {"tools": [SEARCH]}},
+        extra=other,
+        inherited=INHERITED,
+    ),
+    lambda other: Asked(
+        MODEL,
+        swink.Context.of("Hi"),
+        own={"tools": [SEARCH]},
+        extra={"seed": 1, **other},
+        inherited=INHERITED,
     ),
 ]
 
@@ -320,6 +335,77 @@ async def test_fields_of_a_request_are_merged_for_the_reservation_as_they_are_se
         cost = most_of(client, model, {}, layered(other)).cost
     assert cost is not None
     assert cost > 1.0  # the fees of 100 searches
+
+
+async def test_fields_of_a_call_that_are_not_sent_do_not_lower_the_reservation() -> None:
+    options = {"max_tokens": 10_000, "extra": {"n": 8, "service_tier": "priority"}}
+    context, removed = swink.Context.of("Hi"), {"n": None, "service_tier": None}
+    async with swink.Client() as client:
+        model = client.target("openai/gpt-6.1-sol").model
+        plain = most_of(client, model, {}, Asked(MODEL, context, options))
+        assert most_of(client, model, {}, Asked(MODEL, context, options, extra=removed)) == plain
+
+
+FASTER = PriceCase(terms=("priority",), factor=2.0)
+
+# (fields of the request, whether the gateway can charge it)
+CHARGEABLE: list[tuple[dict[str, Any], bool]] = [
+    ({"service_tier": "priority"}, True),
+    ({"service_tier": "sometime"}, False),
+    ({"enable_search": True}, False),
+]
+
+
+@pytest.mark.parametrize(("fields", "is_charged"), CHARGEABLE, ids=str)
+async def test_a_key_with_a_budget_cannot_ask_for_what_has_no_price(
+    fields: dict[str, Any], is_charged: bool
+) -> None:
+    priced = swink.ModelInfo("m", prices=Prices(input=1.0, output=1.0, cases=(FASTER,)))
+    chain = [(swink.Model("echo", "m", priced), dict[str, Any]())]
+    asked = Asked("echo/m", swink.Context.of("Hi"), own=fields)
+    payer = Payer("ann", Key(key=(b"k",), dollars_per_day=1.0))
+    async with swink.Client() as client, aclosing(MemoryLedger()) as ledger:
+        if is_charged:
+            async with charged(client, ledger, payer, chain, asked):
+                pass
+        else:
+            with pytest.raises(Refused, match="the price of echo/m is unknown"):
+                async with charged(client, ledger, payer, chain, asked):
+                    pass
+
+
+# (price in the file, prices of the catalog, prices of a request)
+REPRICED: list[tuple[Price, dict[str, Any], dict[str, Any]]] = [
+    (
+        Price(input=2.0, output=8.0),
+        {"input": 1.0, "output": 4.0, "cache_read": 0.1, "fees": {"searches": 0.01},
+         "cases": [{"above": 9, "input": 1.5}, {"terms": ["batch"], "factor": 0.5}]},
+        {"input": 2.0, "output": 8.0, "cache_read": 2.0, "cache_write": 2.0,
+         "fees": {"searches": 0.01},
+         "cases": [{"above": 9, "input": 3.0}, {"terms": ["batch"], "factor": 0.5}]},
+    ),
+    (
+        Price(input=0.0, output=0.0, cache_read=0.0, cache_write=0.0, search=0.02),
+        {"input": 1.0, "output": 4.0, "input_audio": 3.0, "cases": [{"above": 9, "output": 5.0}]},
+        {"input": 0.0, "output": 0.0, "cache_read": 0.0, "cache_write": 0.0, "input_audio": 3.0,
+         "fees": {"searches": 0.02, "file_searches": 0.02}, "cases": [{"above": 9, "output": 0.0}]},
+    ),
+    (
+        Price(input=2.0, output=8.0),
+        {},
+        {"input": 2.0, "output": 8.0, "cache_read": 2.0, "cache_write": 2.0},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("price", "before", "after"), REPRICED, ids=str)
+def test_a_price_of_the_file_keeps_fees_and_the_ratios_of_special_cases(
+    price: Price, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    info = msgspec.convert(
+        {"id": "m", "prices": before} if before else {"id": "m"}, swink.ModelInfo
+    )
+    assert repriced(info, price).prices == msgspec.convert(after, Prices)
 
 
 @pytest.mark.parametrize("most", [0, -1, 10**21, 10**400])

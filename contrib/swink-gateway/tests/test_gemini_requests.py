@@ -243,6 +243,7 @@ CONFIGS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"topK": 64.0, "presencePenalty": 0}, {"top_k": 64, "presence_penalty": 0}, {}),
     ({"max_output_tokens": 7, "stop_sequences": ["."]}, {"max_tokens": 7, "stop": (".",)}, {}),
     ({"seed": 0, "candidateCount": 1}, {"seed": 0}, {}),
+    ({"candidate_count": "3"}, {}, {"generationConfig": {"candidateCount": 3}}),
     ({"thinkingConfig": {"thinkingLevel": "high"}}, {"thinking": "high"}, {}),
     ({"thinkingConfig": {"thinkingBudget": 0}}, {"thinking": "off"}, {}),
     ({"thinkingConfig": {"thinkingBudget": 512}}, {"thinking": 512}, {}),
@@ -369,7 +370,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"contents": [{"role": "king"}]}, "contents[0].role is 'king', an unknown role"),
     ({"contents": [{"parts": [{"inlineData": {}}]}]}, "inlineData.mimeType is missing"),
     ({"generationConfig": {"temperature": "hot"}}, "generationConfig.temperature is a string"),
-    ({"generationConfig": {"candidateCount": 3}}, "generationConfig.candidateCount is 3: the"),
+    *(
+        (
+            {"generationConfig": {"candidateCount": count}},
+            f"generationConfig.candidateCount is {count}; expected a whole number from 1 to 8",
+        )
+        for count in (0, 9, 2.5, -1)
+    ),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from base64 import b64encode, urlsafe_b64encode
 from types import SimpleNamespace
 from typing import Any
@@ -120,6 +121,19 @@ async def test_a_blocked_word_refuses_a_request_and_costs_nothing(
     assert "the gateway's guard 'names' refused the request" in answer.json["error"]["message"]
     assert await served.rows() == [("content_filtered", "guard:names", 0.0)]
     assert "the guard 'names' refused a request of 'alice'" in caplog.text
+
+
+@pytest.mark.parametrize("body", [asked("Hi"), asked("geheim")], ids=["sent", "refused"])
+async def test_a_guarded_call_is_freed_without_the_collector(body: dict[str, Any]) -> None:
+    served = Served()
+    gc.collect()
+    gc.disable()
+    try:
+        await served.ask(body)
+        left = [one for one in gc.get_objects() if isinstance(one, guards.CallGuards)]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 async def test_a_part_of_a_longer_word_is_not_blocked() -> None:
@@ -297,6 +311,14 @@ def test_redaction_sees_what_readers_see(text: str, sent: str) -> None:
     assert body["max_completion_tokens"] == 4111111111111111
 
 
+def test_escapes_of_a_long_text_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = r"ab\ud83d\ude00\ud83d\u0041bc\ud83d\ud83d\ude00\ude00\\u0041 \u00"
+    for size in range(1, 12):
+        monkeypatch.setattr(guards, "PIECE", size)
+        plain = next(guards._unescaped(text))
+        assert plain == "ab😀\ufffdAbc\ufffd😀\ufffd\\u0041 \\u00", size
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -359,6 +381,25 @@ def test_every_form_of_base64_that_vendors_accept_is_read(data: str) -> None:
     guard = guards.Guard.made("names", config().guards["names"])
     with pytest.raises(swink.ProviderFailure, match="a blocked word"):
         guard.checked(asked([{"inlineData": {"mimeType": "text/plain", "data": data}}]))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-32"])
+def test_text_documents_in_other_encodings_are_read(encoding: str) -> None:
+    words, cards = (guards.Guard.made(n, config().guards[n]) for n in ("names", "cards"))
+
+    def document(text: str) -> dict[str, Any]:
+        data = b64encode(text.encode(encoding)).decode()
+        return asked([{"inlineData": {"mimeType": "text/plain", "data": data}}])
+
+    with pytest.raises(swink.ProviderFailure, match="a blocked word"):
+        words.checked(document("\xe9t\xe9 geheim"))
+    assert cards.checked(document(f"\xe9 {CARD}"))[0] == document("\xe9 [removed]")
+
+
+def test_binary_data_is_not_read_as_text() -> None:
+    data = b64encode(b"%PDF\x00\x01\xff 4111 1111 1111 1111").decode()
+    body = asked([{"inlineData": {"mimeType": "application/pdf", "data": data}}])
+    assert guards.Guard.made("cards", config().guards["cards"]).checked(body) == (body, "")
 
 
 def test_data_that_is_a_plain_text_is_checked_as_it_is() -> None:

@@ -54,6 +54,8 @@ MODEST = {**ADVISOR, "model": "claude-haiku-4-5"}
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 IMAGES = {"type": "image_generation", "model": "gpt-image-1"}
 ROUTED = {"seed": 1, "routingConfig": {"manualMode": {"modelName": "gemini-2.5-pro"}}}
+PREFERRED = {"modelConfig": {"featureSelectionPreference": "PRIORITIZE_QUALITY"}}
+AUTOMATIC = {"routing_config": {"autoMode": {}}}
 
 # (path and body, additional fields, forwarded fields, fields reported as dropped)
 FIELDS: list[tuple[tuple[str, Any], dict[str, Any], dict[str, Any], str]] = [
@@ -76,6 +78,7 @@ UNKNOWN: list[tuple[tuple[str, Any], dict[str, Any], str]] = [
     (CHAT, {"plugins": [{"id": "fusion"}]}, "plugins"),
     (CHAT, {"draft_model": "m"}, "draft_model"),
     (CHAT, {"number_of_tomorrow": 5}, "number_of_tomorrow"),
+    (GEMINI, {"generationConfig": AUTOMATIC}, "generationConfig.routingConfig"),
     (MESSAGES, {"fallbacks": [{"model": "claude-opus-4-7"}]}, "fallbacks"),
     (NATIVE, {"options": {"extra": {"models": ["m"]}}}, "options.extra.models"),
     (NATIVE, {"options": {"extra": {"model": "m"}}}, "options.extra.model"),
@@ -100,6 +103,20 @@ async def test_fields_that_choose_another_model_are_dropped_and_reported(
     extra, answer = await asked(how, more, ALICE)
     assert extra == out
     assert answer.headers.get("x-swink-dropped", "") == dropped
+
+
+@pytest.mark.parametrize(
+    ("config", "name"), [(ROUTED, "routingConfig"), (PREFERRED, "modelConfig")]
+)
+async def test_a_key_with_a_budget_cannot_choose_another_gemini_model(
+    config: dict[str, Any], name: str
+) -> None:
+    upstream, (path, body) = Scripted(ANSWER), GEMINI
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        answer = await ask(gateway, path, {**body, "generationConfig": config}, headers=CAROL)
+    assert answer.status == 400
+    assert answer.json["error"]["message"].startswith(f"generationConfig.{name}: ")
+    assert upstream.calls == []
 
 
 @pytest.mark.parametrize(("how", "more", "place"), UNKNOWN, ids=str)
@@ -240,6 +257,27 @@ async def test_a_tool_passes_whose_price_is_reported_or_that_the_configuration_a
 ) -> None:
     extra, _ = await asked(how, {"tools": [tool]}, headers)
     assert extra == {"tools": [tool]}
+
+
+ARGUMENTS = {"tools": ["saw"], "tool": {"type": "hammer"}}
+USED = {"type": "mcp_tool_use", "id": "m", "name": "f", "server_name": "s", "input": ARGUMENTS}
+SCHEMA = {"type": "object", "properties": {"tool": {"type": "string"}, "tools": {"type": "array"}}}
+
+# (path and body, additional fields) of requests without a tool of the vendor
+PLAIN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
+    (MESSAGES, {"messages": [*SAID, {"role": "assistant", "content": [USED]}, *SAID]}),
+    (MESSAGES, {"tools": [{"name": "f", "input_schema": SCHEMA, "input_examples": [ARGUMENTS]}]}),
+    (CHAT, {"model": "openai/gpt-5-mini", "guided_json": SCHEMA}),
+    (RESPONSES, {"tools": [{"type": "shell", "environment": {"type": "local"}}]}),
+    (NATIVE, {"model": HAIKU, "options": {"extra": {"tools": [{"input_schema": {}}]}}}),
+]
+
+
+@pytest.mark.parametrize(("how", "more"), PLAIN, ids=str)
+async def test_a_request_without_a_tool_of_the_vendor_is_sent(
+    how: tuple[str, Any], more: dict[str, Any]
+) -> None:
+    await asked(how, more, CAROL)
 
 
 async def test_a_tools_fields_that_name_another_model_are_dropped() -> None:

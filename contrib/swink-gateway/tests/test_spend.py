@@ -162,7 +162,7 @@ async def test_the_prices_of_the_file_apply_to_echo() -> None:
         assert spent.dollars_today == pytest.approx(0.1)
 
 
-WRONG_TAGS = ["a b", "a,,b", "ä" * 65, ",".join("abcdefghi"), "a;b"]
+WRONG_TAGS = ["a b", "a,,b", "ä" * 65, ",".join("abcdefghi"), "a;b", "guard:cards", "Guard:x"]
 
 
 @pytest.mark.parametrize("tags", WRONG_TAGS)

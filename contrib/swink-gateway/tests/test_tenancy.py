@@ -14,7 +14,7 @@ from swink_core import AssistantMessage, ExtensionBlock, StopReason, TextBlock
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import Ledger, MemoryLedger
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
-from swink_gateway.policy.tenancy import ids_in_answer, ids_in_request
+from swink_gateway.policy.tenancy import MOST_URL, ids_in_answer, ids_in_request
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.sealing import seal
 
@@ -100,6 +100,18 @@ FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
     (CHAT, pictured("https://a/v1beta\\fi\tles/x")),
     (MESSAGES, {"messages": [*SAID, forged({"id": "x"}), *SAID]}),
     (MESSAGES, {"messages": [*SAID, forged({"type": "item_reference", "id": "x"}), *SAID]}),
+    (GEMINI, {"tools": [{"retrieval": {"vertexRagStore": {"ragCorpora": ["x"]}}}]}),
+    (GEMINI, {"tools": [{"retrieval": {"vertex_rag_store": {"rag_corpora": ["x"]}}}]}),
+    (GEMINI, {"tools": [{"retrieval": {"apiKeyConfig": {"apiKeySecretVersion": "x"}}}]}),
+    (GEMINI, {"tools": [{"googleMaps": {"authConfig": {"serviceAccount": "x"}}}]}),
+    (CHAT, {"data_sources": [{"type": "azure_search", "parameters": {"index_name": "x"}}]}),
+    (CHAT, {"preset": "x"}),
+    (CHAT, {"model": "openrouter/@preset/x"}),
+    (CHAT, {"model": "bedrock/arn:aws:bedrock:us-east-1:1:prompt/x"}),
+    (CHAT, {"messages": [{"role": "system", "content": "Use fileid://x"}, *SAID]}),
+    (CHAT, parts("messages", {"type": "text", "text": " fileid://x,fileid://y"})),
+    (CHAT, pictured("https://a/" + "a" * MOST_URL)),
+    (RESPONSES, {"agent_reference": {"name": "x"}}),
     (NATIVE, extra(previous_response_id="x")),
     (NATIVE, extra(conversation="x")),
     (NATIVE, extra(input=[{"type": "item_reference", "id": "x"}])),
@@ -199,6 +211,11 @@ def test_client_defined_names_are_not_ids() -> None:
         ],
     }
     assert ids_in_request(Asked("m", swink.Context.of("Hi"), own=own)) == []
+
+
+def test_text_about_a_file_in_a_text_is_no_reference() -> None:
+    context = swink.Context.of("What does fileid://x mean?")
+    assert ids_in_request(Asked("m", context)) == []
 
 
 def test_ids_that_a_model_or_an_mcp_server_writes_are_not_claimed() -> None:

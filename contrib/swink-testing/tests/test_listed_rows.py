@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -12,6 +13,7 @@ from attrs import evolve
 from conformance_subjects import FIXTURES, subject_of
 
 from swink_core import Notice, replace
+from swink_core.providers import HTTPRequest
 from swink_testing.conformance import PROVIDER_CHECKS, Outcome, Result, Subject, run_check
 from swink_testing.conformance.answers.expected_messages import notice_difference
 
@@ -74,6 +76,40 @@ def test_a_request_without_a_body_is_one_like_others(
     monkeypatch.setattr(sound, "request", lambda *given: evolve(ask(*given), **bare))
 
     assert result_of("listed_requests", {**ASKED, "body": {}, **more}).outcome is outcome
+
+
+@pytest.mark.parametrize(("value", "outcome"), [("a", Outcome.PASSED), ("b", Outcome.FAILED)])
+def test_a_row_may_set_environment_variables(
+    value: str,
+    outcome: Outcome,
+    result_of: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sound = import_module("sound_provider").Sound
+    ask = sound.request
+
+    def in_project(*given: Any) -> HTTPRequest:
+        request: HTTPRequest = ask(*given)
+        return evolve(request, body=b"", headers={"Project": os.environ.get("PROJECT", "")})
+
+    monkeypatch.setattr(sound, "request", in_project)
+    row = {**ASKED, "body": {}, "environ": {"PROJECT": value}, "headers": {"Project": "a"}}
+
+    assert result_of("listed_requests", row).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("says", "outcome"), [("not support audio", Outcome.PASSED), ("video", Outcome.FAILED)]
+)
+def test_a_row_may_name_a_part_of_the_error_message(
+    says: str, outcome: Outcome, result_of: Callable[..., Result]
+) -> None:
+    sound = {"type": "audio", "source": {"type": "base64", "media_type": "audio/wav", "data": ""}}
+    context = {"messages": [{"role": "user", "content": [sound]}]}
+
+    row = {**ASKED, "context": context, "says": says}
+
+    assert result_of("listed_requests", row).outcome is outcome
 
 
 @pytest.mark.parametrize(

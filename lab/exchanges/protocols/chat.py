@@ -149,11 +149,8 @@ def _events(events: list[Any]) -> Seen:
                 if piece.get("id"):
                     call["id"] = piece["id"]
                 given = piece.get("function") or {}
-                if given.get("name"):
-                    function["name"] = given["name"]
-                function["arguments"] = function.get("arguments", "") + (
-                    given.get("arguments") or ""
-                )
+                for name in ("name", "arguments"):
+                    function[name] = function.get(name, "") + (given.get(name) or "")
     if calls:
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
     made = _read(message, finish, usage)

@@ -117,14 +117,17 @@ def _read(parts: list[dict[str, Any]], finish: Any, usage: Any) -> Seen:
 
 
 def _whole(data: dict[str, Any]) -> Seen:
-    [candidate] = data["candidates"]
+    candidate = data["candidates"][0]
     parts = (candidate.get("content") or {}).get("parts") or []
-    return _read(parts, candidate.get("finishReason"), data.get("usageMetadata"))
+    made = _read(parts, candidate.get("finishReason"), data.get("usageMetadata"))
+    made.choices = len(data["candidates"])
+    return made
 
 
 def _events(events: list[Any]) -> Seen:
     parts: list[dict[str, Any]] = []
     finish: Any = None
+    others: set[int] = set()
     usage: Any = None
     problems: list[str] = []
     failed: Failed | None = None
@@ -136,10 +139,14 @@ def _events(events: list[Any]) -> Seen:
             continue
         usage = event.get("usageMetadata") or usage
         for candidate in event.get("candidates") or []:
+            if candidate.get("index"):
+                others.add(candidate["index"])
+                continue
             finish = candidate.get("finishReason") or finish
             for part in (candidate.get("content") or {}).get("parts") or []:
                 _add(parts, part)
     made = _read(parts, finish, usage)
+    made.choices += len(others)
     if finish is None and failed is None:
         problems.append("the stream ends without a finishReason")
     made.failed = failed

@@ -27,7 +27,7 @@ _KINDS: dict[str, tuple[int, str, str | None]] = {
     "auth": (401, "invalid_request_error", "invalid_api_key"),
     "permission": (403, "invalid_request_error", "permission_denied"),
     "not_found": (404, "invalid_request_error", None),
-    "too_large": (413, "invalid_request_error", "request_too_large"),
+    "too_large": (413, "invalid_request_error", None),
     "rate_limit": (429, "requests", "rate_limit_exceeded"),
     "quota": (429, "insufficient_quota", "insufficient_quota"),
     "overloaded": (503, "server_error", "server_is_overloaded"),

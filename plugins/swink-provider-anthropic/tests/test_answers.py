@@ -257,7 +257,7 @@ USAGES: list[tuple[str, dict[str, Any] | None, dict[str, Any] | None, Usage | No
         Usage(10, 7, total=17, extra=_iterations(DECLINED, FALLBACK), reported=True),
     ),
     (
-        "iterations that are no usage",
+        "iterations without usage",
         {"input_tokens": 10, "output_tokens": 1},
         {"output_tokens": 7, "iterations": ["compaction", None, {"type": "compaction"}]},
         Usage(

@@ -69,7 +69,7 @@ class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 read_answer = msgspec.json.Decoder(Answer).decode
-"""Returns the answer in a line of JSON."""
+"""Decodes a line of JSON to an `Answer`."""
 
 
 def succeeded(id: Id, result: AssistantMessage | TypedAnswer[Any], model: str) -> Answer:
@@ -83,7 +83,7 @@ def succeeded(id: Id, result: AssistantMessage | TypedAnswer[Any], model: str) -
 
 
 def failed(id: Id, error: SwinkError, model: str) -> Answer:
-    """Create the record of a failed row: the kind, the message, and the partial answer."""
+    """Create the result of a failed row: the failure's kind and message, and the partial answer."""
     if isinstance(error, StreamError):
         partial = error.partial or AssistantMessage([])
         answer = _told(id, partial, model, partial.total_usage, partial.total_cost)
@@ -101,7 +101,7 @@ def failed(id: Id, error: SwinkError, model: str) -> Answer:
 
 
 def bad_row(id: Id, why: str) -> Answer:
-    """Create the record of an invalid row, with the reason."""
+    """Create the result of an invalid row; `why` is the reason."""
     return Answer(id=id, error=Failed("bad_row", why, "Correct the row, and start the run again."))
 
 

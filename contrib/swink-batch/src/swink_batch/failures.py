@@ -8,10 +8,10 @@ from swink_core.providers import KINDS
 __all__ = ["HOPELESS", "MOST_HOPELESS", "PASSING", "refusal_of"]
 
 HOPELESS = frozenset(kind for kind, row in KINDS.items() if row.scope == "account")
-"""Kinds of failure that would also affect the next row."""
+"""Kinds of failure of the account (such as an exhausted balance), which may affect every row."""
 
 MOST_HOPELESS = 10
-"""The number of consecutive failures of these kinds that ends a run."""
+"""A run ends after this many consecutive failures whose kinds are in `HOPELESS`."""
 
 PASSING = HOPELESS | frozenset(
     kind for kind, row in KINDS.items() if row.scope in ("service", "machine", "caller")
@@ -19,14 +19,14 @@ PASSING = HOPELESS | frozenset(
 """Kinds of failure that the row did not cause; the next run retries these rows."""
 
 NO_CREDENTIALS = "no_credentials"
-"""The code of a failure before any request is sent, because no credentials are set."""
+"""The error code of a call that is not sent because no credentials are set."""
 
 
 def refusal_of(error: SwinkError) -> UsageError | None:
     """Return the error that ends the run if a row's failure affects all rows, or else `None`.
 
-    The only failure that affects all rows is that the credentials are missing, which is detected
-    before any request is sent.
+    Only missing credentials affect all rows; a call without credentials fails before any request is
+    sent.
     """
     if not isinstance(error, StreamError) or error.code != NO_CREDENTIALS or error.attempts > 1:
         return None

@@ -54,7 +54,7 @@ def names_fields(template: str) -> bool:
 
 
 def unasked(id: str, why: str) -> Request:
-    """Create the `Request` of an invalid row, which is never sent; `why` is the reason."""
+    """Create the `Request` for an invalid row; it is never sent, and `why` is the reason."""
     return Request(id, key_of(id), check=digest(why.encode()), why=why)
 
 
@@ -64,7 +64,7 @@ class Form:
     `template` is a prompt with fields in braces, `{text}`, which are replaced by a row's values
     (`None`: the row has its own `prompt` or `messages`). `id_field` is the field with the row's id;
     a row without it is identified by its number, from 1. If `id_field` is not "id", the first row
-    must have this field.
+    must have this field, so that a misspelt name is noticed.
     """
 
     def __init__(self, template: str | None = None, id_field: str = "id") -> None:
@@ -110,7 +110,7 @@ class Form:
 
 
 def _id(given: object) -> Id:
-    """Return a row's id as a number or a string, the types of ids that answers may have."""
+    """Return a row's id as a number or a string, the two types of `Answer.id`."""
     if type(given) is int or (type(given) is float and isfinite(given)):
         return given
     return _text(given)

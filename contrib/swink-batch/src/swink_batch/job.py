@@ -1,4 +1,7 @@
-"""`Job`: carries out a batch run. The functions `run` and `answers` create one from settings."""
+"""`Job`: carries out a batch run.
+
+The functions `run` and `answers` create a `Job` from settings and start it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ __all__ = ["RETRIES", "Job", "Order", "answers", "check_place", "run"]
 RETRIES = RetryPolicy(
     retries={StreamErrorKind.THROTTLED: 20, StreamErrorKind.OVERLOADED: 10}, budget=600.0
 )
-"""Default retry policy: a batch run can wait longer than a user."""
+"""Default retry policy: it retries more often than for a user, because a batch run can wait."""
 
 Order: TypeAlias = Literal["completion", "input"]
 
@@ -73,7 +76,7 @@ class Job(Settings):
     ) -> Tally:
         """Process all rows, write the answers as JSON lines, and return the report.
 
-        With `order="completion"`, lines are written as answers arrive; with `order="input"`, they
+        With `order="completion"`, lines are written as answers arrive; with `order="input"`, lines
         are written in the order of the rows after all answers have arrived. A line is also written
         for a failed row. If the job has no journal, a journal is created beside the output; its
         name is the output's name with `.journal` appended. Raises SwinkError before any request if
@@ -115,7 +118,7 @@ class Job(Settings):
 
 
 def check_place(path: Path) -> None:
-    """Raise SwinkError if a path is a folder, or if the folder that contains it is missing."""
+    """Raise SwinkError if a path is a folder, or if its parent folder is missing."""
     if path.is_dir():
         why, resolution = "it is a folder", "Name a file."
     elif not path.parent.is_dir():
@@ -148,13 +151,13 @@ def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
 
 
 async def run(models: Any, rows: Rows, output: str | Path, **settings: Any) -> Tally:
-    """Send all rows to a model and write the answers; see `Settings`, and `Job.run`."""
+    """Send all rows to a model and write the answers; see `Settings` for options, and `Job.run`."""
     order, watch = settings.pop("order", "completion"), settings.pop("watch", None)
     return await Job(models=models, **settings).run(rows, output, order, watch)
 
 
 async def answers(models: Any, rows: Rows, **settings: Any) -> AsyncGenerator[Answer, None]:
-    """Send all rows to a model and yield the answers; see `Settings`, and `Job.answers`."""
+    """Send all rows to a model and yield answers; see `Settings` for options, and `Job.answers`."""
     watch = settings.pop("watch", None)
     async with aclosing(Job(models=models, **settings).answers(rows, watch)) as found:
         async for answer in found:

@@ -8,9 +8,9 @@ for rows that are not part of the current run, a later run that contains these r
 results. The name of a row contains a digest of the row's content, so a changed row has a new name.
 
 Before a batch is submitted, its rows are recorded with a token that the vendor stores with the
-batch. If no later line contains the token, the outcome of the submission is unknown: the run was
-killed before the vendor answered, or the vendor's answer was lost. The next run looks for the token
-in the vendor's list of batches.
+batch. If no later line of the ledger contains the token, the outcome of the submission is unknown:
+the run was killed before the vendor answered, or the vendor's answer was lost. The next run looks
+for the token in the vendor's list of batches.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def id_part(name: str) -> str:
 class Intent:
     """A submission whose outcome is unknown.
 
-    `at` is the Unix time in seconds at which the submission began; `held` is the charge reserved
-    for its rows.
+    `at` is the Unix time in seconds at which the submission began; `held` contains the tokens and
+    the cost reserved for the rows.
     """
 
     token: str
@@ -53,13 +53,13 @@ class Intent:
     at: float
     held: Charge = field(factory=Charge)
     known: frozenset[str] = field(default=frozenset(), repr=False)
-    """The ids of the batches in the ledger, which cannot belong to this submission."""
+    """The ids of batches that the ledger already assigns to other submissions."""
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
     """A line of the ledger: it adds rows to a batch, or marks rows of a batch as finished.
 
-    If `batch` is empty, the rows are about to be submitted, or their submission failed.
+    `batch` is empty if the batch has no id yet, or if its submission failed (`ended` is true).
     """
 
     batch: str
@@ -143,7 +143,7 @@ class Ledger:
         self._write(_Line(id, [*rows], token=token, tokens=held.tokens, cost=held.cost))
 
     def end(self, id: str, rows: Sequence[str]) -> None:
-        """Record that the results of these rows of a batch are in the journal."""
+        """Record that the journal contains the results of these rows of a batch."""
         self._write(_Line(id, [*rows], ended=True))
 
     def close(self) -> None:

@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Deliver: TypeAlias = Callable[[bytes], Awaitable[object]]
-"""A function that receives the line of an answer."""
+"""A function that receives the result of a row, as a line of JSON."""
 
 Watch: TypeAlias = Callable[[Tally], object]
 """A function that receives a run's state when it begins, and whenever a row is done."""
 
 MOST_AT_ONCE = 4
-"""How many rows a worker may skip before it lets other tasks run."""
+"""After this many rows that are not sent, a worker lets other tasks run."""
 
 
 async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
@@ -157,11 +157,11 @@ class Runner:
         return None if total is None else total // self._job.shard[1]
 
     def _own_rows(self, again: bool = False) -> Iterator[tuple[int, Request]]:
-        """Yield the number and the request of each row of this process; skip repeated ids.
+        """Yield the number and the request of each row of this process.
 
-        A row with the id of an earlier row is not sent: it fails, and the failure is reported under
-        the row's number. `again` is true when the rows are read a second time, to write the output
-        in order.
+        A row with the id of an earlier row gets a request that is never sent: the row fails, and
+        the failure is reported under the row's number. `again` is true when the rows are read a
+        second time, to write the output in order.
         """
         number, count = self._job.shard
         for position, row in enumerate(read_rows(self._source), 1):
@@ -228,7 +228,7 @@ class Runner:
         await self._pass()
 
     async def _leave(self, request: Request) -> None:
-        """Use the result of an earlier run instead of sending the row again."""
+        """Deliver the row's result from an earlier run, if there is one; do not send the row."""
         kept = self._journal.kept(request.key, request.check) if self._journal else None
         await (self._keep(kept) if kept is not None else self._pass())
 
@@ -242,7 +242,7 @@ class Runner:
         return self._to_come > 0 and isinstance(self._source, str | Path)
 
     async def _pass(self) -> None:
-        """Count a row that is not sent; after many such rows, let other tasks run."""
+        """Count a row that is not sent; after `MOST_AT_ONCE` such rows, let other tasks run."""
         self._passed += 1
         if not self._passed % MOST_AT_ONCE:
             await asyncio.sleep(0)
@@ -267,7 +267,7 @@ class Runner:
             self.stop(f"{what}\n{error.resolution} A run that is started again asks them again.")
 
     def _is_refused(self, error: SwinkError) -> bool:
-        """Return True if no row can be sent at all, which ends the run."""
+        """Return True if the error affects all rows, so that the run ends."""
         if not self.tally.answered and (refusal := refusal_of(error)) is not None:
             self._refusal = refusal
             self.stop(refusal.message)

@@ -23,7 +23,7 @@ CONCURRENCY = 256
 Via: TypeAlias = Literal["calls", "batch"]
 
 NOT_OPTIONS = frozenset({"self", "model", "context", "type"})
-"""Parameters of a call that are not options, because the job or the rows set them."""
+"""Parameters of a call that `options` must not contain: the job or the rows set them."""
 
 UNSAID = frozenset({"api_key", "headers", "base_url", "retry", "timeouts", "transport"})
 """Options that do not affect answers, or are confidential; the journal does not store them."""

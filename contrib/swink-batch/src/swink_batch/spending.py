@@ -1,4 +1,4 @@
-"""Spending limits of a run: calls wait until enough of the reserved amounts is released.
+"""Spending limits of a run: a call waits until other calls release enough of their reservations.
 
 An attempt reserves its maximum expected cost when it begins, and usually costs less. If a call and
 the running calls together would exceed a limit, the call waits in `admit`, before it begins, so
@@ -49,7 +49,7 @@ class Spending:
 
     @property
     def is_idle(self) -> bool:
-        """Whether waiting is useless, because no call has a reservation that could be released."""
+        """Whether no call has a reservation, so that waiting for a release would be useless."""
         return not (self._under_way or self._admitted)
 
     def add(self, charge: Charge, requests: int) -> None:
@@ -62,7 +62,7 @@ class Spending:
         return self._gate.refusal(model, reservation)
 
     async def admit(self, call: Call) -> None:
-        """Wait while a call and the running calls exceed a limit; the only call never waits."""
+        """Wait while a call and the running calls exceed a limit, but not if no other call runs."""
         charge = reservation(call.model.info, call.provider_info, call.context, call.options)
         while not self.is_idle:
             held = sum(self._admitted.values(), charge)
@@ -110,7 +110,7 @@ class Spending:
         self._wake()
 
     async def change(self) -> None:
-        """Wait until a reservation is released; calls that have waited longer are woken first."""
+        """Wait until a reservation is released; the call that has waited longest is woken first."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:

@@ -1,4 +1,4 @@
-"""Statistics of a run: counts, tokens, cost, latency. They need constant memory."""
+"""Statistics of a run: counts, tokens, cost, latency. The statistics need constant memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from swink_batch.answers import Answer
 __all__ = ["Latency", "Tally"]
 
 FINENESS = 0.1
-"""The approximate relative width of a latency class."""
+"""The approximate relative width of a class of the histogram of latencies."""
 
 SHORTEST = 0.001
 """The minimum latency in seconds; lower values are rounded up."""

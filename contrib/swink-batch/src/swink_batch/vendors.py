@@ -59,7 +59,7 @@ class BatchAPI(Protocol):
     def submit(
         self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]], token: str
     ) -> Generator[HTTPRequest, bytes, str]:
-        """Submit a batch of ids and request bodies, and return its id.
+        """Submit a batch of ids and request bodies, and return the id of the batch.
 
         The vendor stores `token` (24 hexadecimal digits) in the batch's metadata or name. If this
         is not possible, the token is a part of each row's id, and `results` removes it from the
@@ -72,13 +72,13 @@ class BatchAPI(Protocol):
         """Look for the batch of a submission in the vendor's list of batches.
 
         Returns a list with the batch's id, or an empty list if the vendor has no such batch, or
-        `None` if the vendor's list shows this only after a batch has ended.
+        `None` if the batch may exist, but the vendor's list shows it only after it has ended.
         """
 
     def poll(
         self, like: HTTPRequest, id: str
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Check a batch; return the `sources` to pass to `results`; `None` while it is running."""
+        """Check a batch; return the `sources` for `results`, or `None` while the batch runs."""
 
     def results(
         self, like: HTTPRequest, id: str, sources: Sequence[str]
@@ -208,13 +208,13 @@ _AGAIN = "Correct the problem in the message and start the run again: it resumes
 
 
 class Unsettled(SwinkError):
-    """A failure, perhaps temporary, after which the outcome of the request is unknown."""
+    """A failure, perhaps temporary, of a request that the vendor may nevertheless have accepted."""
 
 
 def batch_price(call: Call, usage: Usage | None, share: float | None) -> float | None:
     """Return the cost of a batch answer in US dollars; `None` if unknown.
 
-    `share` is the share of the normal price, for a model without batch prices (`None`: unknown).
+    If the catalogue has no batch prices, the cost is `share` of the normal price (`None`: unknown).
     """
     info = call.model.info
     prices = info.prices if info else None

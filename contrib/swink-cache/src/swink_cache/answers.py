@@ -1,4 +1,4 @@
-"""Encode and decode the events of cached answers, in batches: one for each network read."""
+"""Encode and decode cached answers: lists of events, one list for each network read."""
 
 from __future__ import annotations
 

@@ -38,7 +38,10 @@ log = logging.getLogger(__name__)
 MOST_BYTES = 500_000_000
 
 FORM = 2
-"""The version of the storage format, which is part of the key."""
+"""The version of the storage format.
+
+It is a part of the key, so entries in other formats are not found.
+"""
 
 MOST_WAITING = 256
 """The maximum number of answers that wait to be written; further answers are not cached."""
@@ -122,7 +125,7 @@ class SwinkCache:
         return digest_of([FORM, canonical_request(call), call.tenant, digest_of(whose)])
 
     def _leave_out(self, provider: str) -> None:
-        """Log that the calls of a provider are not cached, once per provider."""
+        """Log, once per provider, that its calls are not cached because the caller is unknown."""
         if provider not in self._left_out:
             self._left_out.add(provider)
             log.warning(

@@ -1,4 +1,4 @@
-"""The plugin of the entry-point group `swink.plugins`."""
+"""The plugin that caches the calls of all clients (entry-point group `swink.plugins`)."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class Shelf:
     """Cached answers by key, valid for `ttl` seconds (`None`: without limit).
 
     If the answers take too much space, the least recently used ones are deleted. A damaged file is
-    renamed, and a new one is created. All methods must be called in the same thread; they raise
-    `sqlite3.Error` or OSError if the file cannot be read or written.
+    renamed, and a new one is created. All methods must be called in the same thread; the methods
+    raise `sqlite3.Error` or OSError if the file cannot be read or written.
     """
 
     def __init__(

@@ -15,14 +15,14 @@ from swink_core.providers import EventSource
 __all__ = ["Batch", "CachedSource"]
 
 SETTLE_SECONDS = 5.0
-"""How many seconds a connection may stay open after the answer is complete, as without a cache."""
+"""How many seconds a connection may stay open after a complete answer, with or without a cache."""
 
 Batch: TypeAlias = list[swink.Event]
 
 _Flights: TypeAlias = "dict[tuple[Path, str], asyncio.Future[bytes | None]]"
 
 _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
-"""The requests of each event loop that are running; the caches of all clients share this table."""
+"""The running requests of each event loop; the caches of all clients share this table."""
 
 
 class Cache(Protocol):

@@ -1,7 +1,7 @@
 """The `swink` command line: ask any installed provider's model from a terminal.
 
-Other distributions add commands through the entry-point group `swink.commands`. For these, the
-names in `__all__` of the following modules are public; everything else may change at any time.
+Other distributions add commands through the entry-point group `swink.commands`. Such commands may
+use the names in `__all__` of the following modules; everything else may change at any time.
 
     exits        exit codes
     terminal     text besides the answer: notices, errors, tables

@@ -157,7 +157,7 @@ def explain(call: swink.Call, error: swink.Error) -> None:
 
 
 def _advice(call: swink.Call, error: swink.Error) -> str:
-    """Return the advice for an error, adapted to where the invalid base URL or key comes from."""
+    """Return the advice for an error; it names the source of an invalid base URL or key."""
     said, info = error.resolution or "", call.provider_info
     if error.code == "url":
         whence = "the base URL that was passed or configured"
@@ -170,9 +170,7 @@ def _advice(call: swink.Call, error: swink.Error) -> str:
 
 
 def name_broken_plugins(client: swink.Client) -> None:
-    """Print a notice for each shared plugin that could not be loaded; the call continues without
-    them.
-    """
+    """Print a notice for each plugin that could not be loaded; calls continue without it."""
     for entry in client.host.entries():
         if entry.group == PLUGIN_GROUP and entry.error:
             say(f"notice: plugin {entry.name} ({entry.distribution}) is disabled: {entry.error}")

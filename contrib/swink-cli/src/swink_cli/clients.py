@@ -1,7 +1,7 @@
 """Create the client of a command, with the keys and settings stored for each provider.
 
-A provider receives only its own keys and settings. These are not passed through the environment,
-where every child process could read them.
+A provider receives only its own keys and settings. Keys and settings are not passed through the
+environment, where every child process could read them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def make_client(models: Iterable[str] | None = None, plugins: Sequence[Any] = ()
 
 
 def client_parts(models: Iterable[str] | None, plugins: Sequence[Any]) -> dict[str, Any]:
-    """Return the arguments for creating a client; `plugins` are added to the installed ones."""
+    """Return the arguments for creating a client; `plugins` are added to the installed plugins."""
     names = None if models is None else {name.partition("/")[0] for name in models}
     host = Host(plugins) if plugins else _host()
     return {"host": host, "providers": kept_options(names, host)}
@@ -53,8 +53,8 @@ def kept_options(
 ) -> dict[str, dict[str, Any]]:
     """Return the stored options of providers, by the providers' names.
 
-    `providers` are the names of providers to include (`None`: all); those not installed are
-    skipped. A stored key is omitted if the environment has a key, which takes precedence.
+    `providers` are the names of providers to include (`None`: all); names that are not installed
+    are skipped. A stored key is omitted if the environment has a key, which takes precedence.
     """
     host = host or _host()
     catalog = Catalog(host)
@@ -118,8 +118,8 @@ def check_defaults(where: str, options: Mapping[str, Any]) -> None:
 def checked_options(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Convert options from nested tables to the form that `Client` accepts.
 
-    Raises InvalidOption for an unknown or invalid option. The message begins with `where`, the key
-    of the configuration under which the options are.
+    Raises InvalidOption for an unknown or invalid option. The message begins with `where`, the
+    configuration key of the table that contains the options.
     """
     for name in options:
         _check_name(where, name)
@@ -147,7 +147,11 @@ def _check_name(where: str, name: str) -> None:
 
 
 def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
-    """Return the requested models with aliases and bare names resolved, or the default models."""
+    """Return the full names of the requested models (default: of the configured models).
+
+    Aliases and names without a provider are resolved. With `begins`, the selected profile need not
+    exist yet.
+    """
     settings = read_settings(begins=begins)
     named = models or settings.default
     meant = [model for name in named for model in settings.aliases.get(name, [name])]

@@ -90,7 +90,7 @@ class PlainText:
         self._out.flush()
 
     def step_aside(self) -> None:
-        """End the line on the screen through stderr, so that stdout contains only the answer."""
+        """Write a line break to stderr, which ends the line on the screen but not in stdout."""
         if self._in_line and self._shared:
             self.flush()
             click.echo(err=True)

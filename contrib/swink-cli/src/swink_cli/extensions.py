@@ -1,9 +1,9 @@
 """Find the commands and tools that other distributions add, and load commands.
 
-Distributions declare them in the entry-point groups `swink.commands` and `swink.tools`. Commands
-and tools are listed from metadata alone; a command is imported when it is called. A broken command
-or tool does not affect the others. This module imports only modules that load quickly, because
-`swink --help` and completion use it.
+Distributions declare commands and tools in the entry-point groups `swink.commands` and
+`swink.tools`. Commands and tools are listed from metadata alone; a command is imported when it is
+called. A broken command or tool does not affect the others. This module imports only modules that
+load quickly, because `swink --help` and completion use it.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def load_command(name: str, points: list[EntryPoint]) -> click.Command:
 def _repair(point: EntryPoint, error: BaseException) -> str:
     """Return the advice for a command that cannot be imported.
 
-    The advice may name the extra `cli`, which contains the dependencies of commands.
+    The advice may name the distribution's extra `cli`, which contains the dependencies of commands.
     """
     try:
         extras = point.dist.metadata.get_all("Provides-Extra") if point.dist else None

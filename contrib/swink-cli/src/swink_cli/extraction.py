@@ -26,7 +26,7 @@ TOOLS = (
 """The clipboard programs, each with the environment variable that must be set."""
 
 MOST_CHARACTERS = 74_994
-"""The number of characters that every terminal accepts for the clipboard."""
+"""The maximum length of text to copy through a terminal; every terminal accepts this many."""
 
 SECONDS = 5.0
 """How many seconds a clipboard program may take."""

@@ -150,13 +150,13 @@ def _json_name(data: object) -> str:
 
 
 def media_block(path: str, *, image: bool = False) -> swink.Block:
-    """Create a block from a file, which is read at once, so that it may change or disappear later.
+    """Create a block from a file, which is read at once and may change or disappear later.
 
-    The file's content determines its type, and its name only if the content does not: an image
-    named `.txt` is an image, and a PDF is never sent as text. A text file becomes text, which every
-    model accepts; `-` is standard input; the provider downloads an `http` address. Raises
-    MediaError for a file that cannot be read, or whose type models do not accept; with `image`, for
-    any file that is not an image.
+    The type is taken from the file's content, or from the file's name if the content does not show
+    the type: an image named `.txt` is an image, and a PDF is never sent as text. A text file
+    becomes text, which every model accepts; `-` is standard input; the provider downloads an `http`
+    address. Raises MediaError for a file that cannot be read, or whose type models do not accept;
+    with `image`, for any file that is not an image.
     """
     if path.lower().startswith(("https://", "http://")):
         return _linked(path, image)
@@ -169,9 +169,11 @@ def media_block(path: str, *, image: bool = False) -> swink.Block:
 def block_of(
     data: bytes, path: str, name: str | None = None, *, image: bool = False
 ) -> swink.Block:
-    """Create a block from the content of a file. `path` is its name in messages.
+    """Create a block from the content of a file.
 
-    `name` is the file's name (`None`: unknown). Raises MediaError as `media_block` does.
+    `path` names the source of the content in error messages. `name` is the file name, which
+    precedes a text and shows the type of other content (`None`: there is none). Raises MediaError
+    as `media_block` does.
     """
     named = mimetypes.guess_type(name)[0] if name else None
     media_type = media_type_in(data)

@@ -80,7 +80,7 @@ def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
 
 @contextmanager
 def changed() -> Iterator[dict[str, Any]]:
-    """Yield the content of the key file, and write the changes at the end."""
+    """Yield the content of the key file, and write it back with the changes when the block ends."""
     import tomlkit
 
     path = keys_path()

@@ -125,7 +125,7 @@ def checked_key(text: str) -> str:
     """Return the key in a text, without surrounding white space. Raises UsageError if it cannot be
     a key.
 
-    The message never contains the text.
+    The error message never contains the text, which may be a mistyped key.
     """
     key = text.strip()
     if not key:

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 LEAST = 16
-"""The minimum width of the last column; a narrower table is printed as text."""
+"""The minimum width of the last column; if less space remains, the table is printed as text."""
 
 PROVIDER_GROUP = "swink.providers"
 

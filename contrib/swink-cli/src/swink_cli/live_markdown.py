@@ -35,7 +35,7 @@ BEGIN_CHANGE, END_CHANGE = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class LiveMarkdown:
-    """Shows an answer as formatted text, in the way that the module's docstring describes."""
+    """Shows an answer as formatted Markdown while it arrives; see the docstring of the module."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -55,7 +55,7 @@ class LiveMarkdown:
             self._timer = asyncio.get_running_loop().call_later(self._pause, self._draw)
 
     def flush(self) -> None:
-        """Do nothing: a redraw is scheduled."""
+        """Do nothing: the next scheduled redraw shows the text."""
 
     def step_aside(self) -> None:
         """Remove the live block from the screen; it is redrawn below the output to stderr."""
@@ -79,7 +79,7 @@ class LiveMarkdown:
         self._voidable, self._erasable = False, 0
 
     def discard(self) -> bool:
-        """Remove the lines printed since the last turn or output to stderr, if still visible."""
+        """Remove lines printed since the last turn or output to stderr that are still visible."""
         self._join()
         self._stop()
         self._text = ""

@@ -289,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _begun() -> bool:
-    """Offer models to a person who runs `swink` alone before any setup.
+    """Offer a choice of models if `swink` is run without arguments before any setup.
 
     Returns whether the user chose a model; if not, the caller prints the help text. Raises
     UsageError if the pasted text cannot be a key.
@@ -364,7 +364,7 @@ def _as_command(arguments: list[str], whole: bool) -> list[str]:
 
 
 def _check_is_question(words: Sequence[str]) -> None:
-    """Ask for confirmation before sending a word that is a command in other tools to a model.
+    """If the first word is a command of other tools, ask before sending the words to a model.
 
     Raises click.UsageError if the user declines, or without a terminal.
     """
@@ -402,7 +402,7 @@ _WORDS = frozenset({"-h", "--help", "-V", "--version"})
 _OWN_OPTIONS = frozenset({"--debug", "--profile"}) | _WORDS
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Errors of writing to a standard output that is a file; other writers report their own errors."""
+"""Error numbers of a standard output that cannot be written, for example because a disk is full."""
 
 
 def _explain(error: Exception, debug: bool) -> int:

@@ -29,7 +29,7 @@ from markdown_it.token import Token
 __all__ = ["parsed", "settled"]
 
 DEEPEST = 40
-"""The nesting depth below which blocks appear as source text.
+"""Blocks that are nested deeper than this appear as source text.
 
 A quotation adds one level, a list two.
 """
@@ -163,9 +163,7 @@ def parsed(text: str) -> Sequence[Token]:
 
 
 _NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
-"""Matches the beginning of an incomplete line, after a blank line, if the line cannot continue a
-list.
-"""
+"""Matches an incomplete line that cannot continue a list after a blank line."""
 
 
 def settled(text: str) -> int:

@@ -82,7 +82,7 @@ def _no_answer(given: str, error: Exception, logged: TextIO) -> swink.UsageError
 
 
 def _target(given: str, where: Any, log: TextIO) -> Any:
-    """Return the connection target for the SDK.
+    """Return the URL, or the command's transport, that the SDK uses to connect to a server.
 
     Raises UsageError if `given` is not a configured name, a URL or a command.
     """

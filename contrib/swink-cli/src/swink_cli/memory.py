@@ -122,7 +122,7 @@ class Memory:
 
     @property
     def plugins(self) -> list[Any]:
-        """The recorder, as a list of plugins; empty if the environment enables a recorder."""
+        """A list with the recorder; empty if the environment enables a recorder for all calls."""
         if self._path is None or recorded_path() is not None:
             return []
         from swink_recorder.recorder import Recorder

@@ -113,9 +113,9 @@ class CallOptions:
     tools: list[swink.Tool] = field(factory=list)
     options: dict[str, Any] = field(factory=dict, repr=False)
     others: list[list[str]] = field(factory=list)
-    """Further models to ask, each a fallback chain."""
+    """The further models that receive the same question, each as a fallback chain."""
     tool_names: list[str] = field(factory=list)
-    """Names of tools of plugins to run."""
+    """Names of the plugins' tools that models may call."""
     is_default: bool = False
     """Whether the models are the configured default."""
     is_default_system: bool = False

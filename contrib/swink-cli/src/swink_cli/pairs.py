@@ -86,7 +86,7 @@ def _is_of_part(pair: str) -> bool:
 
 
 def with_parts(options: dict[str, Any], where: str = "") -> dict[str, Any]:
-    """Combine the parts of each option into one value.
+    """Convert each option that is given as a table of parts, such as `timeouts`, to one object.
 
     Raises InvalidOption for an unknown or invalid part; the message begins with `where`.
     """

@@ -37,7 +37,7 @@ TYPES = {
 }
 
 LIST = "items"
-"""The name of the field that contains a list, because APIs require an object at the top level."""
+"""The field that contains a requested list, because APIs require an object at the top level."""
 
 _FIELD = re.compile(
     r"(?P<name>[^\W\d]\w*)(?:\s+(?P<type>[a-z]+))?(?P<list>\[\])?(?P<optional>\?)?$"

@@ -12,8 +12,8 @@
     default = ["azure/gpt-5.4"]
 
 An alias stands for a model or a fallback chain. A profile can contain the same settings as the
-file, and overrides them; `swink --profile`, SWINK_PROFILE or `profile` selects the active one. The
-file is read with the standard library's parser; writing keeps the user's comments.
+file, and its settings take precedence; `swink --profile`, SWINK_PROFILE or `profile` selects the
+active one. The file is read with the standard library's parser; writing keeps the user's comments.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 CONFIG_ENV = "SWINK_CONFIG"
-"""The environment variable with the path of the file, which replaces the platform's default."""
+"""The environment variable with the path of the settings file; unset: the platform's default."""
 
 PROFILE = "swink_cli.profile"
 """The key of click's `Context.meta` under which `--profile` stores its value."""

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["amount", "money", "rate", "run_summary", "seconds", "summary", "tokens"]
 
 MEASURABLE = 0.02
-"""The duration in seconds below which no rate is computed: the answer arrived in one or two reads.
+"""The duration in seconds below which no rate is computed.
+
+Such a fast answer arrives in one or two network reads, which show no rate.
 """
 
 _REASONS = {

@@ -52,7 +52,7 @@ ENDING = ".toml"
 NEVER = frozenset({"api_key", "go_on", "id", "parameters", "save", "template", "yes"})
 """Options that templates must not contain, because they belong to a single call.
 
-For example, a file must not allow tools to run.
+For example, `yes` would let a file allow tools to run without confirmation.
 """
 
 EVERYWHERE = frozenset({"copy", "extract", "plain", "restart"})

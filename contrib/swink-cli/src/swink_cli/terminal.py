@@ -45,7 +45,7 @@ LEAST_HELP = 52
 ECHO = 2
 """The width of ^C, which a terminal prints at the cursor when Ctrl-C is pressed.
 
-Lines that may be erased leave these columns free, so that ^C does not wrap to the next line.
+Lines that are erased later leave two columns free, so that ^C does not wrap to the next line.
 """
 
 GAP = 2
@@ -148,8 +148,8 @@ def stdout() -> TextIO:
 def own_stdout() -> Iterator[None]:
     """Reserve standard output for swink: other code and child processes print to stderr instead.
 
-    The file descriptor is redirected to stderr, and `stdout` is a copy of the original. On a
-    terminal, where both are visible, nothing is redirected.
+    The file descriptor of stdout is redirected to stderr, and `stdout` returns a copy of the
+    original. On a terminal, where both are visible, nothing is redirected.
     """
     global _kept
     theirs = sys.stdout
@@ -285,8 +285,8 @@ def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> 
     """Format rows as lines, without control characters.
 
     A row that is a string is the title of the rows below it, which are indented. On a terminal, the
-    last column wraps within its width, or moves below its row if it does not fit, together with
-    earlier columns that do not fit. In a file or a pipe, lines have any length.
+    last column wraps within its width. Columns that do not fit are printed below their row. In a
+    file or a pipe, lines have any length.
     """
     rows = [row if isinstance(row, str) else tuple(map(printable, row)) for row in rows]
     cells = [row for row in (headings, *rows) if row and not isinstance(row, str)]

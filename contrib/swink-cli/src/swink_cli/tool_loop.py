@@ -87,7 +87,7 @@ async def ask_with_tools(
 
 
 class OpenTools:
-    """Tools that stay open between turns of a chat, in a separate task.
+    """Tools that a separate task keeps open between the turns of a chat.
 
     The constructor raises UsageError if tool calls need approval but no terminal is available.
     """

@@ -13,7 +13,7 @@ _WORD = re.compile(rf"[{_IDEOGRAPHS}] *|[^ {_IDEOGRAPHS}]+ *| +")
 
 
 def breaks(text: str, width: int) -> list[int]:
-    """Return the offsets of the lines of wrapped text, except the first."""
+    """Return the offsets in a text at which it wraps to a new line, between words if possible."""
     if cell_len(text) <= width:
         return []
     found = []
@@ -33,7 +33,7 @@ def breaks(text: str, width: int) -> list[int]:
 
 
 def folds(text: str, width: int) -> list[int]:
-    """Return the offsets of lines broken between any two characters, except the first."""
+    """Return the offsets in a text at which it wraps to a new line, between any two characters."""
     if cell_len(text) <= width:
         return []
     found = []

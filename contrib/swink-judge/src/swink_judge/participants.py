@@ -1,4 +1,4 @@
-"""The providers for tests that begin a conversation with one and continue it with another one."""
+"""The providers for tests that begin a conversation with one provider and continue with another."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ RULES = {
     "xai-responses": Rules(r".{1,64}", documents_by_address=True),
     "zai": Rules(documents_by_address=True),
 }
-"""The requirements by wire format, or by participant if its requirements are stricter."""
+"""The requirements of each wire format, and of each participant with stricter requirements."""
 
 MODELS = {
     "bedrock": "anthropic.claude-any",
@@ -79,17 +79,19 @@ FAMILIES = {
 class Participant:
     """A provider, or one of several APIs of a provider.
 
-    `replay` is the format in which reasoning is sent back.
+    `wire` is the wire format. `replay` is the field of an assistant message in which the next
+    request sends back an answer's reasoning, such as `reasoning_content` (`None`: the API uses no
+    such field).
     """
 
     provider: str
     wire: str
     replay: str | None = None
     chooses: bool = False
-    """Whether a setting selects one of several APIs."""
+    """True if the provider has several APIs and an option selects this one."""
 
     family: str | None = None
-    """The model family, if the models are in another provider's format."""
+    """The model, from `FAMILIES`, if it uses another provider's format; otherwise `None`."""
 
     def __str__(self) -> str:
         if self.family is not None:

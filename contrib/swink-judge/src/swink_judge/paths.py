@@ -164,7 +164,7 @@ def _schemas(schema: Any, named: bool = False) -> Iterator[dict[str, Any]]:
 
 
 _OF_NAMES = ("properties", "$defs", "definitions")
-"""Keywords of JSON schemas whose children are names, not keywords."""
+"""Keywords of JSON schemas whose value maps names to schemas."""
 
 OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "present": lambda _: lambda value: value is not None,
@@ -191,16 +191,16 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
 
 `holds`: the given conditions hold for the value. `json`: the value is JSON text, and the conditions
 hold for its data. `more_than`: the conditions hold for more than the given number of items of a
-list. The next operators test a JSON schema and, at any depth, the schemas in it. `says`: one of
-them has one of the given keywords. `open`: one of them is an object schema that allows additional
-properties. `unrequired`: one of them is an object schema with a property that is not required.
+list. The next three operators test a JSON schema and the schemas inside it. `says`: one of these
+schemas has one of the given keywords. `open`: one of these schemas is for objects and allows
+additional properties. `unrequired`: one of these schemas has a property that is not required.
 `recursive`: a reference leads back to a schema that contains the reference. `in_a_row`: consecutive
 items of a list meet the given lists of conditions, one list for each item.
 """
 
 
 def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
-    """Return a function that is true if a value at `path` is at none of the paths in `lists`."""
+    """Return a function that checks if a value at `path` occurs at none of the paths in `lists`."""
 
     def met(body: Any) -> bool:
         known = [value for steps in lists for value in values(body, steps)]
@@ -212,10 +212,12 @@ def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
 def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Holds:
     """Return a function that checks a condition on a request's body.
 
-    The condition is true if the operator `op` accepts any value at `path`. If the body has no value
-    other than null at `path`, the condition is true if `absent` is set. The operator `unlisted`
-    accepts a value that occurs at none of the paths in `want`. `count_gt` accepts a request with
-    more than `want` values at `path`. Raises KeyError for an unknown operator.
+    `path` may have several values in the body: `[*]` selects all items of a list. The condition is
+    true if at least one of them passes the test of the operator `op` with the operand `want`
+    (`gt`: the value is greater than `want`). With `absent`, the condition is also true if all
+    values are null or missing. The operator `absent` tests exactly this. `unlisted` tests that a
+    value occurs at none of the paths in `want`, and `count_gt` tests that `path` has more than
+    `want` values. Raises KeyError for an unknown operator.
     """
     steps = steps_of(path)
     if op == "absent":

@@ -28,7 +28,7 @@ class Reading:
         return [id for step, id in self.steps if step == kind]
 
     def check(self, what: str, value: Any) -> None:
-        """Record a part of a turn if its value is empty or only white space."""
+        """Record `what` (a part of a turn) in `empty` if its value is empty or only white space."""
         if not value or (isinstance(value, str) and not value.strip()):
             self.empty.append(f"{what} of turn {len(self.roles)}")
 
@@ -187,7 +187,10 @@ def _ollama(body: Any, reading: Reading) -> None:
 
 
 def _words(body: Any, reading: Reading) -> None:
-    """Read a request that is plain text and contains no ids; only the whole text can be empty."""
+    """Check a request in a format without turns and without ids of tool calls.
+
+    If all strings in the request are blank, record the request in `reading.empty`.
+    """
     for text in strings_of(body):
         if text.strip():
             return

@@ -79,7 +79,7 @@ def asked_of(provider: str, url: str, body: bytes) -> Asked | None:
 
 
 def _api_at(url: str) -> tuple[str, str, dict[str, str | None]] | None:
-    """Return the API at a URL, its wire format, and facts from the path.
+    """Return the API at a URL, its wire format, and the values in the path, such as the model.
 
     Return `None` for a URL of no known API.
     """

@@ -177,7 +177,7 @@ class Judge:
     def judged_as(self, provider: str, model: str) -> str:
         """Return the model id whose rules apply to a given id.
 
-        For an unknown id of a model family, it is the newest model of the family.
+        For an unknown id of a model family, this is the id of the family's newest model.
         """
         base = model.split(":")[1] if model.startswith("ft:") else model
         found = (family for family in all_families() if family.lacks(provider, base))

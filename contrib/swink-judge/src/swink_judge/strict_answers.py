@@ -33,7 +33,7 @@ class Reply:
 
 
 def answer(asked: Asked) -> Reply:
-    """Return an answer in the format of this API, streamed or unstreamed as requested."""
+    """Return an answer in the format of the requested API, streamed or unstreamed as requested."""
     streamed, whole, content_type, frame = _ANSWERS[asked.wire_format]
     if not asked.streamed:
         return Reply(200, _JSON, [_encode(whole(asked.model))])
@@ -41,7 +41,7 @@ def answer(asked: Asked) -> Reply:
 
 
 def refusal(wire_format: str, status: int, message: str) -> Reply:
-    """Return an error in the format of this API."""
+    """Return an error response in the given wire format."""
     headers, body = _REFUSALS[wire_format](status, message)
     return Reply(status, _JSON, [_encode(body)], headers)
 

@@ -40,8 +40,9 @@ class LogObserver(CallObserver["_Call"]):
     """Logs calls to `logger`, by default the logger `swink_observer_log`.
 
     The attribute `swink` of a log record is a dict of all fields; the message contains the same
-    fields as logfmt. `hide` is a function from text to text. It is applied to every text that may
-    come from a provider, after credentials have been hidden, for example to remove mail addresses.
+    fields as logfmt. `hide` is a function from text to text, for example one that removes mail
+    addresses. The function is applied, after credentials have been hidden, to every text that may
+    come from a provider.
     """
 
     name = "log"

@@ -1,7 +1,7 @@
 """OpenTelemetry spans and metrics for calls, according to the conventions for generative AI.
 
-Import from the modules of this package. The package itself is imported by every program that uses
-swink, so it imports nothing.
+Import from the modules of this package. Every program that uses swink imports this `__init__`
+module, which therefore imports nothing.
 """
 
 import logging

@@ -37,13 +37,13 @@ MODALITIES = {"image": Modality.IMAGE, "audio": Modality.AUDIO, "document": Moda
 
 
 def system_parts(context: swink.Context) -> list[TextPart]:
-    """Return the system prompt."""
+    """Return the system prompt in OpenTelemetry's format."""
     prompt = text_of(context.system_prompt or "")
     return [TextPart(prompt)] if prompt else []
 
 
 def definitions(context: swink.Context) -> list[ToolDefinition]:
-    """Return the available tools."""
+    """Return the available tools in OpenTelemetry's format."""
     return [
         FunctionToolDefinition(tool.name, tool.description, tool.parameters)
         for tool in context.tools
@@ -51,7 +51,7 @@ def definitions(context: swink.Context) -> list[ToolDefinition]:
 
 
 def input_messages(context: swink.Context) -> list[InputMessage]:
-    """Return the conversation, without content that the conventions do not cover."""
+    """Return the messages, without content for which OpenTelemetry's conventions have no format."""
     return [_message(message) for message in context.messages]
 
 
@@ -69,7 +69,7 @@ def arguments(call: swink.ToolCallBlock) -> Any:
 
 
 def result(message: swink.ToolResultMessage) -> Any:
-    """Return the result of a tool as text, or as the data of the result's blocks."""
+    """Return the content of a tool result: a text, or the data of each block."""
     parts = [*_parts(message.content)]
     return parts[0].content if _is_text(parts) else [asdict(part) for part in parts]
 

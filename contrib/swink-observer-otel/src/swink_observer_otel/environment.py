@@ -16,9 +16,9 @@ NAMED_BY = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
 
 
 def where_set_up() -> OTelObserver | None:
-    """Return the observer of the process, if the program has configured OpenTelemetry.
+    """Return the observer that all clients share; `None` if OpenTelemetry is not configured.
 
-    OpenTelemetry's API does nothing until it is configured. All clients share the observer. The
+    Until a program configures OpenTelemetry, its API does nothing, so no observer is needed. The
     configuration is checked when a client makes its first call.
     """
     if "opentelemetry" not in sys.modules and not any(os.environ.get(name) for name in NAMED_BY):

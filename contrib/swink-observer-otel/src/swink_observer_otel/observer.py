@@ -39,7 +39,7 @@ SCOPE = "swink_observer_otel"
 REQUESTED = (
     "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "max_tokens", "seed",
 )  # fmt: skip
-"""Options with the same names in opentelemetry-util-genai."""
+"""Options whose names are the same in swink and in opentelemetry-util-genai."""
 
 
 _NO_DATA = InferenceData()
@@ -122,7 +122,7 @@ class _Call(CallState):
         self.deltas = self._answer is not None
 
     def _describe(self, options: swink.StreamOptions) -> None:
-        """Set the attributes of the request."""
+        """Set the attributes of the call's span that describe the request."""
         asked = self._invocation
         asked.request_stream = True
         for name in REQUESTED:
@@ -169,11 +169,11 @@ class _Call(CallState):
                 self._attempt.add_event("swink.notice", {"swink.notice.code": code})
 
     def _record_chunk(self, attempt: Attempt) -> None:
-        """Record a chunk at the time of the network read, counted from the attempt's start.
+        """Record the time of a chunk's network read, in seconds since the attempt began.
 
-        The library's `record_stream_chunk` is not used: it measures from the start of the call, by
-        another clock. After a fallback, the time to the first chunk would include the failed
-        attempts with the first model.
+        opentelemetry-util-genai's `record_stream_chunk` is not used: it measures from the start of
+        the call, by another clock. After a fallback, the time to the first chunk would include the
+        failed attempts with the first model.
         """
         timed: Any = self._invocation
         if attempt.read_at is None:
@@ -225,7 +225,7 @@ class _Call(CallState):
         data.response_model = call.attempt.response_model
 
     def _server(self, attempt: Attempt) -> tuple[str | None, int | None]:
-        """Return the host and port of the server that answers the attempt. They are cached."""
+        """Return the host and port of the server that answers the attempt, and cache them."""
         if self._address is None:
             self._address = address_of(attempt.endpoint)
         return self._address
@@ -278,7 +278,7 @@ class _Call(CallState):
     def _skip_empty_data(self) -> None:
         """Prevent opentelemetry-util-genai from merging empty data of other instrumentations.
 
-        The library would compare every field, which took a tenth of the time of a short call.
+        Merging compares every field, which took a tenth of the time of a short call.
         """
         ended: Any = self._invocation
         if get_value(CLIENT_INFERENCE_CONTEXT_KEY, ended.context) == _NO_DATA:
@@ -286,7 +286,7 @@ class _Call(CallState):
 
 
 def _gives_way(observer: OTelObserver, call: swink.Call) -> bool:
-    """Return True if a package installed this observer and the program added another one."""
+    """Return True if the program added an observer that replaces the automatically added one."""
     observing = call.attempt.target.binding.hook.on_event.get_hookimpls()
     others = [each.plugin for each in observing if each.plugin is not observer]
     return any(isinstance(other, OTelObserver) for other in others) and observer is shared()

@@ -16,13 +16,13 @@ __all__ = ["from_environment"]
 SETTING = "SWINK_PROMETHEUS"
 """The environment variable that enables the metrics.
 
-The value `registry` only adds them to the default registry. With an address as the value, such as
-`127.0.0.1:9464`, they are also served at this address.
+With the value `registry`, the metrics are only added to prometheus_client's default registry. With
+an address as the value, such as `127.0.0.1:9464`, they are also served at this address.
 """
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> PrometheusObserver | None:
-    """Return an observer if `SWINK_PROMETHEUS` is set; serve the metrics if it is an address.
+    """Return an observer if `SWINK_PROMETHEUS` is set; if set to an address, serve the metrics.
 
     An address is `PORT`, for this machine only, or `HOST:PORT`. Raises UsageError for any other
     value.

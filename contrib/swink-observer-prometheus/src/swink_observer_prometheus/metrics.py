@@ -121,7 +121,7 @@ class Metrics:
     def series(self, metric: MetricT, *labels: str) -> MetricT:
         """Return the time series of a metric with these label values.
 
-        The result is cached, because the library's own lookup of a time series is slow.
+        The result is cached, because prometheus_client's lookup of a time series is slow.
         """
         key = (metric, labels)
         found: MetricT | None = self._series.get(key)
@@ -135,7 +135,7 @@ _lock = threading.Lock()
 
 
 def metrics_of(registry: CollectorRegistry) -> Metrics:
-    """Return the metrics of a registry, created once: a registry accepts each name only once."""
+    """Return the metrics of a registry, created once: a registry refuses to add a metric twice."""
     with _lock:
         if registry not in _metrics:
             _metrics[registry] = Metrics(registry)

@@ -21,8 +21,9 @@ class PrometheusObserver(CallObserver["_Call"]):
     """Counts calls in `registry`, by default prometheus_client's own.
 
     Any number of observers may share a registry. The program exposes these metrics together with
-    its own metrics. At most `most_unlisted` models of a provider that are not in the catalogue have
-    a separate label. A program whose users choose the models may lower this number.
+    its own metrics. `most_unlisted` is how many models of a provider may have a separate label
+    without being in the catalogue. A program whose users choose the models may lower this number,
+    to limit the number of time series.
     """
 
     name = "prometheus"

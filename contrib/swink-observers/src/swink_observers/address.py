@@ -1,4 +1,4 @@
-"""The address at which a feed is served, from an environment variable."""
+"""Read the address at which a feed is served from an environment variable."""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ SIZE = 10_000
 """The default number of deltas that may be queued."""
 
 FLUSH_SECONDS = 4.0
-"""How many seconds `aclose` waits for queued events. A client waits longer for its plugins."""
+"""How many seconds `aclose` waits for queued events.
+
+Clients wait longer than this for their plugins to close.
+"""
 
 _DELTAS = (swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta)
 
@@ -89,7 +92,10 @@ class Background:
         self._queue.put((event, view))
 
     async def aclose(self) -> None:
-        """Wait for a limited time until the observer has processed the queue, then close it."""
+        """Wait until the observer has processed the queued events, then close the observer.
+
+        The wait takes at most `flush_seconds`. Events that are still queued then count as dropped.
+        """
         self._closed = True
         if self._thread is not None:
             self._queue.put(None)

@@ -21,7 +21,10 @@ __all__ = ["EVENTS", "CallObserver", "CallState", "Delta", "Taken"]
 Delta: TypeAlias = swink.TextDelta | swink.ThinkingDelta | swink.ToolCallDelta
 
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
-"""The counts of a `Usage` that are summed. `input` and `output` include the others."""
+"""The counts of a `Usage` that are summed.
+
+`input` includes the cached tokens, `output` the reasoning.
+"""
 
 CACHE_HIT = "cache_hit"
 """The code of the notice that an answer came from a cache and costs nothing."""
@@ -81,10 +84,10 @@ class CallState:
 
 
 class Taken:
-    """Token counts and cost.
+    """The token counts and the cost of attempts.
 
-    The counts are those that are known and not 0, by their names in `Usage`. The cost is in US
-    dollars. `estimated` is true if the provider reported no final usage, so that `cost` is an
+    `tokens` maps names of `Usage` fields to counts, without unknown counts and zeros. The cost is
+    in US dollars. `estimated` is true if the provider reported no final usage, so that `cost` is an
     estimate.
     """
 

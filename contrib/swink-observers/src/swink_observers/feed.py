@@ -139,8 +139,9 @@ class Feed(CallObserver["_Call"]):
         are included, even if the caller begins to iterate later. `after` is the id of the last
         record that the reader has read, possibly over an earlier connection. If records after that
         one are no longer stored, a `gap` record contains their number (`None`: unknown, because the
-        feed was restarted). Without `after`, the `last` stored records come first, then the
-        progress of every running call, then a record `now`.
+        feed was restarted). Without `after`, the generator first yields the newest stored records,
+        at most as many as `last`. Then come a record `progress` for each running call and a record
+        `now`, after which all records are new.
         """
         with self._lock:
             place, kept = self._count, len(self._ring)

@@ -31,7 +31,7 @@ GATEWAY_KEY = "SWINK_GATEWAY_KEY"
 """The environment variable with the key of an operator of the gateway."""
 
 _STATUS = re.compile(r"\bfetch \S+ failed[^:]*: (\d{3}): ")
-"""Finds the HTTP status in the error message of the client library, which has no field for it."""
+"""Finds the HTTP status in the text of the client library's error, which has no status field."""
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
@@ -56,8 +56,8 @@ AGAIN_SECONDS = 1.0
 class Place:
     """The address of a feed, and advice for a user if the feed does not respond.
 
-    `spending` is the URL of a gateway's spending report. `headers` contain the key. A user name and
-    password in the address are moved from the address to `headers`.
+    `spending` is the URL of a gateway's spending report. `headers` contain the gateway key, or the
+    user name and password that were in the address.
     """
 
     url: str
@@ -167,7 +167,7 @@ async def following(
 
 @contextmanager
 def told_by(place: Place) -> Iterator[None]:
-    """Raise SwinkError if the block finds an invalid record: the server is not a feed of calls."""
+    """Raise SwinkError for an invalid record in the `with` block: the server serves no feed."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -40,7 +40,7 @@ class Row:
     model: str
     age: float
     seen: float
-    """The time at which the call had the age in this row, by the reader's clock."""
+    """The time, by the reader's clock, at which a record last reported the call's `age`."""
     first: float | None = None
     output: int | None = None
     rate: float | None = None

@@ -43,7 +43,7 @@ class FeedHandler:
     """Answers HTTP requests with the records of a feed.
 
     With the query `?last=N`, the response begins with the last N records. After `heartbeat` seconds
-    without a record, a comment is sent.
+    without a record, a comment is sent, to detect dead connections.
     """
 
     def __init__(self, feed: Feed, *, heartbeat: float = HEARTBEAT_SECONDS) -> None:
@@ -52,7 +52,10 @@ class FeedHandler:
         self._answers: set[asyncio.Task[Any]] = set()
 
     async def hang_up(self, app: web.Application) -> None:
-        """End all responses, which otherwise never end; for an application's `on_shutdown`."""
+        """End all responses, which would never end otherwise.
+
+        Add this to an application's `on_shutdown`.
+        """
         for answer in self._answers:
             answer.cancel()
 
@@ -128,7 +131,7 @@ def _is_here(host: str) -> bool:
 class _Server:
     """Serves one feed in a separate thread, for all clients of the process.
 
-    The server runs as long as it has users. `join` and `leave` count the users.
+    The server runs as long as clients use it. `join` and `leave` count these clients.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -142,14 +145,14 @@ class _Server:
         self._thread = threading.Thread(target=self._run, name="swink-feed", daemon=True)
 
     def join(self) -> None:
-        """Add a user; the first one starts the server."""
+        """Add a client; the first one starts the server."""
         self._users += 1
         if self._users == 1:
             self._thread.start()
             self._started.wait()
 
     def leave(self) -> bool:
-        """Remove a user. If it was the last one, end the feed and the server, and return True."""
+        """Remove a client. If it was the last one, end the feed and the server, and return True."""
         self._users -= 1
         if self._users:
             return False
@@ -194,7 +197,7 @@ _lock = threading.Lock()
 
 
 class SharedFeed:
-    """A client's reference to the process's server."""
+    """The observer that a client uses to publish its calls at the feed server of the process."""
 
     name = "feed"
 

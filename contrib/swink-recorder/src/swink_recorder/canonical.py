@@ -25,7 +25,7 @@ from swink_recorder.scrub import scrub_headers
 __all__ = ["canonical_request", "differences", "digest_of", "request_of"]
 
 _ELSEWHERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry"})
-"""Options that do not affect the answer, or that other fields of the canonical request contain."""
+"""Options left out of `options`: they do not affect the answer, or have a separate field."""
 
 _UNSET = StreamOptions()
 
@@ -57,7 +57,7 @@ def canonical_request(call: Call) -> dict[str, Any]:
 
 
 def request_of(attempt: Attempt, context: Context) -> dict[str, Any]:
-    """Return the request of an attempt.
+    """Return the canonical request of an attempt, without the digest of the body.
 
     The result has the fields `model`, `address`, `options`, `context`, and `headers` if the caller
     set any.

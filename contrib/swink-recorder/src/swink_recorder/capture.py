@@ -81,7 +81,9 @@ class KeptDeltas:
 
 
 class AttemptTape:
-    """Stores the traffic of one attempt of a call; times are in seconds since the answer began.
+    """Stores the traffic of one attempt of a call, with times in seconds.
+
+    A network read's time is counted from the response's head, an event's from the attempt's start.
 
     `error` is the `Error` with which the attempt failed, or the `Retry` that followed the failure
     (`None`: the attempt has not failed). The tape copies events, because the core reuses their
@@ -145,7 +147,7 @@ class AttemptTape:
         self.kept.append(KeptEvent(self._now, kept))
 
     def events(self) -> list[tuple[float, Any]]:
-        """Return the events as JSON data, each with its time since the attempt began."""
+        """Return the events as JSON data, each with the seconds since the attempt began."""
         return [event for kept in self.kept for event in kept.data()]
 
     def recording(self) -> Recording:

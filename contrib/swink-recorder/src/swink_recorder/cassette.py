@@ -110,8 +110,7 @@ class Cassette:
     def stream(self, call: Call) -> Any:
         """Return the events of a call's attempt; `None` to make the call and record it.
 
-        Raises ProviderFailure for a call that is not recorded and that the mode does not allow to
-        be made.
+        Raises ProviderFailure for a call that is not recorded, if the mode forbids making the call.
         """
         asked = canonical_request(call)
         if not self._replays:

@@ -30,7 +30,7 @@ _VARYING_ENDS = ("request-id", "idempotency-key")
 _STARS = rf"\*{{{SHORTEST_SECRET},}}"
 
 _MARKS = rf"{_STARS}|{re.escape(KEY)}|{re.escape(HIDDEN)}"
-"""Matches placeholders for credentials in a recorded request; the credentials may have changed."""
+"""Matches the placeholders of credentials in a recorded request, which match any credential."""
 
 _ABSENT = object()
 
@@ -40,12 +40,12 @@ def request_differences(
 ) -> list[str]:
     """List the differences between a request and a recorded one, one line each.
 
-    A recorded path may begin with the path of the recorded base URL, which is ignored. The headers
-    in the recording, the content type and headers with credentials are compared. Of credentials,
-    only the scheme (such as `Bearer`) is compared; but if an answer in the recording contained the
-    credential, its value is compared as well. `callers` are the lower-case names of headers set by
-    the caller, which are not compared. If the recording has no headers, it was written by hand, and
-    only the parts that it contains are compared.
+    If the recorded path begins with the path of the recorded base URL, this beginning is ignored.
+    The headers in the recording, the content type and headers with credentials are compared. Of
+    credentials, only the scheme (such as `Bearer`) is compared; but if an answer in the recording
+    contained the credential, its value is compared as well. `callers` are the lower-case names of
+    headers set by the caller, which are not compared. If the recording has no headers, it was
+    written by hand, and only the parts that it contains are compared.
     """
     found = []
     if sent.method != recorded.method:
@@ -91,7 +91,7 @@ def differing(
 
 
 def _is_hidden(asked: Any, recorded: Any, marks: str) -> bool:
-    """Return True if a text equals a recorded one apart from secrets that were hidden in it."""
+    """Return True if a text equals a recorded text, except for secrets that are hidden there."""
     if not isinstance(recorded, str):
         return False
     parts = re.split(f"({marks})", recorded)

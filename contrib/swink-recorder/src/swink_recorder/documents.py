@@ -111,7 +111,7 @@ def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str,
 
 
 def _bodies(attempt: _Attempt, data: bytes) -> tuple[list[Body], bytes]:
-    """Split an attempt's response bodies, with their chunks, from `data`; return the rest as well.
+    """Return an attempt's response bodies, with their chunks, and the data that follow them.
 
     Raises ValueError if data are missing.
     """

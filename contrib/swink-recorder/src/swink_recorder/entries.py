@@ -27,10 +27,10 @@ PRIVATE = 0o600
 """The file mode: only the owner can read the files."""
 
 Buffer: TypeAlias = bytes | memoryview
-"""A part of a document."""
+"""A part of the document in which a call is stored."""
 
 Written: TypeAlias = "tuple[Entry, Sequence[Buffer]]"
-"""A call's entry, with its document."""
+"""A call's entry for lists, with the parts of the document in which the call is stored."""
 
 
 class _Kept(msgspec.Struct, kw_only=True):

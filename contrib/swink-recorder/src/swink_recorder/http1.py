@@ -8,7 +8,7 @@ from http import HTTPStatus
 __all__ = ["Request", "chunked_head", "take_request"]
 
 _OWN = frozenset({"content-length", "transfer-encoding", "content-encoding", "connection"})
-"""Headers of a recorded response that concern its connection, or contradict the stored body."""
+"""Headers of a recorded response that are not replayed, because the server sets its own."""
 
 Request = tuple[str, str, dict[str, str], bytes]
 """A request: method, target, headers by lower-case names, body."""

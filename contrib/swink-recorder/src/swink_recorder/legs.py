@@ -49,7 +49,8 @@ class RecordedRequest:
     """A recorded HTTP request.
 
     `path` includes the query; `body` is JSON data, `form` the fields of a form; both are `None` if
-    the request has no such body. `origin` is an index in the recording's `origins`.
+    the request has no such body. `origin` is the index of the server's address in the recording's
+    `origins`.
     """
 
     method: str = "POST"
@@ -63,7 +64,7 @@ class RecordedRequest:
 def recorded_request(request: HTTPRequest, origin: int = 0) -> RecordedRequest:
     """Return a request in the format of recordings, still including credentials.
 
-    `origin` is an index in `origins`.
+    `origin` is the index of the server's address in the recording's `origins`.
     """
     url = urlsplit(request.url)
     return RecordedRequest(
@@ -137,7 +138,7 @@ def answer_of(kinds: Sequence[LegKind]) -> int:
 
 
 class RequestFile(msgspec.Struct, omit_defaults=True):
-    """A request in a file."""
+    """A request in the format of `recording.json`."""
 
     method: str
     path: str
@@ -148,7 +149,7 @@ class RequestFile(msgspec.Struct, omit_defaults=True):
 
 
 class ResponseFile(msgspec.Struct, omit_defaults=True):
-    """An answer in a file: `body` names the file with the bytes, or `reads` contains them."""
+    """An answer in a recording: `reads` contains its bytes, or `body` names the file with them."""
 
     status: int
     headers: dict[str, str] = {}
@@ -159,7 +160,7 @@ class ResponseFile(msgspec.Struct, omit_defaults=True):
 
 
 class LegFile(msgspec.Struct, omit_defaults=True):
-    """A leg in a file.
+    """A leg (a request and its answer) in the format of `recording.json`.
 
     `request` is `None` if the call did not use HTTP, and `response` is `None` if no response
     arrived.

@@ -29,7 +29,7 @@ from swink_recorder.http1 import chunked_head, take_request
 __all__ = ["HOST", "Exchange", "LoopbackServer"]
 
 HOST = "127.0.0.1"
-"""The address of the servers."""
+"""The address at which the servers listen; only this machine can connect."""
 START_SECONDS = 10
 
 
@@ -95,7 +95,7 @@ class Exchange:
         self.ended = True
 
     async def raw(self, data: bytes) -> None:
-        """Send raw bytes, waiting if the client does not read."""
+        """Send bytes outside HTTP chunks, and wait while the client does not read."""
         await self._connection.send(data)
         self.sent += len(data)
 
@@ -124,8 +124,8 @@ class Exchange:
 class LoopbackServer:
     """The base class of test servers; `exchanges` are all requests in the order of their arrival.
 
-    `tls` is an SSL context for servers; with it, the server uses HTTPS. `clock` times its pauses
-    (`None`: the event loop's time).
+    `tls` is an SSL context for servers; with it, the server uses HTTPS. `clock` times the server's
+    pauses (`None`: the event loop's time).
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, clock: Clock | None = None) -> None:
@@ -181,7 +181,7 @@ class LoopbackServer:
         await writer.wait_closed()
 
     async def aclose(self) -> None:
-        """Reset all connections. Raises the exceptions of `respond`."""
+        """Reset all connections. Raises the exceptions that `respond` has raised."""
         if self._server is not None:
             self._server.close()
             tasks = [c.task for c in self._connections if c.task is not None]
@@ -305,7 +305,7 @@ class _ServerThread:
             raise RuntimeError("the loopback server did not start")
 
     def stop(self) -> None:
-        """Close the server and raise the exceptions of `respond`."""
+        """Close the server, and raise the exceptions that `respond` has raised."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         if self._error is not None:

@@ -37,7 +37,7 @@ _PHASES = get_args(Phase)
 
 
 class AtOnce:
-    """A clock on which sleeping takes no time, for replaying recorded waits."""
+    """A clock whose `sleep` returns at once, so that a replay skips the recorded waits."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -138,7 +138,7 @@ async def _reads(
 
 
 def _no_credential(request: HTTPRequest, options: StreamOptions) -> None:
-    """Return `None`, so that nothing is signed. Replaces `HTTPProvider.credential`."""
+    """Return `None`, so that a replay signs no requests. Replaces `HTTPProvider.credential`."""
 
 
 class _Answers:
@@ -236,7 +236,7 @@ async def _wait(call: Call, began: float, seconds: float, speed: float) -> None:
 
 
 def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
-    """Return the failure that occurred before a stream began, or `None`."""
+    """Return the recorded failure that occurred before a stream began, or `None`."""
     recording, told = take.recording, take.failure
     if told and recording.kind == "token" and told.kind is not StreamErrorKind.CANCELLED:
         return _told(take)  # the message comes from the grant, which a replay does not call

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 PATH_ENV = "SWINK_RECORD"
-"""The environment variable with the store of calls; unset, empty or `off` disables recording."""
+"""The environment variable with the path of the store; unset, empty or `off` disables recording."""
 
 KEEP_ENV = "SWINK_RECORD_KEEP"
 """The environment variable with the retention limits, such as `30d 500MB 10000`."""
@@ -40,7 +40,7 @@ class Answering(Protocol):
     """The interface of a cassette, which answers calls in place of their providers."""
 
     def stream(self, call: swink.Call) -> Any:
-        """Return the events of an attempt; `None` to make the call."""
+        """Return the events of an attempt; `None` lets the provider make the call."""
 
     def observe(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Process an event of a call."""
@@ -106,7 +106,7 @@ def recorded_path(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 class RecorderPlugin:
-    """A plugin that records every call if the environment enables it; else it does nothing."""
+    """A plugin that records every call if `SWINK_RECORD` enables that; else it does nothing."""
 
     def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
         """Create a recorder, or an object without hooks if recording is off.

@@ -36,19 +36,19 @@ __all__ = ["Recorder", "conversation"]
 log = logging.getLogger(__name__)
 
 conversation: ContextVar[str] = ContextVar("conversation", default="")
-"""The id of the conversation to which the calls of this context belong."""
+"""A context variable with the id of the conversation to which recorded calls belong."""
 
 MOST_WAITING = 256
 """The maximum number of calls that may wait to be written; further calls are not recorded."""
 
 AT_ONCE = 32
-"""The maximum number of calls in one transaction; each transaction waits for the disk."""
+"""The maximum number of calls to write in one transaction, because each one waits for the disk."""
 
 BETWEEN_PRUNES = 50
 """How many calls are written between checks of the retention limits."""
 
 CLOSE_SECONDS = 4.0
-"""How many seconds to wait for pending writes on close; the host waits 5 seconds for a plugin."""
+"""How many seconds to wait for pending writes on close; a client gives a plugin 5 seconds."""
 
 
 @define
@@ -87,7 +87,7 @@ class Recorder:
     For each call, it stores the request, the received bytes with their times, the events and the
     usage. Credentials are removed. `keep` limits the size of the store.
 
-    The creator must close it: `await recorder.aclose()`.
+    The code that creates a recorder must close it: `await recorder.aclose()`.
     """
 
     api_level = 1
@@ -104,7 +104,7 @@ class Recorder:
 
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Add an event to the call's tape; after the last one, queue the tape."""
+        """Add an event to the call's tape; after the last event, queue the tape for writing."""
         try:
             now = self._running[call.id].now
             delta = cast(swink.TextDelta, event)

@@ -23,8 +23,9 @@ processed), `token` (it fetched an access token) or `abandon` (it told the serve
 The model's answer is in the last leg of the kind `stream`, or else in the last of the kind `whole`.
 `at` is in seconds since the attempt began. The times of chunks are in seconds since the response's
 head arrived. `origin` is an index in `origins`, whose first element is the origin of the call's
-address; 0 is omitted. `body` of a request is JSON data, and `form` contains the fields of a form. A
-leg has no `response` if no answer arrived, and no `request` if HTTP was not used.
+address; an `origin` of 0 is omitted. `body` of a request is JSON data, and `form` contains the
+fields of a form. A leg has no `response` if no answer arrived, and no `request` if HTTP was not
+used.
 
 Text that looks like a credential is never written. It is replaced by a text that names the source
 of the credential. This is `[key]`, as in `Bearer [key]`, for a credential from the caller or from
@@ -97,15 +98,17 @@ class _HeadFile(msgspec.Struct):
 
 @define
 class Recording:
-    """One answer of a provider, and the requests `before` and `after` it.
+    """All requests of one attempt, each with its response. One response is the model's answer.
 
-    `model` is the bare id. `chunks` are the network reads: the time of each, in seconds since the
+    `before` contains the requests that were sent before the request with this answer, for example
+    for an access token, and `after` contains those that were sent after it. `body` contains the
+    bytes of the answer. `chunks` are its network reads: the time of each, in seconds since the
     response's start, and its size in bytes. `kind`, `request`, `status`, `headers`, `sent_at` and
-    `answered_at` describe the request that received this answer; see `RecordedLeg`. `asked` is the
-    canonical request of the call (`None`: unknown), `confirmed` names the parts of the message that
-    a person confirmed, `origins` are the addresses (without paths) to which requests were sent.
-    `message` is the expected message (`None`: not specified), and `notices` are the expected
-    notices.
+    `answered_at` describe the request with this answer and its response; see `RecordedLeg`. `model`
+    is the model's id without the provider's name. `asked` is the canonical request of the call
+    (`None`: unknown), `confirmed` names the parts of the message that a person confirmed, `origins`
+    are the addresses (without paths) to which requests were sent. `message` is the expected message
+    (`None`: not specified), and `notices` are the expected notices.
     """
 
     provider: str
@@ -261,7 +264,7 @@ class Recording:
 
 
 def other_version(where: str | Path, version: int, read: int) -> RecordingError:
-    """Return the error for a file with another version of the format."""
+    """Return the error for a file whose format `version` is not the supported one, `read`."""
     older = f"Convert it: python -m swink_recorder.convert {where}"
     return RecordingError(
         f"{where}: unsupported format version {version}; this swink-recorder reads version {read}",
@@ -277,7 +280,7 @@ def find_recordings(folder: str | Path) -> list[Path]:
 
 
 def bundled_recordings(package: str, bundle: str = BUNDLE) -> list[Path]:
-    """List the recordings that a package ships in a folder, without importing it."""
+    """List the recordings in a folder of a package, without importing the package."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):

@@ -92,7 +92,7 @@ def _path(request: RecordedRequest) -> str:
 
 @define
 class _Key:
-    """The recordings served below one key, the first part of the URL's path.
+    """The recordings that are replayed for requests whose URL path begins with one key.
 
     `missing` and `different` are the problems found so far. `addresses` maps recorded origins to
     loopback addresses.
@@ -140,7 +140,7 @@ class _Key:
 
 
 class _Origin(LoopbackServer):
-    """A server for one of the further origins in the recordings of a key."""
+    """The loopback server in place of one further origin of a key's recorded requests."""
 
     def __init__(self, server: ReplayServer, key: str, number: int) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ class ReplayServer(LoopbackServer):
         return [*served.missing, *served.now.unasked()]
 
     async def aclose(self) -> None:
-        """Reset all connections. Raises the exceptions of `respond`."""
+        """Reset all connections. Raises the exceptions that `respond` has raised."""
         for origin in self._origins:
             await origin.aclose()
         await super().aclose()
@@ -236,7 +236,7 @@ class ReplayServer(LoopbackServer):
             provider.exchange = self._chunks
 
     def exchanges_of(self, key: str) -> list[Exchange]:
-        """List the exchanges of one key, in order."""
+        """List the requests below `/key` with their responses, in the order of arrival."""
         return [exchange for exchange in self.exchanges if _key(exchange) == key]
 
     async def respond(self, exchange: Exchange) -> None:

@@ -27,7 +27,7 @@ _SECRET_WORDS = (
     "organization",
 )  # fmt: skip
 _HARMLESS_WORDS = ("ratelimit", "idempotency")
-"""Words in names of headers and fields that are not secret, although they mention tokens or keys.
+"""Words that mark the name of a header or field as harmless, despite `token` or `key` in the name.
 """
 
 
@@ -38,10 +38,10 @@ _SCHEME = re.compile(
 )
 
 _ANY_SCHEME = re.compile(rf"(?:{_SCHEME.pattern})|[A-Za-z][A-Za-z-]{{0,19}} +(?=\S)", re.IGNORECASE)
-"""Matches a known scheme or a short word of letters; other texts may be part of a credential."""
+"""Matches the scheme before a credential: a known scheme, or a short word of letters."""
 
 _OF_A_SCHEME = ("authorization", "proxy-authorization")
-"""Headers whose value begins with a scheme of any name (RFC 9110 section 11.4)."""
+"""Headers whose value begins with an authentication scheme (RFC 9110 section 11.4)."""
 
 
 def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -67,7 +67,7 @@ def scheme_of(value: str, name: str) -> tuple[str, str]:
 
 
 def scrub_url(url: str) -> str:
-    """Hide a URL's credentials: user information, and query parameters by their names.
+    """Hide a URL's user name and password, and query parameters whose names indicate credentials.
 
     A URL without credentials is unchanged.
     """
@@ -86,7 +86,7 @@ def scrub_url(url: str) -> str:
 
 
 def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Replace each character of a secret by an asterisk, even if several frames contain it."""
+    """Replace each character of a secret by an asterisk, even if frames split the secret."""
     secrets = _worth_hiding(secrets)
     suspects = [secret for secret in secrets if _may_hold(data, secret)]
     data = hidden(data, secrets)
@@ -138,8 +138,8 @@ def _may_hold(data: bytes, secret: str) -> bool:
     """Return True if a secret may occur in the data, whole or split; the check is cheap.
 
     If the secret occurs, the two characters of each consecutive pair are adjacent somewhere in the
-    data, or a string ends after the first of them. For most secrets, one of the first pairs does
-    not occur.
+    data, or a string ends after the first of them. In data without the secret, one of the first
+    pairs is usually missing.
     """
     return all(
         re.search(re.escape(first) + b'["' + re.escape(second) + b"]", data)
@@ -151,11 +151,11 @@ _PAIRS = re.compile(rb"(?=([A-Za-z0-9_-])([A-Za-z0-9_-]))")
 """Matches pairs of adjacent characters that JSON does not escape."""
 
 _STRINGS = re.compile(rb'"(\w+)"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)"')
-"""Matches strings, with the names of their fields."""
+"""Matches a string field of a JSON object: its name and its value."""
 
 
 def _without_pieces(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Hide secrets that are split over several frames, each with a piece in the same field."""
+    """Hide secrets that are split over several frames, in the same field of each frame."""
     fields: dict[bytes, list[bytes]] = {}
     for name, text in _STRINGS.findall(data):
         fields.setdefault(name, []).append(text)

@@ -35,10 +35,10 @@ from swink_recorder.scrub import (
 __all__ = ["Sources"]
 
 LONG = 12
-"""The minimum length of a text in a token response that counts as a credential."""
+"""A text in a token response is treated as a credential if it has at least this length."""
 
 SIGNED = 40
-"""The minimum length of a field in a token request that counts as a credential."""
+"""A field in a token request is treated as a credential if it has at least this length."""
 
 _HARMLESS_FIELDS = ("_type", "scope", "error", "description", "uri", "url", "audience")
 """Endings of field names in token requests and responses that contain no credentials."""

@@ -19,10 +19,10 @@ from swink_recorder.recording import RecordingError
 __all__ = ["SQLiteStore", "make_private"]
 
 PAGE = 16_384
-"""The page size in bytes, for few but long rows."""
+"""The page size of the database in bytes; large pages suit few but long rows."""
 
 BUSY_SECONDS = 5.0
-"""How many seconds a writer waits for another process."""
+"""How many seconds a writer waits while another process has locked the file."""
 
 
 _making = threading.Lock()
@@ -68,11 +68,11 @@ class SQLiteStore:
         return number
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entries, newest first."""
+        """Yield the entries of all calls, newest first."""
         yield from self._found("SELECT entry FROM calls ORDER BY at DESC, number DESC")
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
-        """Yield the entries whose prompt or answer contains all words, newest first."""
+        """Yield the entries of calls with all `words` in prompt or answer, newest first."""
         if not self.path.exists():
             return
         with self._used() as db:
@@ -91,7 +91,7 @@ class SQLiteStore:
                 yield entry
 
     def read(self, id: str) -> bytes:
-        """Return a call's document."""
+        """Return the stored document of the call `id`."""
         with self._used() as db:
             rows = db.execute(
                 "SELECT data FROM parts JOIN calls ON calls.number = parts.call "
@@ -116,7 +116,7 @@ class SQLiteStore:
                     yield msgspec.json.decode(kept, type=KeptConversation)
 
     def read_conversation(self, id: str) -> bytes:
-        """Return a stored conversation."""
+        """Return the stored conversation `id`, as JSON text."""
         with self._used() as db:
             found = db.execute("SELECT context FROM conversations WHERE id = ?", (id,)).fetchone()
         if found is None:

@@ -56,13 +56,13 @@ class Store(Protocol):
         """Store calls."""
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entries, newest first."""
+        """Yield the entries of all calls, newest first."""
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
-        """Yield the entries whose prompt or answer contains all words, newest first."""
+        """Yield the entries of calls with all `words` in prompt or answer, newest first."""
 
     def read(self, id: str) -> bytes:
-        """Return a call's document."""
+        """Return the stored document of the call `id`."""
 
     def keep_conversation(self, kept: KeptConversation, context: bytes) -> None:
         """Store the current state of a conversation, replacing the earlier one."""
@@ -71,7 +71,7 @@ class Store(Protocol):
         """Yield the conversations, the most recently continued first."""
 
     def read_conversation(self, id: str) -> bytes:
-        """Return a stored conversation."""
+        """Return the stored conversation `id`, as JSON text."""
 
     def delete(self, id: str) -> None:
         """Delete a call; deleting the last call of a conversation deletes the conversation."""
@@ -118,7 +118,7 @@ class FolderStore:
         beside.replace(self.path / name)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entries, newest first; other files are ignored."""
+        """Yield the entries of all calls, newest first; other files are ignored."""
         yield from self._told(self._files())
 
     def _told(self, files: list[Path]) -> Iterator[Entry]:
@@ -129,7 +129,7 @@ class FolderStore:
                     yield entry
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
-        """Yield the entries whose prompt or answer contains all words, newest first."""
+        """Yield the entries of calls with all `words` in prompt or answer, newest first."""
         wanted = [word.lower() for word in words]
         for entry in self.entries():
             said = f"{entry.prompt}\n{entry.answer}".lower()
@@ -137,7 +137,7 @@ class FolderStore:
                 yield entry
 
     def read(self, id: str) -> bytes:
-        """Return a call's document."""
+        """Return the stored document of the call `id`."""
         return self._file(id).read_bytes()
 
     def keep_conversation(self, kept: KeptConversation, context: bytes) -> None:
@@ -155,7 +155,7 @@ class FolderStore:
         yield from sorted(found, key=lambda kept: kept.at, reverse=True)
 
     def read_conversation(self, id: str) -> bytes:
-        """Return a stored conversation."""
+        """Return the stored conversation `id`, as JSON text."""
         return (self.path / f"{id}{TALK}").read_bytes().partition(b"\n")[2]
 
     def delete(self, id: str) -> None:

@@ -117,7 +117,7 @@ class Take:
 
 
 def take_of(tape: AttemptTape, asked: dict[str, Any], with_events: bool) -> Take:
-    """Convert a tape to a take."""
+    """Convert the tape of an attempt to a take (a recorded attempt)."""
     events = tape.events() if with_events else []
     attempt = tape.attempt
     failure = _failure(tape.error) if tape.error is not None else None
@@ -135,7 +135,7 @@ def _failure(error: Error | Retry) -> TakeFailure:
 def write_takes(
     takes: Sequence[Take], call: dict[str, Any] | None = None, secrets: Iterable[str] = ()
 ) -> bytes:
-    """Return the content of a file of takes; `call` is a description of the call to include."""
+    """Return the content of a file of takes; `call` is included as the description of the call."""
     secrets = {*secrets}
     # A name such as "ollama" is not secret.
     named = " ".join(take.asked.get("model", "") for take in takes)

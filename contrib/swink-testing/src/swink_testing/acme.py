@@ -61,7 +61,7 @@ class AcmeParser:
 
 
 class AcmeProvider(HTTPProvider):
-    """The provider `acme`, for the format above."""
+    """The provider `acme`, which uses the wire format in this module's docstring."""
 
     path = "/chat"
 

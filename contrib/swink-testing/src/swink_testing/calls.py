@@ -44,20 +44,20 @@ def call_of(
 
 _NOTHING_SET: Mapping[str, Any] = MappingProxyType({})
 _NO_OPTIONS = StreamOptions(headers=_NOTHING_SET, settings=_NOTHING_SET, extra=_NOTHING_SET)
-"""The options of every call that is given none. Calls can share them: they are immutable."""
+"""The options of a call for which a test passes none. Calls share them: they are immutable."""
 
 
 @lru_cache(maxsize=32)
 def _bound(provider: Any) -> Binding:
     """Return a provider's `Binding`.
 
-    The result is cached, because its creation takes longer than a short answer.
+    The result is cached, because creating a `Binding` takes longer than parsing a short answer.
     """
     return bind_hooks("provider", provider)
 
 
 def events_of(made: Any) -> Any:
-    """Return the iterator of events that a `stream` hook returned as `made`.
+    """Return `made`, the result of a `stream` hook, as an iterator of events.
 
     Raises TypeError if `made` is not an async iterator.
     """

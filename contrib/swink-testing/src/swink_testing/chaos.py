@@ -9,8 +9,8 @@
 faults; after the last fault, all requests get the last one. An exchange contains the request, the
 number of bytes sent, and the time at which the client disconnected.
 
-The pytest fixture `chaos` is such a server. This command runs a server in a separate process, which
-serves each of the `standard_faults` at a path with the fault's name:
+The pytest fixture `chaos` is such a server. The following command runs a server in a separate
+process, which serves each of the `standard_faults` at a path with the fault's name:
 
     python -m swink_testing.chaos path/to/a/recording
 """
@@ -107,7 +107,7 @@ class ChaosServer(LoopbackServer):
         return f"{self.url}/{key}"
 
     def exchanges_of(self, key: str) -> list[Exchange]:
-        """List the exchanges of one key, in order."""
+        """List the requests below `/key` with their responses, in the order of arrival."""
         return [exchange for exchange in self.exchanges if _key(exchange) == key]
 
     async def asked(self, key: str, count: int = 1, within: float = 5.0) -> Exchange:
@@ -209,8 +209,8 @@ def _key(exchange: Exchange) -> str:
 def standard_faults(answer: Answer) -> dict[str, Fault]:
     """Return the faults of transport and framing that can occur in any stream, by name.
 
-    The tests of a plugin add the errors that the API returns. Faults that write frames are left out
-    if the answer has a binary framing.
+    The tests of a provider plugin add faults for the errors that its API returns. Faults that write
+    frames are left out if the answer has a binary framing.
     """
     body, frames = len(answer.body), len(answer.ends)
     half = body // 2
@@ -270,7 +270,7 @@ async def _serve(recording: Recording) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve every standard fault of a recording until it is interrupted."""
+    """Serve a recording with each of the standard faults, until the command is interrupted."""
     parser = argparse.ArgumentParser(prog="python -m swink_testing.chaos")
     parser.add_argument("recording", help="a folder that holds a recording")
     folder = parser.parse_args(arguments).recording

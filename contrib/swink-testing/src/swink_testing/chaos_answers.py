@@ -45,9 +45,9 @@ class FrameWriter(Protocol):
 class Answer:
     """A response of the provider without faults.
 
-    `ends` are the offsets in the body after each frame. `writer` is the provider's decoder class,
-    if it is a `FrameWriter`. Otherwise `framing` is `sse` or `ndjson`; it is `None` if the body is
-    neither.
+    `ends` are the offsets in the body at which the frames end. `writer` is the provider's decoder
+    class, if it is a `FrameWriter`. Otherwise `framing` is `sse` or `ndjson`; it is `None` if the
+    body is neither.
     """
 
     body: bytes = field(repr=False)
@@ -120,7 +120,7 @@ class Answer:
 
 
 _DATA = "data of an event"
-"""The field that replaces an event's `data` if that is the text of a JSON object."""
+"""The field with the object that is parsed from the JSON text in an event's `data`."""
 
 
 def _opened(payload: bytes) -> bytes:

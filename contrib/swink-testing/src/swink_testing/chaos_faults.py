@@ -67,7 +67,7 @@ async def _start(answer: Answer, exchange: Exchange) -> None:
 
 
 async def _begin(answer: Answer, exchange: Exchange, after: int | None) -> None:
-    """Send the head and the first `after` bytes of the body; for `None`, send nothing."""
+    """Send the head and the first `after` bytes of the body; if `after` is `None`, send nothing."""
     if after is not None:
         await _start(answer, exchange)
         await exchange.write(answer.body[:after])
@@ -196,7 +196,7 @@ class Claim(Fault):
 
 @define(frozen=True)
 class Length(Fault):
-    """Sends a `Content-Length` that is wrong by a number of bytes, and closes after the body."""
+    """Sends a `Content-Length` that is wrong by a number of bytes; then closes the connection."""
 
     by: int
 

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 TRUNCATIONS = 64
-"""Number of frames up to which a body is truncated after every frame. A longer body is truncated
+"""A body with at most this many frames is truncated after every frame. A longer body is truncated
 after this many of its frames.
 """
 
@@ -88,7 +88,7 @@ def chunkings(
 
 
 def frame_ends(body: bytes, decoder: Callable[[], Decoder]) -> list[int]:
-    """Return the offset after each frame that the decoder completes in the body."""
+    """Return the offset in the body at which each frame ends, according to the decoder."""
     made = decoder()
     # if frames are lines, a frame ends only where a line ends
     pieces = _LINE if isinstance(made, SSEDecoder | NDJSONDecoder) else _BYTE

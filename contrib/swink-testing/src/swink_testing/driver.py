@@ -168,7 +168,7 @@ def fold(
 
 
 def comparable(message: AssistantMessage) -> AssistantMessage:
-    """Return the message, with the ids that the core generated replaced by numbers from 0."""
+    """Return the message, with numbers from 0 in place of the ids that the core generated."""
     ids: dict[str, str] = {}
     content: list[Block] = [
         replace(block, id=_numbered(block.id, ids)) if isinstance(block, ToolCallBlock) else block
@@ -178,7 +178,7 @@ def comparable(message: AssistantMessage) -> AssistantMessage:
 
 
 def comparable_events(events: Iterable[Event]) -> list[Event]:
-    """Return the events, with the ids that the core generated replaced by numbers from 0."""
+    """Return the events, with numbers from 0 in place of the ids that the core generated."""
     ids: dict[str, str] = {}
     return [
         replace(event, id=_numbered(event.id, ids)) if isinstance(event, ToolCallStart) else event

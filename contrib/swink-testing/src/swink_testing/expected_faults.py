@@ -10,10 +10,10 @@ FULL_STREAM = {
     "good", "drip", "slow-head", "gzip", "length-too-long", "broken-frame", "broken-frames-3",
     "noise", "terminal-twice", "content-after-terminal", "comments-between",
 }  # fmt: skip
-"""Faults with which the whole answer is received, if damaged additional frames are skipped."""
+"""Faults that leave the answer whole if the parser skips damaged additional frames."""
 
 AFTER_THE_END = {"terminal-twice", "content-after-terminal"}
-"""Faults that send frames after the end of an answer, if an answer can end before its bytes do."""
+"""Faults that send frames after the last frame of an answer, if one frame marks the end."""
 
 FAILS = {
     "closed-before-head": Kind.NETWORK,
@@ -50,4 +50,4 @@ HALFWAY = {
 """Faults in the middle of the body, and the expected error kinds."""
 
 TOO_DAMAGED = {"gzip-truncated": Kind.NETWORK, "broken-frames-4": Kind.PROTOCOL}
-"""Faults after an unknown part of the answer, and the expected error kinds."""
+"""Faults before which an unknown part of the answer is received, and the expected error kinds."""

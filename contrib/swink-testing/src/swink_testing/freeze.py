@@ -65,7 +65,10 @@ def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
 
 
 CONTENT = ("x", "1", '{"a":')
-"""Texts that are repeated to make long values in frames. None of them states a waiting time."""
+"""Texts that are repeated to make long values in frames.
+
+Unlike the texts for errors, they state no waiting time.
+"""
 
 
 class Frames:
@@ -139,9 +142,9 @@ def large_frames(
 
 
 class _New:
-    """A container for `inflated` that contains a field of a kind of frame only at the first lookup.
+    """Selects variants in `inflated`: each field of each kind of frame, only at its first lookup.
 
-    A nested value that replaces a whole frame counts as the same field for every kind.
+    A nested value in place of a whole frame is selected once for all kinds.
     """
 
     def __init__(self, known: set[tuple[Any, str]], kind: Any) -> None:

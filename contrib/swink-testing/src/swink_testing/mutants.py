@@ -55,7 +55,7 @@ MUTANT_CHECKS = sorted(
     (check for check in PROVIDER_CHECKS if check.name not in _LEFT_OUT),
     key=lambda check: check.name not in _FIRST,
 )
-"""The checks that are run on mutants. Those that detect most come first."""
+"""The checks that are run on mutants. Those that detect most mutants come first."""
 
 
 @define(frozen=True)
@@ -118,7 +118,7 @@ _FINDERS = (
     (("credential", "sign", "fetch", "grant", "token"), "a recording of a call that fetches a "
      "token"),
 )  # fmt: skip
-"""For words of a function's name, the recording or row that would reveal a fault in it."""
+"""For words in a function's name, the recording or row that would reveal the function's fault."""
 
 
 def would_find(mutant: Mutant) -> str:

@@ -70,7 +70,7 @@ WRAPPER_CHECKS: tuple[Check[PluginSubject], ...] = (
 class _PluginConformance(ConformanceSuite):
     @classmethod
     def maker(cls) -> Callable[[], Any]:
-        """Return the factory of the plugin."""
+        """Return a class or function that creates the plugin."""
         raise NotImplementedError
 
     @classmethod

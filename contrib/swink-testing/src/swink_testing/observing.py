@@ -59,7 +59,7 @@ __all__ = [
 KEY, PROMPT, SAID = "canary-key-3f9a17", "canary-prompt-77c1", "canary-answer-0b52"
 
 CALLS = 50
-"""Number of calls after which objects that each call leaves behind are noticed."""
+"""The number of calls that a check makes, to notice objects that each call leaves behind."""
 
 DELTAS = 500
 MOST_SECONDS = 0.25
@@ -176,7 +176,7 @@ def _log() -> Iterator[io.StringIO]:
 
 
 class _Other(ev.AssistantMessageEvent, tag="other"):
-    """An event of a library that uses the core, before a call begins or after it ends."""
+    """An event of a library that is built on the core, outside the time of a call."""
 
 
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
@@ -465,7 +465,7 @@ def check_silent_unless_configured(subject: PluginSubject) -> None:
 
 @contextlib.contextmanager
 def only_new_objects() -> Iterator[None]:
-    """Make the garbage collector ignore the objects that exist before the block.
+    """Make the garbage collector ignore the objects that exist before the `with` block.
 
     A test run has hundreds of thousands of such objects. If the test run has frozen objects itself
     (`gc.freeze`), these objects stay frozen too.

@@ -17,19 +17,28 @@ import msgspec
 __all__ = ["NESTING", "TEXTS", "WHOLE", "inflated"]
 
 TEXTS = ("x", "1", " ", "[", '{"a":', "1m", "try again in 1", "\\u00e9", "\\n", "<think>")
-"""Texts that a long text repeats, as JSON."""
+"""The texts that are repeated to make a long text, in the form in which JSON contains them."""
 
 TAGS = frozenset({"type", "kind", "role", "object", "event", "status", "format"})
-"""Names whose values identify the kind of a mapping, and stay unchanged in every element."""
+"""Names of fields that identify the kind of an object.
+
+In an enlarged list, the values of these fields are the same in every element.
+"""
 
 NESTING = "nesting"
-"""The kind of inflation whose cost depends on the number of levels, not on the size."""
+"""The name of deep nesting in the description of a variant.
+
+The cost of nesting depends on the number of levels, not on the size.
+"""
 
 WHOLE = "all of it"
-"""The place of a value that replaces all data."""
+"""In the description of a variant, the place of a large value that replaces all data."""
 
 NESTED = 600
-"""Pairs of levels inside a frame. Decoders that recurse accept about 1,000 levels at most."""
+"""How many pairs of levels are nested inside a frame.
+
+Decoders that recurse accept about 1,000 levels at most.
+"""
 
 _HERE, _AT, _NUMBER = "@@here", "@@at", "@@number"
 
@@ -44,7 +53,7 @@ def inflated(
     Each variant is a description and about `size` bytes of JSON.
 
     `texts` are repeated to make long texts. In a list, only the first element is enlarged. If
-    `only` is given, only the variants whose descriptions it contains are created.
+    `only` is given, only the variants whose descriptions are in `only` are created.
     """
     for path, value in _places(data):
         place = ".".join(str(name) for name in path) or WHOLE
@@ -109,7 +118,7 @@ def _names(count: int) -> bytes:
 
 
 def _elements(marked: Any, count: int) -> bytes:
-    """Return the JSON of a list of `count` elements; in each, marks are replaced by its number."""
+    """Return the JSON of a list of `count` elements, each with its number in place of the marks."""
     template = _json(marked).replace(b'"%s"' % _NUMBER.encode(), _AT.encode())
     parts = template.split(_AT.encode())
     if len(parts) == 1:

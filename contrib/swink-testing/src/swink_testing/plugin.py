@@ -36,7 +36,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 
 OF_OTHERS = ("anyio", "asyncio", "trio", "twisted")
-"""Marks of tests that another plugin runs."""
+"""Pytest markers of the tests that another plugin runs."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -134,7 +134,7 @@ _DIFFERENCES: dict[str, dict[str, Any]] = {
     "temperature": {"temperature": 0.5},
     "limit of tokens": {"max_tokens": 5},
 }
-"""Differences from the first call, which has no options."""
+"""Further calls, named after their single difference from a first call without options."""
 
 
 async def _answered(

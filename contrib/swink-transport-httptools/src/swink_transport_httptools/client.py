@@ -20,7 +20,7 @@ from swink_transport_httptools.response import Response
 METHODS = frozenset({"DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT"})
 """Methods of requests that are sent without aiohttp.
 
-HEAD is missing, because the parser expects a body in the response to it.
+HEAD is not included, because the parser expects a body in the response to a HEAD request.
 """
 
 IDEMPOTENT = METHODS - {"PATCH", "POST"}
@@ -29,7 +29,7 @@ IDEMPOTENT = METHODS - {"PATCH", "POST"}
 WITHOUT_LENGTH = frozenset({"GET", "OPTIONS"})
 """Methods whose requests usually have no body.
 
-Without a body, they are sent without `Content-Length` (RFC 9110 section 8.6).
+Such a request without a body is sent without `Content-Length` (RFC 9110 section 8.6).
 """
 
 FOR_AIOHTTP = frozenset({"accept-encoding", "connection", "expect", "te", "upgrade"})

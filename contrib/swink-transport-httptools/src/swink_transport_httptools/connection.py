@@ -3,7 +3,7 @@
 A connection sends one request at a time. Data that arrives while no request is active is not part
 of a response to this client: for example a second response, a timeout message (HTTP 408), or the
 end of TLS. The next request would take such data for its response, so the connection is closed.
-`is_spoilt` also polls the socket, because data may have arrived since the event loop last did so.
+`is_spoilt` also polls the socket, because data may have arrived since the event loop last polled.
 
 The parser is as lenient as aiohttp's and has the same limits, so that a server that works with
 aiohttp works with this client. httptools stores an incomplete header in memory without a limit.
@@ -44,7 +44,7 @@ UNKNOWN_CODINGS = ("br", "zstd")
 
 
 class _Refused(Exception):
-    """A response is refused, for example because it exceeds a limit or a second one follows it."""
+    """A response is refused, for example because it exceeds a limit or another response follows."""
 
 
 class Connection(asyncio.Protocol):

@@ -58,7 +58,7 @@ class Pool:
         self.closed = False
 
     def take(self, origin: Origin) -> Connection | None:
-        """Return an idle connection, or `None`."""
+        """Return an idle connection to `origin`; `None` without an idle connection."""
         idle = self._idle.get(origin)
         while idle:
             connection = idle.pop()
@@ -124,7 +124,7 @@ class Pool:
     async def connect(self, origin: Origin, connect_timeout: float | None) -> Connection:
         """Return a new connection. `connect_timeout` is in seconds; `None` means no limit.
 
-        Raises ProviderFailure if the connection fails or takes longer.
+        Raises ProviderFailure if the connection fails or is not made in this time.
         """
         host, port, _ = origin
         limit = asyncio.timeout(connect_timeout)
@@ -199,8 +199,8 @@ class Pool:
 async def opened() -> AsyncGenerator[Pool, None]:
     """Yield a pool, and close the pool when the generator is closed.
 
-    When an event loop shuts down, it closes open generators; connections can still be closed
-    properly then.
+    An event loop closes open generators when it shuts down, while connections can still be closed
+    properly.
     """
     import aiohttp  # noqa: F401  # for `failure_of`; the import needs a free file descriptor
 

@@ -1,8 +1,8 @@
 """Typed answers: request JSON that matches a type's schema, and convert it to a value of the type.
 
 If a provider has no structured output, the model is forced to call a tool whose arguments are the
-answer (the answer tool). If an answer does not match the type, it is sent back with the reason, a
-limited number of times.
+answer (the answer tool). If an answer does not match the type, the model is sent the reason and
+answers again, a limited number of times.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ANSWER = "answer"
-"""The name of the tool that is used if the model has no structured output."""
+"""The name of the answer tool, which is used if the model has no structured output."""
 
 WRAPPED = "value"
 """The field that contains an answer whose type is not an object.
@@ -66,10 +66,11 @@ APIs require an object at the root.
 """
 
 FREE_CHARACTERS = 1_000_000
-"""How many characters may be parsed in total while each new piece causes another parse.
+"""How many characters are parsed, in total, before parsing begins to skip new pieces.
 
-An incomplete answer is parsed from its beginning each time. Beyond this number, it is parsed only
-when it has grown by the factor `GROWTH`, so that the work stays linear.
+An incomplete answer is always parsed from its beginning. Up to this number, each new piece causes
+another parse. Beyond the number, the answer is parsed only when it has grown by the factor
+`GROWTH`, so that the work stays linear.
 """
 
 GROWTH = 1.1
@@ -227,7 +228,7 @@ class Growing:
 
 
 Ask: TypeAlias = Callable[[Prompt, bool], EventStream]
-"""A function that requests an answer; if its second argument is True, as a tool call."""
+"""A function that requests an answer. Its second argument is True to force a tool call."""
 
 
 class AnswerStream(OfStream, AsyncOnly, Generic[T]):
@@ -295,7 +296,7 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         """Read to the end and return the answer.
 
         If the answer does not match the type, it is requested again, at most `corrections` times.
-        It is not requested again if it was truncated, or if the type's own code (such as a
+        The answer is not requested again if it was truncated, or if the type's own code (such as a
         validator) raised an exception.
 
         Raises the `StreamError` of a failed call, and BadAnswer, with the answer's text, if no

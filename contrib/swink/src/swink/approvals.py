@@ -38,7 +38,7 @@ class _Verdict(Enum):
 
 
 PAUSE: Final = _Verdict.PAUSE
-"""Returned by `approve` to pause the run until the call is decided."""
+"""Returned by `approve` to pause the run until the tool call is allowed or refused."""
 
 Verdict: TypeAlias = bool | str | Literal[_Verdict.PAUSE]
 
@@ -118,7 +118,7 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def context_after(paused: PausedRun) -> Context:
-    """Return the conversation so far, with an empty result for each tool call of the last answer.
+    """Return the conversation so far, with empty results for the tool calls of the last answer.
 
     Raises UsageError if a call has no decision yet.
     """

@@ -13,7 +13,7 @@ __all__ = ["check_called", "check_names", "check_number", "refuse_type"]
 NEAR = 0.75
 """The minimum similarity, from 0 to 1, at which an unknown name counts as misspelt.
 
-Option names of other libraries are less similar to those of swink.
+Option names of other libraries are less similar, so they are not taken for misspelt ones.
 """
 
 

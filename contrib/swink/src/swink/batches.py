@@ -73,7 +73,7 @@ Progress: TypeAlias = Callable[[Batch[Any]], object]
 
 
 class _Asked(Protocol[A]):
-    """The interface of a call's stream that `gathered` needs."""
+    """The methods and properties of a call's stream that `gathered` uses."""
 
     async def result(self) -> A: ...
     async def aclose(self) -> None: ...

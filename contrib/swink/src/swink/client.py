@@ -66,7 +66,8 @@ CORRECTIONS = 1
 NO_TYPE: Any = None
 """The default of the argument `type`: the answer is not typed.
 
-It is annotated as Any, so that a type checker infers the type of a run from the other arguments.
+The constant is annotated as Any, so that a type checker infers the type of a run from the other
+arguments.
 """
 
 LIMIT = 10
@@ -226,7 +227,7 @@ class Client(swink_core.Client):
         again with the results, until it has answered or was called `max_turns` times.
 
         `tools` are functions. A function that is not async runs in a thread. See `tool` for further
-        settings. A `tool_choice` that forces a call applies to the first turn.
+        settings. A `tool_choice` that forces a call applies only to the first turn.
 
         With `type`, the run ends with a value of this type, which `Run.answer` returns; if an
         answer does not match the type, it is requested again, at most `corrections` times.
@@ -335,7 +336,7 @@ class Client(swink_core.Client):
 
 
 def _gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
-    """Return one `LimitGate` for several calls together.
+    """Return the `LimitGate` with which several calls share these limits; `None` for no limits.
 
     Raises UsageError if `limits` has another type.
     """

@@ -4,9 +4,9 @@
     turn = TurnStart *(the events of its stream) TurnEnd *ToolStart *ToolEnd
 
 An observer receives these events through `on_event` if its plugin sets `other_events = True`. Each
-event comes with the call of the turn, which may not have begun yet or may have ended already.
-`run_id` is the same on all events of a run. A run that is closed early has a `RunEnd`, too.
-Observers receive a `ToolStart` in the context (of `contextvars`) in which the tool runs.
+event comes with the turn's call, even if this call has not begun yet or has already ended. `run_id`
+is the same on all events of a run. A run that is closed early has a `RunEnd`, too. Observers
+receive a `ToolStart` in the context (of `contextvars`) in which the tool runs.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ __all__ = [
 Outcome: TypeAlias = Literal["done", "paused", "max_turns", "error", "aborted"]
 """How a run ended.
 
-`done`: with an answer. `paused`: it waits for approvals. `max_turns`: at its limit of turns.
-`error`: with a failed call, or an answer that does not fit its type. `aborted`: it was closed.
+`done`: the model has answered. `paused`: tool calls wait for approval. `max_turns`: the run has
+reached its limit of turns. `error`: a call failed, or the answer does not fit its type. `aborted`:
+the run was closed.
 """
 
 

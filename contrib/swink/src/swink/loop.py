@@ -215,8 +215,8 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
         Raises the `StreamError` of a failed call, LimitReached at a limit, TooManyTurns after
         `max_turns`, RunPaused if the run waits for decisions, and BadAnswer if the last message
-        does not match the type. If another task reads the run, this waits until that task has read
-        to the end or stopped.
+        does not match the type. If another task reads the run, the method waits until that task has
+        read to the end or stopped.
         """
         driving = self._driving
         pause = 0.0
@@ -308,7 +308,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             self._end("aborted")
 
     async def _resume(self, answer: AssistantMessage) -> AsyncGenerator[list[RunEvent], None]:
-        """Carry out the tool calls whose decisions a paused run waited for."""
+        """Carry out the tool calls on which a paused run needed decisions."""
         try:
             async with aclosing(self._settle(answer)) as batches:
                 async for events in batches:
@@ -480,7 +480,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 async def _result_of(stream: EventStream) -> Done | Error:
     """Read the stream of a turn to its end.
 
-    No events are delivered, so that failures can be retried.
+    The events do not reach the reader of the run, so that a failed call can still be retried.
     """
     try:
         message = await stream.result()

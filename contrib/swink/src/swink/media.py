@@ -48,7 +48,7 @@ _MAGIC = [
     (rb"OggS", "audio/ogg"),
     (rb"fLaC", "audio/flac"),
 ]
-"""The first bytes of files, with the media type."""
+"""Patterns of the first bytes of a file, each with the file's media type."""
 
 _DATA = re.compile(r"data:([\w.+/-]+)(?:;[\w.=-]+)*;base64,", re.IGNORECASE)
 

@@ -185,7 +185,7 @@ class Unawaited(Coroutine[Any, Any, Any]):
 def shortened(error: SwinkError) -> SwinkError:
     """Remove the traceback of an error, and return the error.
 
-    The cause of a UsageError is removed as well, because its message already contains the cause.
+    The cause of a UsageError is removed as well, because the error's message contains the cause.
     """
     if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
         log.debug("raised to the program", exc_info=error)
@@ -198,7 +198,7 @@ def shortened(error: SwinkError) -> SwinkError:
 def _misfit(
     function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any], error: TypeError
 ) -> BaseException:
-    """Return an error that shows the correct call, for arguments that a function does not accept.
+    """Return the error for arguments that a function does not accept; it shows the correct call.
 
     A TypeError that was raised inside the function is returned unchanged.
     """

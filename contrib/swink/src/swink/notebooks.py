@@ -195,7 +195,7 @@ class _Screen:
 
 
 _under_way: dict[asyncio.Task[None], _Screen] = {}
-"""The tasks that read displayed streams; asyncio itself holds only weak references to tasks."""
+"""The tasks that read displayed streams, kept because asyncio has only weak references to them."""
 
 
 def _draw_all(*_: object) -> None:

@@ -12,7 +12,7 @@ __all__ = ["json_in", "partial_json"]
 
 _OPENING_FENCE = re.compile(r"\s*+```(?:json)?(?=\s)")
 _NUMBER = re.compile(r"(?<![0-9])[0-9]+(?:[eE][+-]?[0-9]+)?\Z")
-"""Matches the last digits of a text, in a number or in a string."""
+"""Matches the digits at the end of a text, which may be part of a number or of a string."""
 
 
 def json_in(text: str) -> Any:

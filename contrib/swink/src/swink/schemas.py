@@ -44,13 +44,13 @@ __all__ = ["Schema", "plain_data"]
 T = TypeVar("T")
 
 _NAMED = ("properties", "$defs", "definitions", "patternProperties")
-"""Keywords whose keys are names, not keywords."""
+"""Keywords of JSON schemas whose value maps names to schemas."""
 
 _DATA = ("default", "const", "enum", "examples")
-"""Keywords whose values are not schemas."""
+"""Keywords of JSON schemas whose values are data, not schemas."""
 
 _WRITTEN = (bytes, date, datetime, time, timedelta, Decimal, UUID)
-"""Types that JSON represents as text; cattrs leaves their conversion to other libraries."""
+"""Types that JSON represents as text; msgspec converts them, because cattrs does not."""
 
 _JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -233,7 +233,7 @@ def _is_record(kind: Any) -> bool:
 
 
 def _holds_values(kind: type) -> bool:
-    """Return True if the class has fields, so that its instances are data and not types."""
+    """Return True if the class has fields: an instance of the class is data, not a type."""
     return _is_record(kind) or hasattr(kind, "__pydantic_core_schema__")
 
 

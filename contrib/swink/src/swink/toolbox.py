@@ -60,7 +60,7 @@ class Toolbox:
         self._decisions = decisions
 
     def settle(self, results: Iterable[ToolResultMessage]) -> None:
-        """Add results of calls that exist already, so that these calls are not carried out."""
+        """Add results that exist already, so that their calls are not carried out."""
         self._results |= {each.tool_call_id: each for each in results}
 
     async def carry_out(

@@ -43,7 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _SHOWN = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
-"""The types of blocks that a result may contain."""
+"""The types of blocks that the result of a tool may contain."""
 
 
 @define
@@ -68,8 +68,8 @@ class FunctionTool(Generic[P, R]):
     """A function that a model may call. A program can call the tool like the function itself.
 
     `definition` is sent to the model. `timeout` is in seconds (`None`: no limit). A blocking
-    function runs in a thread, which cannot be stopped; if the timeout passes, its result is
-    ignored. With `needs_approval`, each call waits for a decision of the application, see
+    function runs in a thread, which cannot be stopped; if the timeout passes, the function's result
+    is ignored. With `needs_approval`, each call waits for a decision of the application, see
     `Client.run`.
     """
 
@@ -80,7 +80,7 @@ class FunctionTool(Generic[P, R]):
     needs_approval: bool = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself."""
+        """Call the function like an ordinary function, without a model."""
         return self.function(*args, **kwargs)
 
     def refusal(self, call: ToolCallBlock) -> ToolResultMessage | None:
@@ -213,7 +213,7 @@ def _name_of(function: Any) -> str:
 
 
 def described(error: BaseException) -> str:
-    """Return the class and message of an exception, or the class alone if `str` of it fails."""
+    """Return the class and message of an exception; only the class if `str(error)` fails."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:

@@ -26,7 +26,7 @@ MARK = "_"
 """The separator between a row's id and the submission's token. Row ids never contain it."""
 
 MOST_DIFFERENCE = 86_400.0
-"""The maximum difference, in seconds, between the time of a submission and of the batch."""
+"""The maximum time, in seconds, between a submission and the creation of the batch."""
 
 STATUSES = {
     "invalid_request_error": 400,
@@ -91,7 +91,7 @@ class AnthropicBatches:
         return [id] if batch["processing_status"] == "ended" else None
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Return the results of a batch. A row without a result was not answered."""
+        """Return the results of a batch. A row that is missing in the results was not answered."""
         lines = yield _request(like, f"/{id}/results", "GET")
         return [_result(line) for line in lines.splitlines() if line.strip()]
 
@@ -114,7 +114,7 @@ def _whole(body: bytes) -> dict[str, Any]:
 def _may_be(batch: dict[str, Any], intent: Any) -> bool:
     """Return True if a batch in the list may come from the submission `intent`.
 
-    It must have the same number of rows and about the same creation time.
+    The batch must have as many rows as the submission and about the same creation time.
     """
     if batch.get("archived_at"):
         return False  # its results are deleted

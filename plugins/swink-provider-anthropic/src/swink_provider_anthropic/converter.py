@@ -72,7 +72,7 @@ DOCUMENT_FIELDS = ("citations", "context")
 
 PDF = {"application/pdf": "application/pdf"}
 DOCUMENTS = {**PDF, "text/*": "text/plain"}
-"""The accepted types of documents; only a PDF may be a URL.
+"""The accepted types of documents; only a PDF may be sent as a URL.
 
 Source: https://platform.claude.com/docs/en/build-with-claude/pdf-support
 """

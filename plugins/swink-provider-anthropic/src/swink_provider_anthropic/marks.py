@@ -32,8 +32,9 @@ CROWDED = ": the conversation has the maximum number of cache marks, so none was
 def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:
     """Add cache marks to the last user turn, the system prompt and the last tool.
 
-    The caller's own marks take precedence. The API allows four marks in a request, and a mark for
-    one hour may not follow a mark for five minutes.
+    The caller's own marks take precedence. The API allows four marks in a request. A mark requests
+    a cache of five minutes or of an hour. A prompt begins with the tools and the system prompt,
+    followed by the turns. In this order, all marks for an hour must precede those for five minutes.
     """
     control = {"type": "ephemeral", **claude.cache_ttl(cache)}
     long = control.get("ttl") == HOUR
@@ -79,7 +80,7 @@ def ends_marked(context: Context, name: str = MARK) -> bool:
 
 
 def tell_crowded(call: Fitted, provider: str) -> None:
-    """Add a notice if the caller's own cache marks leave no room for one at the prompt's end."""
+    """Add a notice if the caller's cache marks leave no room for a mark at the prompt's end."""
     cache = call.options.cache
     if cache is None or cache.mode == "none" or ends_marked(call.context):
         return

@@ -28,7 +28,10 @@ PLACES = {
     "user": ("metadata.user_id",),
     "session_id": ("metadata.user_id",),
 }
-"""The request fields of options that a function converts. `KNOBS` names all other fields."""
+"""The request fields for options that functions in `KNOBS` convert.
+
+For other options, `KNOBS` itself names the field.
+"""
 
 CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 

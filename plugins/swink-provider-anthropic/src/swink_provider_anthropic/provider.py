@@ -48,8 +48,8 @@ class AnthropicProvider(HTTPProvider):
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API and the model.
 
-        System messages inside the conversation are moved and the schemas of strict tools are
-        converted, each with a notice.
+        System messages inside the conversation are moved, and the schemas of strict tools are
+        converted. A notice reports each of these changes.
         """
         call = super().fit(model, context, options)
         fit_schemas(call)

@@ -38,7 +38,7 @@ class Delta(msgspec.Struct, gc=False):
 
 
 class Block(msgspec.Struct, gc=False):
-    """A content block of a supported type, at its start."""
+    """A content block of a supported type, in the frame that begins the block."""
 
     id: str | None = None
     name: str | None = None

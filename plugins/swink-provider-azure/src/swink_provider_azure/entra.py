@@ -60,7 +60,11 @@ class ClientCredentials(Grant):
 
     @classmethod
     def of_environment(cls, environ: Mapping[str, str] | None = None) -> ClientCredentials | None:
-        """Read `AZURE_TENANT_ID`, `_CLIENT_ID`, `_CLIENT_SECRET` and `_AUTHORITY_HOST`."""
+        """Return the application that environment variables name; `None` if they are not set.
+
+        The variables are `AZURE_TENANT_ID`, `AZURE_CLIENT_ID`, `AZURE_CLIENT_SECRET` and,
+        optionally, `AZURE_AUTHORITY_HOST`.
+        """
         environ = os.environ if environ is None else environ
         tenant, client, secret = (
             environ.get(f"AZURE_{name}") for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")

@@ -30,7 +30,7 @@ CODES = {"OperationNotSupported": Kind.UNSUPPORTED}
 
 
 class _Filtered(msgspec.Struct):
-    """The response to a rejected prompt if it contains only the results of the content filters."""
+    """A response to a rejected prompt, with nothing but the results of the content filters."""
 
     choices: list[Any] | None = None
     error: Any = None

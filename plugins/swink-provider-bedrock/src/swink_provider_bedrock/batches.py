@@ -33,7 +33,7 @@ ROLE_ENV = "SWINK_BEDROCK_BATCH_ROLE"
 S3_ENDPOINT_ENV = "AWS_ENDPOINT_URL_S3"
 """The variable with a URL to use in place of S3's own; all AWS tools read it.
 
-With it, the bucket is part of the path, not of the host name.
+With this variable, the bucket is part of the URL's path, not of the host name.
 """
 
 NAME = "swink-"
@@ -115,7 +115,7 @@ class BedrockBatches:
         return [f"{folder}{id.rpartition('/')[2]}/{source}.out"]
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
-        """Return the answers of a job. A row without an answer was not answered."""
+        """Return the answers of a job. A row that is missing in the result was not answered."""
         found = []
         for source in sources:
             lines = yield _s3(like, source, "GET")

@@ -74,7 +74,10 @@ VENDORS = re.compile(
     r"\b(ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshotai|nvidia|openai"
     r"|qwen|writer|zai)\."
 )
-"""Finds the vendor in a model's id or ARN. The ARN of an inference profile may contain none."""
+"""Finds the vendor in a model's id or ARN.
+
+The ARN of an inference profile may contain no vendor.
+"""
 
 RENAMED = "a document's name was changed to characters that the API accepts"
 BLANK = LeftOut("blank text, which the API refuses, was not sent")

@@ -70,7 +70,7 @@ class SharedFiles:
 
 @define(frozen=True)
 class AccessKeys(Token):
-    """Access keys for signing."""
+    """AWS access keys, with which requests are signed."""
 
     keys: Credentials = field(kw_only=True)
 
@@ -92,7 +92,7 @@ class SharedKeys(Grant):
     variables: tuple[tuple[str, str], ...] = field(repr=False)
 
     async def fetch(self, http: TokenHTTP) -> Token:
-        """Read the files again, because they may have changed, or call botocore."""
+        """Read the files again, in case they have changed, or get the keys from botocore."""
         environ = dict(self.variables)
         name = _first(PROFILE_ENV, environ)
         place = _Place(name or "default", self.config, self.credentials)

@@ -95,7 +95,7 @@ class EventStreamDecoder:
     __slots__ = ("_limit", "_partial", "_wanted")
 
     binary = True
-    """Frames contain headers and checksums besides the text of their payload."""
+    """Frames are not text: besides the payload, they contain headers and checksums in bytes."""
 
     def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
         self._limit = limit

@@ -2,8 +2,8 @@
 
 Converse has fields for the options that all models share. It passes `additionalModelRequestFields`,
 which contains the thinking parameters, to the model unchanged. The rules in models.toml have
-already removed or changed unsupported options; their `facts` describe each model's thinking
-parameters.
+already removed or changed unsupported options; the `facts` of the rules describe each model's
+thinking parameters.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html.
 """
@@ -36,7 +36,10 @@ PLACES = {
     ),
     "response_format": ("outputConfig.textFormat",),
 }
-"""The request fields of options that a function converts. `KNOBS` names all other fields."""
+"""The request fields for options that functions in `KNOBS` convert.
+
+For other options, `KNOBS` itself names the field.
+"""
 
 ROOM_TO_ANSWER = 4096
 """The default number of tokens for the answer, in addition to those for thinking."""

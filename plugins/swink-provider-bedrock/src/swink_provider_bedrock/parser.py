@@ -303,9 +303,9 @@ def _piece(tool: ToolUse) -> str:
 
 
 def _told(body: bytes, out: EventWriter) -> Payload:
-    """Decode the payload of an error; return an empty one if that fails.
+    """Decode the payload of an error; return an empty payload if decoding fails.
 
-    If decoding fails, only the error type in the message's headers is known.
+    In this case, only the error type in the message's headers is known.
     """
     try:
         return decode_payload(body, out)

@@ -28,9 +28,9 @@ def is_crowded(
 ) -> bool:
     """Return True if no cache points may be added to the caller's cache points.
 
-    No cache point may be added if the request already has the maximum number. None may be added
-    either if the lifetime of the caller's cache points differs from the strategy's, because the API
-    requires an order of lifetimes.
+    No cache point may be added if the request already has the maximum number. The same applies if
+    the caller's cache points and the strategy have different lifetimes, because the API requires an
+    order of lifetimes.
     """
     if cache is None or cache.mode == "none":
         return False

@@ -48,7 +48,7 @@ __all__ = ["BedrockProvider"]
 SERVICE = "bedrock"
 
 S3_DIGEST = "x-amz-content-sha256"
-"""A header in every request to S3, but in no request to Bedrock."""
+"""The header with the digest of the body: in every request to S3, but in no request to Bedrock."""
 ERROR_TYPE_HEADER = "x-amzn-errortype"
 
 _PARTITIONS = {
@@ -59,7 +59,7 @@ _PARTITIONS = {
     "eu-isoe-": "cloud.adc-e.uk",
     "eusc-": "amazonaws.eu",
 }
-"""The endings of host names in other partitions, by the beginning of a region's name.
+"""The endings of host names in other AWS partitions, by the beginning of a region's name.
 
 All other regions belong to `aws` or `aws-us-gov`. Source: botocore's `endpoints.json`.
 """
@@ -121,7 +121,7 @@ class BedrockProvider(HTTPProvider):
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the body of `converse` and `converse-stream`; see `conversation`.
+        """Return the body for a request to `converse` or `converse-stream`; see `conversation`.
 
         `extra` may contain any field of the API; its objects and tools are merged with those of the
         call.

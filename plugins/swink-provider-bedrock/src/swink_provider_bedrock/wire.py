@@ -155,7 +155,7 @@ class _Text(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class TextPayload(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """The payload of a text delta, which is the most frequent message, with its padding."""
+    """The payload of a text delta (the most frequent message), including the padding."""
 
     contentBlockIndex: int
     delta: _Text

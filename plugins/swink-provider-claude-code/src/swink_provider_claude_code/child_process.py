@@ -2,7 +2,8 @@
 
 Output is available as soon as the command writes it. The exit of the command is detected
 independently of the end of output, because a surviving child process may keep the pipes open. A
-process that leaves the group (`setsid`) survives, but it has none of our file descriptors.
+process that leaves the group (`setsid`) survives, but the process has no file descriptors of the
+program.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ COMPLAINT_BYTES = 4096
 class ChildProcess(asyncio.SubprocessProtocol):
     """A running command. Iterating over it yields its standard output until the command exits.
 
-    `complaint` is the last text of standard error. `code` is the exit status (`None` while the
-    process runs; negative for a signal). The caller must await `aclose()`.
+    `complaint` is the end of what the command has written to standard error. `code` is the exit
+    status (`None` while the process runs; negative for a signal). The caller must await `aclose()`.
     """
 
     @classmethod
@@ -99,7 +100,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
             self._transport.close()
 
     def _flow(self, count: int) -> None:
-        """Pause reading from the pipes if more than `HELD_BYTES` bytes have not been consumed."""
+        """Add `count` to the unconsumed bytes; pause reading while they exceed `HELD_BYTES`."""
         self._held += count
         stdout = self._transport.get_pipe_transport(1)
         assert isinstance(stdout, asyncio.ReadTransport)

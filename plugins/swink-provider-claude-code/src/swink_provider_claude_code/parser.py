@@ -228,8 +228,9 @@ class StreamJsonParser:
         """Return the cost of all models in US dollars, or `None` if a price is unknown.
 
         If the usage contains unknown counts, return the cost that the command reports. The command
-        reports the number of cached tokens with each lifetime only for the whole run. The tokens
-        that each model wrote to the cache are divided in the same proportion.
+        reports the number of cached tokens with each lifetime only for the whole run. Therefore the
+        tokens that each model wrote to the cache are divided between the lifetimes in that
+        proportion.
         """
         used = line.model_usage or {}
         total, kept = 0.0, (whole.cache_creation or {}).get("ephemeral_1h_input_tokens")

@@ -154,7 +154,7 @@ class ClaudeCodeProvider(HTTPProvider):
         return Catalog(Host())
 
     def _info(self, id: str) -> ModelInfo | None:
-        """Return the catalogue entry of the model that answered, which the command chooses."""
+        """Return the catalogue entry of a model that the command has chosen for an answer."""
         return self._catalog.model(self.name, id)
 
     def classify(self, failure: Failure) -> Classification | None:

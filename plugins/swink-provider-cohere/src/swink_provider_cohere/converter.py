@@ -51,9 +51,9 @@ DOCUMENTS = {"text/*": "text/plain", "application/json": "application/json"}
 def conversation(context: Context, provider: str, thinks: bool) -> dict[str, Any]:
     """Return `messages` and, if present, `documents`, `tools` and `strict_tools`.
 
-    `thinks` means that the model accepts its earlier thinking; other models accept `tool_plan`.
-    Raises MediaError for a file that cannot be read, and ProviderFailure (`unsupported`) for media
-    that the API does not accept.
+    `thinks` means that the model accepts the thinking in earlier answers; other models accept
+    `tool_plan` instead. Raises MediaError for a file that cannot be read, and ProviderFailure
+    (`unsupported`) for media that the API does not accept.
     """
     system, context = system_blocks(context)
     converter = _Converter(provider, thinks)

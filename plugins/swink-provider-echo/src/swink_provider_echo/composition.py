@@ -41,7 +41,7 @@ DEFAULT_TOOL: dict[str, Any] = {
     "name": "echo",
     "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
 }
-"""The tool that is called if the request offers none."""
+"""The tool that echo calls if the request offers no tools."""
 
 _WORDS = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
 

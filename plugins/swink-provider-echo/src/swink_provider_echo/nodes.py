@@ -166,4 +166,4 @@ _JOINS: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }
-"""How two values of each keyword are merged. For all other keywords, the first value is kept."""
+"""Functions that merge two values of a keyword. For all other keywords, the first value is kept."""

@@ -21,10 +21,13 @@ __all__ = ["matching"]
 
 STEADY_TRIES = 40
 MOST_TRIES = 200
-"""The maximum number of tries: with choices from the number, and in total."""
+"""The maximum number of tries in total.
+
+In the first `STEADY_TRIES`, the choices come from the number.
+"""
 
 WIDEST = 256
-"""The most characters of a range that are considered."""
+"""How many characters of a range, such as `a-z`, are considered at most."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _USUAL = f"{_LETTERS}{_LETTERS.upper()}0123456789 _-.,:;!?@#%&*+/=()[]{{}}<>|~^$'\"`\\"

@@ -197,7 +197,7 @@ class _Sampler:
         raise refused
 
     def _count(self, node: Any) -> float:
-        """Return the number of different values that a node allows; infinity if it is unknown."""
+        """Count the different values that a node allows; infinity if their number is unknown."""
         if not isinstance(node, Mapping) or "const" in node:
             return 1 if isinstance(node, Mapping) else math.inf
         if enum := listed(node, "enum"):

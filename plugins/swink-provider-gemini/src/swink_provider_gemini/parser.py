@@ -7,15 +7,20 @@ with a signature becomes a separate block, even if its text is empty.
 
 The answer is complete when a frame contains a finish reason. Older models send a finish reason in
 every frame, so the parser reads to the end of the input and uses the last finish reason.
+
+If a request asks for several answers (`candidateCount`), the first candidate is the message. Each
+other candidate becomes an extension of the kind `choice` at the end, with the candidate as data.
+The API sends several candidates only without streaming.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from swink_core import Failure, StopReason
+from swink_core import ExtensionBlock, Failure, StopReason
 from swink_core.providers import EventWriter, text_field
 from swink_provider_gemini.arguments import ArgumentText, OutOfOrder
 from swink_provider_gemini.errors import BLOCKED_PROMPT, read_error
@@ -83,9 +88,10 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class GenerateContentParser:
-    """Parses one response."""
+    """Parses one response; `several` means that the request asks for several answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, several: bool = False) -> None:
+        self._wants_all = several
         self._block = 0
         self._block_is_whole = False
         self._calls = 0
@@ -95,7 +101,7 @@ class GenerateContentParser:
         self._cited: dict[str, list[Any]] = {}  # citations of the block being written
         self._facts: dict[str, Any] = {}  # facts about the answer so far
         self._logprobs: dict[str, Any] = {}
-        self._in_text = self._several = False
+        self._in_text = self._several = self._keeps_all = False
         self._says_only_text = False  # the last frame had only text; try the fast decoder first
         self._usage: dict[str, Any] = {}  # reported usage that is not counted yet
 
@@ -129,8 +135,13 @@ class GenerateContentParser:
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
         """Parse an answer that was not streamed, or that was streamed as one JSON array."""
-        self.feed(body.removeprefix(_BOM).strip(), out)
+        body = body.removeprefix(_BOM).strip()
+        self._keeps_all = self._wants_all and not body.startswith(b"[")
+        self.feed(body, out)
         self.after_read(out)
+        if self._several and self._keeps_all and out.stop_reason is not None:
+            for candidate in _others(body, out.names):
+                out.extension(ExtensionBlock.CHOICE, candidate)
 
     def _add_text(self, chunk: TextChunk, out: EventWriter) -> bool:
         """Add a frame's text to the open block, and return True.
@@ -172,7 +183,9 @@ class GenerateContentParser:
         candidate = next((c for c in candidates if not c.index), None)
         if not self._several and len(candidates) > (candidate is not None):
             self._several = True
-            out.notice("other_choices", "the provider sent several answers; only the first is used")
+            if candidate is None or not self._keeps_all:
+                what = "the provider sent several answers; only the first is used"
+                out.notice("other_choices", what)
         if candidate is not None:
             self._candidate(candidate, out)
         elif feedback is not None and feedback.block_reason:
@@ -339,6 +352,27 @@ class GenerateContentParser:
             self._facts["logprobsResult"] = self._logprobs
         out.response(metadata=self._facts)
         out.stop(reason or StopReason.STOP)
+
+
+def _others(body: bytes, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield the candidates of a response, except the first.
+
+    `names` maps the sent names of tools to the caller's names.
+    """
+    candidates = msgspec.json.decode(body)["candidates"]
+    first = next(at for at, one in enumerate(candidates) if not one.get("index"))
+    for at, candidate in enumerate(candidates):
+        if at != first:
+            _rename_calls(candidate, names)
+            yield candidate
+
+
+def _rename_calls(candidate: dict[str, Any], names: Mapping[str, str]) -> None:
+    for part in (candidate.get("content") or {}).get("parts") or ():
+        call = part.get("functionCall")
+        name = call.get("name") if isinstance(call, dict) else None
+        if isinstance(name, str) and name in names:
+            call["name"] = names[name]
 
 
 def _blocked(candidate: Candidate) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 from swink_core import (
@@ -48,6 +50,15 @@ class GeminiProvider(HTTPProvider):
     api_name = "generateContent"
     credential_headers = ("authorization", "x-goog-api-key")
     buffered = True
+    asks_for_several = False
+
+    def api(self, model: Model, options: StreamOptions) -> Any:
+        """Return this provider, or a copy whose parser reads several answers."""
+        if not _asks_for_several(options):
+            return self
+        found = copy(self)
+        found.asks_for_several = True
+        return found
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API and the model.
@@ -100,9 +111,18 @@ class GeminiProvider(HTTPProvider):
             base += VERSIONS[0]
         return f"{base}/{self.model_path(model, name, '/')}"
 
+    def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
+        """Return True for a call for several answers.
+
+        `streamGenerateContent` does not support several, see `candidateCount` in
+        https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference. The Gemini
+        API refuses them too (https://github.com/theopenco/llmgateway/pull/2630).
+        """
+        return _asks_for_several(options)
+
     def parser(self, model: Model) -> GenerateContentParser:
         """Create a parser for one answer."""
-        return GenerateContentParser()
+        return GenerateContentParser(self.asks_for_several)
 
     def error_facts(self, failure: Failure) -> None:
         """Read the status name, reason, quota and delay; see `errors`."""
@@ -117,3 +137,9 @@ class GeminiProvider(HTTPProvider):
     def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:
         """Send the key as `x-goog-api-key`."""
         request.headers["x-goog-api-key"] = credential
+
+
+def _asks_for_several(options: StreamOptions) -> bool:
+    config = options.extra.get("generationConfig")
+    count = config.get("candidateCount") if isinstance(config, Mapping) else None
+    return count not in (None, 1, "1")

@@ -121,7 +121,7 @@ class VertexProvider(GeminiProvider):
     def api(self, model: Model, options: StreamOptions) -> Any:
         """Return the object that converts requests and parses answers for the model's vendor."""
         speaker = self._speaker(model)
-        return speaker.api(model, options) if speaker else self
+        return speaker.api(model, options) if speaker else super().api(model, options)
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API of the model's vendor."""

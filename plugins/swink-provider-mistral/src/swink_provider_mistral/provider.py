@@ -148,7 +148,11 @@ class MistralConverter(ChatConverter):
         self.take(message, ThinkingBlock)
 
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a block to a chunk of the content; audio is base64 without its format."""
+        """Convert a block to a chunk of the content.
+
+        The field `input_audio` contains only the base64 text of the audio. In OpenAI's API, it is
+        an object that also contains the audio format.
+        """
         native = super().part(block)
         if isinstance(block, AudioBlock):
             native["input_audio"] = native["input_audio"]["data"]

@@ -29,8 +29,9 @@ def caches_by_marks(model: Model) -> bool:
 def is_crowded(context: Context, cache: CacheStrategy | None, provider: str) -> bool:
     """Return True if no cache mark can be added at the end of the prompt.
 
-    This is so if the caller has set the maximum number of marks, or a mark for five minutes before
-    a mark that would last an hour.
+    This is so if the caller has set the maximum number of marks. It is also so if the new mark
+    would request a cache of an hour and the caller has set a mark for five minutes, because the
+    new mark would follow the caller's mark (see `mark_for_cache`).
     """
     if cache is None or cache.mode == "none":
         return False
@@ -48,8 +49,10 @@ def is_crowded(context: Context, cache: CacheStrategy | None, provider: str) -> 
 def mark_for_cache(native: Mapping[str, Any], ttl: int | None) -> None:
     """Mark the leading system messages and the last message, in addition to the caller's marks.
 
-    A request may have four marks in all. In the order of tools, system messages and messages, a
-    mark for an hour may not follow a mark for five minutes (platform.claude.com, "Prompt caching").
+    A request may have four marks in all. A mark requests a cache of five minutes or of an hour. A
+    prompt begins with the tools and the system messages, followed by the other messages. In this
+    order, all marks for an hour must precede those for five minutes (platform.claude.com, "Prompt
+    caching").
     """
     messages = native["messages"]
     long = (ttl or 0) > SHORT_CACHE

@@ -42,7 +42,7 @@ class ChatAPI:
         provider: str,
         dialect: Dialect,
         converter: type[ChatConverter],
-        reader: type[ChatParser] = ChatParser,
+        reader: type[ChatParser],
     ) -> None:
         self._provider = provider
         self._dialect = dialect
@@ -75,7 +75,7 @@ class ChatAPI:
 
     def _options(self, model: Model, options: StreamOptions) -> dict[str, Any]:
         """Return the request fields for the options of a call."""
-        fields = self._fields.get(model, options)
+        fields = self._fields.get(model, options, None)
         if fields is None:
             fields = parameters(self.knobs, model, options, self._dialect)
             self._fields.keep(model, options, None, fields)

@@ -54,14 +54,12 @@ from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.free_text import is_free_text, said
 
 __all__ = [
-    "OTHER_ANSWER", "ChatConverter", "OpenAIConverter", "arguments_text", "check_document",
-    "media_url", "unsupported",
+    "ChatConverter", "OpenAIConverter", "arguments_text", "media_url",
+    "unsupported",
 ]  # fmt: skip
 
 THOUGHT = "thinking_left_out"
 NO_REASONING = "reasoning was not sent, because the service does not accept it"
-
-OTHER_ANSWER = "another answer to the same prompt is not part of the conversation; it was not sent"
 
 AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
 """The API's format names for audio media types, if they differ from the subtype."""
@@ -136,6 +134,18 @@ class OpenAIConverter(MessageConverter):
             what = "the name of a document was not sent"
             report_change(f"{self.path(block)}.name", what, "metadata_left_out")
 
+    def check_document(self, api: str, block: DocumentBlock) -> None:
+        """Raise ProviderFailure for a video, audio or an image that is given as a document.
+
+        Raise ProviderFailure also for a document as data if the dialect supports only URLs.
+        """
+        kind = (media_type_of(block.source) or "").partition("/")[0]
+        if kind in ("video", "audio", "image"):
+            raise unsupported(api, f"{kind} as a document")
+        is_url = isinstance(block.source, UrlSource)
+        if not is_url and self.dialect.documents in ("address", "file_url"):
+            raise unsupported(self.provider, "documents as data; send a URL, or upload them")
+
     def part(self, block: Block) -> dict[str, Any]:
         """Convert a block of a user message or a tool result."""
         raise NotImplementedError("part() has to be written")
@@ -180,24 +190,30 @@ class ChatConverter(OpenAIConverter):
     def user(self, message: UserMessage) -> list[Any]:
         """Convert a user message; text alone stays a string, which all servers accept."""
         content: Any = message.content
+        documents: list[Any] = []
         if isinstance(content, list):
-            if self.dialect.document_ids and (ids := [*filter(None, map(_document_id, content))]):
-                for block in self.take(message, DocumentBlock):
-                    if _document_id(block) is not None:
-                        self.leave_out_name(block)
-                rest = [block for block in content if _document_id(block) is None]
-                named = ",".join(f"{self.dialect.document_ids}{id}" for id in ids)
-                return [
-                    {"role": "system", "content": named},
-                    *(rest and self.user(UserMessage(rest, message.name))),
-                ]
-            parts = self.blocks(message, self.part)
+            if self.dialect.document_ids:
+                documents = self._uploaded_documents(message)
+            parts = self.blocks(message, self._without_uploaded if documents else self.part)
+            if documents and not parts:
+                return documents
             is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"}
             content = parts[0]["text"] if is_text else parts
         native: dict[str, Any] = {"role": "user", "content": content}
         if message.name and self.names_users:
             native["name"] = self._name(message.name, message)
-        return [native]
+        return [*documents, native]
+
+    def _uploaded_documents(self, message: UserMessage) -> list[Any]:
+        """Return a system message with the ids of a message's uploaded documents, if it has any."""
+        uploaded = [block for block in self.take(message, DocumentBlock) if _document_id(block)]
+        for block in uploaded:
+            self.leave_out_name(block)
+        named = ",".join(f"{self.dialect.document_ids}{_document_id(block)}" for block in uploaded)
+        return [{"role": "system", "content": named}] if named else []
+
+    def _without_uploaded(self, block: Block) -> dict[str, Any] | LeftOut:
+        return SENT_ELSEWHERE if _document_id(block) else self.part(block)
 
     def _name(self, name: str, message: UserMessage) -> str:
         """Return a user's name, with the characters replaced that the API does not accept.
@@ -233,9 +249,7 @@ class ChatConverter(OpenAIConverter):
         images = "images" in self.dialect.adds
         media = media_said(message, images)
         for block in self.take(message, ExtensionBlock):
-            if block.kind == ExtensionBlock.CHOICE:
-                self.leave_out(block, OTHER_ANSWER)
-            elif not is_sent(block, images):
+            if not is_sent(block, images):
                 what = f"{block.kind}: not supported by Chat Completions; it was not sent"
                 self.leave_out(block, what)
         if shown := [self.part(block) for block in self.take(message, ImageBlock)]:
@@ -354,8 +368,9 @@ class ChatConverter(OpenAIConverter):
         if is_video(block) and "video" in self.dialect.adds:
             self.leave_out_name(block)
             return {"type": "video_url", "video_url": {"url": media_url(block)}}
-        check_document("Chat Completions", block)
-        check_place(block, self.dialect, self.provider)
+        self.check_document("Chat Completions", block)
+        if form in ("data", "media") and isinstance(source, UrlSource):
+            raise unsupported(self.provider, "documents by URL; send the data")
         if form == "file_url":
             self.leave_out_name(block)
             return {"type": "file_url", "file_url": {"url": media_url(block)}}
@@ -387,22 +402,6 @@ def arguments_text(call: ToolCallBlock) -> str:
 def is_video(block: DocumentBlock) -> bool:
     """Return True if a document is a video. swink represents videos as document blocks."""
     return (media_type_of(block.source) or "").startswith("video/")
-
-
-def check_document(api: str, block: DocumentBlock) -> None:
-    """Raise ProviderFailure for video, audio or an image that is given as a document."""
-    kind = (media_type_of(block.source) or "").partition("/")[0]
-    if kind in ("video", "audio", "image"):
-        raise unsupported(api, f"{kind} as a document")
-
-
-def check_place(block: DocumentBlock, dialect: Dialect, provider: str) -> None:
-    """Raise ProviderFailure for a document given as a URL or as data, if the API rejects that."""
-    address = isinstance(block.source, UrlSource)
-    if address and dialect.documents in ("data", "media"):
-        raise unsupported(provider, "documents by URL; send the data")
-    if not address and dialect.documents in ("address", "file_url"):
-        raise unsupported(provider, "documents as data; send a URL, or upload them")
 
 
 def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:

@@ -221,8 +221,8 @@ class OpenAIProvider(HTTPProvider):
 
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
         """Return the request with this body, or the request that resumes an earlier response."""
-        if (id := options.settings.get("resume")) is not None:
-            return self._resumed(model, options, id, options.settings)
+        if "resume" in options.settings:
+            return self._resumed(model, options, options.settings["resume"], options.settings)
         url = self.url(model, options)
         if self.dialect.prefix and (payload.get("messages") or [{}])[-1].get("prefix"):
             base = self.base_url(options).removesuffix("/v1").removesuffix(self.dialect.prefix)

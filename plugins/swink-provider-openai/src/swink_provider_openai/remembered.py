@@ -26,7 +26,7 @@ class Remembered(Generic[T]):
         # the model and the options are stored too, so that their id() is not reused
         self._known: dict[tuple[int, int, Hashable], tuple[Model, StreamOptions, T]] = {}
 
-    def get(self, model: Model, options: StreamOptions, more: Hashable = None) -> T | None:
+    def get(self, model: Model, options: StreamOptions, more: Hashable) -> T | None:
         """Return the cached value, or `None`."""
         known = self._known.get((id(model), id(options), more))
         return None if known is None else known[2]

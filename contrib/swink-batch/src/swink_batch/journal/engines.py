@@ -20,7 +20,7 @@ from swink_core import SwinkError, UsageError
 __all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
 
 PLACE_BITS = 44
-"""The bits of a position that hold the offset in a file; higher bits hold the file's number."""
+"""How many low bits of a position hold the offset in a file; high bits hold the file's number."""
 
 DATABASES = (".db", ".sqlite", ".sqlite3")
 
@@ -51,7 +51,8 @@ def engine_of(path: str | Path, shard: str = "all") -> Engine:
     """Return the engine for a path: a database or a folder of files.
 
     A path with the suffix `.db`, `.sqlite` or `.sqlite3` is a database. `shard` is the name of the
-    writer; each writer has a separate file. Raises UsageError if another process writes this shard.
+    writer; each writer has a separate file. Raises UsageError if another process writes the file of
+    this writer.
     """
     path = Path(path)
     is_database = path.suffix in DATABASES and not path.is_dir()
@@ -121,7 +122,7 @@ class FileEngine:
         return f"{path}: line {number}"
 
     def close(self) -> None:
-        """Flush to disk, and close the files; an empty new folder is removed."""
+        """Flush to disk, and close the files; if the folder is new and empty, it is removed."""
         os.fsync(self._file.fileno())
         if self._is_new and not self._end:
             with suppress(OSError):  # the folder may contain files of other shards

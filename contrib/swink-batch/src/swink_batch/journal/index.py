@@ -18,13 +18,13 @@ SMALLEST = 32
 """The initial number of slots in a part."""
 
 FULL = 0.75
-"""The load factor at which a part is enlarged."""
+"""The load factor (used share of the slots) at which a part is enlarged."""
 
 LARGER = 1.5
 """The factor by which a part is enlarged."""
 
 MET = 1 << 62
-"""The bit that marks an id as seen in this run; the next bit is used in a second pass."""
+"""The bit that marks an id as seen in this run; the next higher bit marks it in a second pass."""
 
 MARKS = MET | MET << 1
 

@@ -22,7 +22,7 @@ from swink_core import Charge, SwinkError, UsageError
 __all__ = ["Journal", "Kept"]
 
 _FAILED = 1 << 61
-"""The bit of a stored position that marks a failed row; the lower bits are the position plus 1."""
+"""The bit of an index value that marks a failed row; the lower bits are the line's position + 1."""
 
 
 class _Error(msgspec.Struct):
@@ -57,9 +57,9 @@ class Kept(NamedTuple):
 class Journal:
     """The answers of a job.
 
-    `charge` is the total spending and `requests` the number of requests for the answers that were
-    in the journal when it was last read. `job` contains the settings that affect the answers.
-    Opening a journal whose first line contains different settings raises UsageError.
+    `charge` and `requests` are the cost and the number of requests of all answers that the journal
+    contained when it was last read. `job` contains the settings that affect the answers. Opening a
+    journal whose first line contains different settings raises UsageError.
     """
 
     def __init__(self, engine: Engine, job: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from swink_core.providers import wait_seconds
 __all__ = ["Allowance", "allowances"]
 
 LONGEST_NUMBER = 15
-"""The most characters of a number that is parsed."""
+"""The maximum length of a number in a header, in characters; longer numbers are ignored."""
 
 
 class Allowance(NamedTuple):

@@ -3,10 +3,10 @@
 Three learned values are used: the *window*, the maximum number of concurrent calls; the *rate*, the
 maximum number of new calls per second; and the *allowance* from response headers, which is the
 remaining quota divided by the seconds until its reset. If a server refills a quota continuously,
-the remaining quota settles at half of the maximum; if a server resets it at fixed intervals, the
-remaining quota is spread over the interval. Headers may be wrong: each time a call succeeds
-although headers report that the quota is used up, the maximum wait that such headers can cause is
-halved.
+calls at this rate keep about half of the quota unused; if a server resets the quota at fixed
+intervals, the remaining calls are spread evenly over the interval. Headers may be wrong: each time
+a call succeeds although headers report that the quota is used up, the maximum wait that such
+headers can cause is halved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from swink_core.providers import KINDS
 __all__ = ["Lane"]
 
 CAUSES = frozenset(kind for kind, row in KINDS.items() if row.scope in ("service", "machine"))
-"""Kinds of failure after which the number of concurrent calls is reduced."""
+"""Kinds of failure after which fewer calls may run at a time."""
 
 LONGEST_SHUT = 60.0
 """The maximum wait in seconds after a rejection, even if a server requests a longer one."""
@@ -31,30 +31,31 @@ LONGEST_SHUT = 60.0
 LONGEST_PERIOD = 120.0
 """The longest period, in seconds, over which a quota is spread.
 
-For longer periods, calls are stopped only when the quota is used up.
+If a quota's period is longer, calls begin without delay until the quota is used up.
 """
 
 SPREAD = 1.25
-"""The maximum ratio of new calls to answers, to avoid bursts."""
+"""The maximum ratio of new calls to answers per second; it prevents bursts."""
 
 VOLLEY_FREE = 200.0
-"""Below this rate (calls per second), only few calls begin before a rejection is noticed."""
+"""The rate, in calls per second, above which many calls begin before a rejection is noticed."""
 
 CAUTION = 0.25
-"""The growth of the window per answer at rates above `VOLLEY_FREE`.
+"""The growth of the window, in calls per answer, at rates above `VOLLEY_FREE`.
 
-The window then grows by a quarter per round of calls instead of doubling.
+With this value, the window grows by a quarter in each round of calls; below `VOLLEY_FREE`, it
+doubles.
 """
 
 BURST = 0.05
-"""Calls not made in up to this many seconds may be made later, because timers are inexact."""
+"""After a late timer, the calls of up to this many past seconds may begin at once."""
 
 
 class Lane:
     """The limits of one target. Times are in seconds of the caller's clock.
 
     `most` is the maximum of the window; `members` is the number of processes that share the quota
-    that headers report; `refused` is the number of calls rejected by a rate limit.
+    in the response headers; `refused` is the number of calls rejected by a rate limit.
     """
 
     def __init__(self, most: int, now: float) -> None:

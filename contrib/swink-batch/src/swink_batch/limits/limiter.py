@@ -18,14 +18,14 @@ from swink_core.providers import Clock
 __all__ = ["Limiter"]
 
 MEMBERS_SECONDS = 5.0
-"""The interval in seconds at which the number of processes is queried."""
+"""The interval, in seconds, at which the number of processes that share the limits is queried."""
 
 
 @define(eq=False)
 class _Queue:
     """Calls that wait for a lane, in order.
 
-    `again` contains the waiting retries. They are admitted before new calls, because the time
+    `again` contains the waiting retries. Retries are admitted before new calls, because the time
     limits of a retried call include this wait.
     """
 
@@ -37,11 +37,11 @@ class _Queue:
 
 
 class Limiter:
-    """Admits as many calls to each target as its limits allow; passed in `Client(gates=[…])`.
+    """Admits calls to each target as far as its limits allow; passed in `Client(gates=[…])`.
 
     At most `most` calls per target run at a time. `rpm` and `tpm` are known limits in requests and
-    tokens per minute for each target; `turns` shares them with other processes. `admit` waits
-    before the call is made, so that the call's time limits do not include the wait.
+    tokens per minute for each target; `turns` shares these limits with other processes. `admit`
+    waits before the call is made, so that the call's time limits do not include the wait.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Limiter:
         self._admitted.add(target)
 
     def give_up(self, target: Target) -> None:
-        """Let another call begin in place of an admitted call that will not be made."""
+        """Release the place of an admitted call that will not be made, for another call."""
         if target in self._admitted:
             self._admitted.discard(target)
             self._free(self._begun.pop(target)[0])

@@ -14,9 +14,9 @@ BELOW = 0.97
 """The ratio of the new rate to the measured rate after a rejection."""
 
 CLIMB = 0.05
-"""The growth of the rate over `PATIENCE` calls.
+"""The growth of the rate over `PATIENCE` calls, as a fraction (0.05: by 5 %).
 
-It doubles after each further `PATIENCE` calls without a rejection.
+The growth doubles after each further `PATIENCE` calls without a rejection.
 """
 
 PATIENCE = 1000
@@ -28,18 +28,18 @@ GUESS = 8.0
 """The assumed rate in calls per second if all calls so far were rejected."""
 
 GUESS_CLIMB = 0.1
-"""The growth of the assumed rate (`GUESS`) with each call."""
+"""The growth of the assumed rate (`GUESS`) with each call, as a fraction."""
 
 SEARCH_CLIMB = 0.005
-"""The growth, with each call, of a rate that was measured before the limit was reached."""
+"""The growth of the rate with each call, as a fraction, until the server's limit is reached."""
 
 BLIND_CLIMB = 0.05
-"""The maximum growth between a call's start and the arrival of a rejection."""
+"""The maximum growth of the rate, as a fraction, between a call's start and its rejection."""
 
 LONGEST_LAG = 0.1
 """The maximum assumed time, in seconds, between a call's start and its rejection.
 
-A rejection that takes longer does not help to decide whether the next call may begin.
+A longer measured time counts as this value, so that the next call does not wait too long.
 """
 
 LOWEST = 0.05
@@ -52,10 +52,10 @@ SHORTEST_SPAN = 0.05
 """The minimum number of seconds for measuring a rate."""
 
 NEAR = 0.8
-"""A measured rate that is at least this share of the attempted rate shows the limit."""
+"""The rate of accepted calls is the limit if it is at least this share of the attempted rate."""
 
 FIRST = 0.6
-"""The share of the measured rate kept at the first rejection, as saved-up quota raised it."""
+"""The factor for the rate measured at the first rejection, which saved-up quota has increased."""
 
 LONGEST_HOLD = 20.0
 """The maximum interval in seconds between probes while every call is rejected."""
@@ -64,25 +64,25 @@ LEAST_HOLD = 0.02
 """The seconds before the first probe; each further wait is twice as long."""
 
 MOSTLY = 0.5
-"""If no call succeeded for this share of a period between probes, the limit was reached."""
+"""If every call was rejected for this share of a measured period, the limit was reached in it."""
 
 PATIENT = 3.0
-"""How long to wait for the outcome of a probe, as a multiple of the latency."""
+"""How long to wait for the outcome of a probe, as a multiple of the usual time to a rejection."""
 
 ALIKE = 0.2
-"""If the rates of two successive periods differ by less than this share, both show the limit."""
+"""If two successive measured rates differ by less than this share, they are the server's limit."""
 
 UNHELPED = 0.75
 """The share to which the rate is lowered before checking whether slowing down helps.
 
-If the same share of calls is rejected at the lower rate, the rate is not the cause.
+If the server still rejects the same share of calls, the rate of calls is not the cause.
 """
 
 ENOUGH = 10
 """The number of rejections needed to estimate the share of rejected calls."""
 
 SURE = 10.0
-"""How many usual gaps must pass without a rejection before rejections count as over."""
+"""Rejections are over after this many times the usual number of calls between two rejections."""
 
 
 class Rate:
@@ -123,7 +123,8 @@ class Rate:
     def begin(self, now: float, is_used: bool) -> None:
         """Record the start of a call.
 
-        `is_used` says whether calls begin as fast as the rate allows.
+        `is_used` is true if calls begin as fast as the rate allows, and false if fewer calls are
+        made.
         """
         self._begun.append(now)
         _forget(self._begun, now)
@@ -227,7 +228,7 @@ class Rate:
         return max(0, len(begun) - refused), refused, max(since, begun[0])
 
     def _climb(self) -> float:
-        """Return the fraction by which a successful call increases the rate (0.01: by 1 %)."""
+        """Return the fraction by which a call increases the rate (0.01: by 1 %)."""
         if not self._is_measured:
             return GUESS_CLIMB
         if self._noise or not self._is_found:

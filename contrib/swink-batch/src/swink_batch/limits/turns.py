@@ -31,13 +31,13 @@ ALIVE_SECONDS = 20
 """The seconds for which a process counts as a member after it last called `members`."""
 
 BURST = 0.1
-"""Calls that were not made in up to this many seconds may be made later at once."""
+"""Calls that were possible in up to this many past seconds, but not made, may begin at once."""
 
 
 def turn(due: float, now: float, amount: float, rate: float) -> tuple[float, float]:
     """Return when the next turn is due, and the seconds to wait for the current turn.
 
-    This is the generic cell rate algorithm: `due` is when the current turn may begin.
+    This is the generic cell rate algorithm: `due` is the time at which the current turn may begin.
     """
     due = max(due, now - BURST)
     return due + amount / rate, max(0.0, due - now)

@@ -17,7 +17,7 @@ from swink_core import UsageError
 __all__ = ["command"]
 
 MARK = "# swink completion"
-"""The comment in lines that `--install` adds to a shell's startup file."""
+"""The comment that marks the lines that `--install` adds to a shell's startup file."""
 
 
 @define(frozen=True)

@@ -30,7 +30,7 @@ from swink_recorder.scrub import scrub_url
 __all__ = ["command"]
 
 _HIDDEN = frozenset({"env", "headers"})
-"""Tables whose values may be credentials."""
+"""Tables of the configuration whose values are not displayed, because they may be credentials."""
 
 
 @click.group("config", invoke_without_command=True)

@@ -50,7 +50,7 @@ def put(provider: str) -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(as_json: bool = False) -> None:
-    """List the providers with an API key and its location, without showing the keys."""
+    """List the providers that have an API key, and the location of each key; keys are not shown."""
     host = Host()
     kept = kept_keys()
     rows = [

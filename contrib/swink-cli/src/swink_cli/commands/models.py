@@ -192,7 +192,7 @@ def _found(word: str, host: Host, catalog: Catalog) -> bool:
 def _models(
     host: Host, catalog: Catalog, name: str, asked_for: bool, quiet: bool
 ) -> list[ModelInfo]:
-    """List a provider's models; if the user named the provider, include those on its server.
+    """List a provider's models; if the user named the provider, include the models on its server.
 
     The catalogue field `lists_models` states whether the server can list its models. If the user
     named no provider, no plugin is imported and no request is sent.

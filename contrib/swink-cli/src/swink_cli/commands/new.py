@@ -18,7 +18,7 @@ TEMPLATE = Path(__file__).resolve().parent.parent / "template"
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 UNFIT = frozenset("\\{}")
 PREFIX = "swink-provider-"
-"""The prefix of provider distributions, which the template adds."""
+"""The prefix that the template adds to a plugin's name to form the distribution's name."""
 
 SIGNING = ("sse", "ndjson", "openai")
 """Kinds of plugins whose code adds the key to a request; the others use no key."""
@@ -145,7 +145,7 @@ def command(
 
 
 def _owner(name: str) -> str | None:
-    """Return the name of a provider's distribution, even if it is not installed.
+    """Return the name of a provider's distribution, even if the distribution is not installed.
 
     The result is `None` for an unknown provider.
     """

@@ -56,8 +56,8 @@ def command(load: bool, as_json: bool) -> int:
 def _load_all(host: Host) -> dict[str, str]:
     """Load every plugin (shared plugins load with the first provider).
 
-    Returns, by provider name, the errors that concern more than one plugin, such as two plugins
-    with the same name.
+    Returns the messages of errors that concern several plugins, such as two plugins with the same
+    name, by the provider's name.
     """
     errors: dict[str, str] = {}
     for name in host.provider_names():

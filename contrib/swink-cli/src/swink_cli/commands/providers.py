@@ -151,7 +151,7 @@ def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
     calls["parallel_tool_calls"] = (CONTENT["tools"][0], {"parallel_tool_calls": False})
 
     def taken(word: str, call: tuple[Context, dict[str, Any]]) -> str:
-        """Return the models that accept an option or feature; empty for none."""
+        """Name the models that accept an option or feature; the text is empty if no model does."""
         values: dict[str, str] = {}
         for model in models:
             how = _fits(provider, model, word, *call)
@@ -180,7 +180,7 @@ def _fits(
     """Check whether a model supports the option or feature `word` of a sample call.
 
     The result is `None` for no support, a text such as `only low, high` for restricted support, and
-    empty for full support.
+    an empty text for full support.
     """
     if not isinstance(provider, HTTPProvider):
         lacks = word in CAPABILITIES and model.lacks(word)

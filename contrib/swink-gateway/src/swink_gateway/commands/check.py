@@ -17,7 +17,7 @@ from swink_gateway.policy.served_models import ServedModels
 __all__ = ["lines_of"]
 
 SERVERS = {"postgres": "Postgres", "redis": "Redis"}
-"""The names of the database servers, by the engine of a store."""
+"""The database servers' names to print, by the name of a store's engine."""
 
 _Rows = Sequence[tuple[str, str]]
 

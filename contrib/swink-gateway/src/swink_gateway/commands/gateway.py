@@ -37,6 +37,7 @@ from swink_gateway.policy.limits import Store, faults_of_place, open_ledger
 from swink_gateway.policy.routing import Routing, usable
 from swink_gateway.protocols.bodies import MOST_DIGITS
 from swink_gateway.serving.access_log import ACCESS_LOGGER, FORMATS, AccessLog
+from swink_gateway.serving.allocator import return_large_blocks
 from swink_gateway.serving.descriptors import raise_limit
 from swink_gateway.serving.limits import MEMORY_BYTES, MOST_STREAMS, Limits
 from swink_gateway.serving.reloading import Reloader
@@ -304,6 +305,7 @@ async def _serve(
     from swink_gateway.serving.metrics import Monitor  # its imports read TOGETHER_ENV
 
     sys.set_int_max_str_digits(MOST_DIGITS)
+    return_large_blocks()
     monitor = Monitor()
     async with aclosing(open_ledger(store, monitor.counters)) as ledger:
         parts = client_parts(None, monitor.plugins)

@@ -9,6 +9,7 @@ WebSockets.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from ipaddress import ip_address
@@ -27,6 +28,8 @@ NOT_FROM_HERE = (
 
 KEY_HEADERS = tuple(row.key_header for row in PROTOCOLS.values() if row.key_header is not None)
 """Headers in which clients of the vendors' APIs send a key, besides `Authorization`."""
+
+_PATH_PARTS = re.compile("([/:])")
 
 NO_KEY = (
     "the gateway's key is missing or wrong: send it as "
@@ -84,6 +87,11 @@ class Guard:
         ]
         found = [self._known.get(_digest(key)) for key in shown if key]
         return next((owner for owner in found if owner is not None), None)
+
+    def without_keys(self, path: str) -> str:
+        """Return a path without parts that are a valid key, for logs."""
+        parts = _PATH_PARTS.split(path)
+        return "".join("[key]" if _digest(part) in self._known else part for part in parts)
 
     def is_from_here(self, headers: Mapping[str, str]) -> bool:
         """Return True if a request is addressed to this gateway and no other site sent it."""

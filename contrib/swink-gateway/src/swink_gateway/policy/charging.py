@@ -2,8 +2,9 @@
 
 The core computes all amounts: `Attempt.reserve()` before an attempt, and `Attempt.charge` after it.
 An attempt with the first model is admitted before the call begins, so that a refusal becomes an
-HTTP status. `KeyCharge` is one of the call's gates, which the core calls before and after each
-attempt. It admits the other attempts, and fills in the ledger's rows of all attempts.
+HTTP status. The core calls `KeyCharge`, one of the call's gates, before and after each attempt:
+`KeyCharge` admits retries and attempts with other models, and completes the ledger's row of every
+attempt.
 """
 
 from __future__ import annotations
@@ -60,14 +61,17 @@ TAGS_HEADER = "x-swink-tags"
 MOST_TAGS = 8
 """The most tags of a request."""
 
+GUARD_TAG = "guard:"
+"""The beginning of the tags of guards that changed or refused a request."""
+
 AGAIN_SECONDS = 5.0
 """How many seconds to wait between two attempts to store a charge."""
 
 _SETTLING: set[asyncio.Task[None]] = set()
-"""The tasks that store charges late. The event loop itself holds only weak references to tasks."""
+"""The tasks that store charges late; they are kept here, as the event loop may not keep them."""
 
 MOST_TOKENS = 2**53
-"""The most tokens that can be reserved for a call; the stores count in 64 bits."""
+"""The maximum number of tokens reserved for a call, so that totals fit in 64 bits."""
 
 _PRICED = ("max_tokens", "response_format", "extra", "cache")
 
@@ -90,6 +94,9 @@ def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
     if len(tags) > MOST_TAGS or not all(map(TAG.fullmatch, tags)):
         why = f"{TAGS_HEADER}: at most {MOST_TAGS} words of letters, digits and -_.:/@ are expected"
         raise Refused(of_bad_request(why), BAD_REQUEST)
+    if any(tag.casefold().startswith(GUARD_TAG) for tag in tags):
+        why = f"{TAGS_HEADER}: tags that begin with {GUARD_TAG!r} are reserved for guards"
+        raise Refused(of_bad_request(why), BAD_REQUEST)
     return tags
 
 
@@ -108,7 +115,7 @@ class Payer:
     heard: Callable[[Entry], None] = lambda entry: None
 
     def entry(self) -> Entry:
-        """Return a new row for the ledger."""
+        """Return a new row for the ledger, with the team and the tags."""
         tags = dict.fromkeys((*self.key.tags, *self.tags))
         return Entry(team=self.key.team, tags=TAG_SEPARATOR.join(tags))
 
@@ -117,7 +124,7 @@ class Payer:
 class KeyCharge:
     """A gate that charges a key for the attempts of one call.
 
-    `call` is the id of the call, `first` is its first target, for which `begin` reserves, and
+    `call` is the id of the call, `first` is its first target, whose cost `begin` reserves, and
     `guards` are the call's guards, if any; these three are set when the call is created. The tags
     of guards that changed or refused a request are added to the rows.
     """
@@ -127,6 +134,7 @@ class KeyCharge:
     call: str = ""
     first: Target | None = None
     guards: CallGuards | None = None
+    _most: Charge = field(factory=Charge)
     _ticket: Ticket | None = None
     _is_used: bool = False
     _charge: Charge = field(factory=Charge)
@@ -139,6 +147,7 @@ class KeyCharge:
 
         Raises Refused if a limit of the key is reached.
         """
+        self._most = most
         refusal = await self._admit(most, model, begins=True)
         if refusal is not None:
             raise Refused(_failure(self._payer.owner, refusal), TOO_MANY)
@@ -146,13 +155,14 @@ class KeyCharge:
     async def enter(self, target: Target, attempt: Attempt) -> None:
         """Reserve the cost of an attempt.
 
-        Raises ProviderFailure if the budget is spent, or if the key has a budget and the model has
-        no price.
+        Raises ProviderFailure if the budget is spent, or if the key has a budget and the price of
+        the request is unknown.
         """
-        if self._payer.key.has_budget and _lacks_price(target.model):
+        is_reserved = target is self.first and self._ticket is not None and not self._is_used
+        most = self._most if is_reserved else await attempt.reserve()
+        if self._payer.key.has_budget and most.cost is None:
             raise ProviderFailure(_limited(_no_price(self._payer.owner, [target.model])))
-        if self._is_used or self._ticket is None or target is not self.first:
-            most = await attempt.reserve()
+        if not is_reserved:
             try:
                 await self._settle(ends=False)
                 refusal = await self._admit(most, target.model, begins=False)
@@ -259,28 +269,35 @@ async def charged(
 ) -> AsyncIterator[KeyCharge]:
     """Admit a call of the owner of a key, and settle the call's attempts at the end of the block.
 
-    Raises Refused if a limit of the key is reached, or if the key has a budget and no model of the
-    chain has a price.
+    Raises Refused if a limit of the key is reached, or if the key has a budget and the price of the
+    request is unknown for all models of the chain.
     """
-    models = [model for model, _ in chain]
-    if payer.key.has_budget and all(map(_lacks_price, models)):
-        raise Refused(_no_price(payer.owner, models), BAD_REQUEST)
+    most = most_of(client, *chain[0], asked)
+    if payer.key.has_budget and most.cost is None:
+        others = (most_of(client, *each, asked) for each in chain[1:])
+        if all(other.cost is None for other in others):
+            raise Refused(_no_price(payer.owner, [model for model, _ in chain]), BAD_REQUEST)
     charge = KeyCharge(ledger, payer)
     try:
-        await charge.begin(most_of(client, *chain[0], asked), models[0])
+        await charge.begin(most, chain[0][0])
         yield charge
     finally:
         await asyncio.shield(charge.end())
 
 
 def most_of(client: Client, model: Model, own: Mapping[str, Any], asked: Asked) -> Charge:
-    """Return the amount to reserve for an attempt with a model of a chain and its options `own`.
+    """Return the amount to reserve for an attempt with `model`; `own` are the model's options.
 
     Fields that are passed unchanged to a provider count as well: they may be long, or change the
     price.
     Raises Refused for a call with a larger number of tokens than a store can represent.
     """
-    passed = (asked.options.get("extra") or {}, asked.own, asked.extra, own.get("extra") or {})
+    passed = (
+        asked.options.get("extra") or {},
+        asked.own,
+        asked.extra if asked.inherited else {},  # otherwise it is not sent
+        own.get("extra") or {},
+    )
     options = _options({**asked.options, **own}, *passed)
     provider = client.catalog.provider(model.provider)
     try:
@@ -293,7 +310,7 @@ def most_of(client: Client, model: Model, own: Mapping[str, Any], asked: Asked) 
 
 
 def _options(given: Mapping[str, Any], *extra: Mapping[str, Any]) -> StreamOptions:
-    """Return the options that affect the reserved amount, with `extra` merged as for sending.
+    """Return the options that affect the reserved amount; `extra` is merged as in the request.
 
     Raises Refused for an invalid value.
     """
@@ -308,16 +325,12 @@ def _options(given: Mapping[str, Any], *extra: Mapping[str, Any]) -> StreamOptio
         raise Refused(of_bad_request(str(error)), BAD_REQUEST) from error
 
 
-def _lacks_price(model: Model) -> bool:
-    prices = model.info.prices if model.info is not None else None
-    return prices is None or prices.input is None or prices.output is None
-
-
 def _no_price(owner: str, models: Sequence[Model]) -> Error:
     names = ", ".join(dict.fromkeys(map(str, models)))
     return of_bad_request(
-        f"the price of {names} is unknown, and the budget of the key {owner!r} is limited; the "
-        "gateway's owner can give a price in the table [prices] of its file"
+        f"the price of {names} is unknown (of its tokens, or of the requested service tier or "
+        f"search), and the budget of the key {owner!r} is limited; the gateway's owner can give "
+        "prices in the table [prices] of its file"
     )
 
 

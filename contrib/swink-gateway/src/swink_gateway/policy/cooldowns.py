@@ -8,10 +8,10 @@ model of a chain still gets requests, as it would without a gateway. But if the 
 long to wait, all clients in every process that shares the ledger get the last failure at once, with
 the remaining time.
 
-A circuit opens when `circuit_threshold` calls in a row have failed (an option of the retry policy);
-the attempts of one call count once. It stays open for exactly the time that the provider stated, or
-else for `circuit_cooldown`. Failures that the request itself caused, empty answers, and timeouts
-after a very short time limit that a client chose do not count.
+A circuit opens after a number of consecutive failed calls (`circuit_threshold` in the retry
+policy); the attempts of one call count once. It stays open for exactly the time that the provider
+stated, or else for `circuit_cooldown`. Failures that the request itself caused, empty answers, and
+timeouts after a very short time limit that a client chose do not count.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ __all__ = ["Cooldowns", "ImpatientTimeouts", "OpenCircuit"]
 log = logging.getLogger(__name__)
 
 LONGEST_COOLDOWN = 86400.0
-"""The longest cooldown in seconds. Quotas last a day at most; a longer time is an error."""
+"""The longest cooldown in seconds.
+
+Quotas last a day at most, so a longer wait in a response is probably an error.
+"""
 
 SAME_END = timedelta(seconds=1)
 """If the ends of two cooldowns differ by less than this, they are the same cooldown.
@@ -69,8 +72,9 @@ class OpenCircuit:
 class Cooldowns:
     """The circuits of all targets, with the thresholds and cooldowns of the retry policy.
 
-    `ledger` stores them (`None`: in memory). If the ledger fails, the failure is logged, and the
-    attempt begins. `clock` gives the times for the end of a cooldown in the log and in `open`.
+    `ledger` stores the circuits (`None`: in memory). If the ledger fails, the failure is logged,
+    and the attempt is admitted. `clock` gives the times for the end of a cooldown in the log and in
+    `open`.
     """
 
     def __init__(self, ledger: Ledger | None = None, clock: Clock | None = None) -> None:
@@ -162,7 +166,7 @@ class Cooldowns:
             return None
 
     def _write(self, key: str, written: Awaitable[None]) -> None:
-        """Store a change after the earlier changes; the next attempt waits for it."""
+        """Store a change after the earlier changes; the next attempt waits until it is stored."""
         before = self._writing.get(key)
 
         async def write() -> None:
@@ -188,7 +192,11 @@ def _is_impatient(target: Target, terminal: Error) -> bool:
 
 
 def _kind(circuit: Circuit) -> StreamErrorKind:
-    """Return the kind of a circuit's last failure; OVERLOADED if this version lacks the kind."""
+    """Return the kind of a circuit's last failure, which the ledger stores as a string.
+
+    Another process with a newer version of swink may have stored a kind that this version does not
+    define. Such a kind becomes OVERLOADED.
+    """
     try:
         return StreamErrorKind(circuit.kind)
     except ValueError:

@@ -1,4 +1,6 @@
-"""Guards check requests to a vendor. Keys and routes in the file refer to guards by name.
+"""Guards check requests to a vendor.
+
+Keys and routes in the configuration file refer to guards by name.
 
 A guard receives the whole JSON body of each request of an attempt, after conversion: the
 conversation, instructions, tools, and fields that the gateway does not know. It changes the body or
@@ -9,6 +11,7 @@ through which guards receive requests, nothing is sent.
 from __future__ import annotations
 
 import base64
+import codecs
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +37,7 @@ from swink_core import (
 )
 from swink_core.providers import prompt_of
 from swink_gateway.policy.config import RequestGuard
+from swink_gateway.policy.text_search import PIECE, LongSearch, in_pieces
 from swink_gateway.policy.unicode_forms import compatible
 
 __all__ = ["GROUP", "GUARD_NAME", "CallGuards", "Guard", "PluginGuard"]
@@ -53,7 +57,7 @@ CODE = "guard"
 """The error code of a request that a guard refused."""
 
 MOST_FORMS = 8
-"""How often a redacted text is searched again in its other forms."""
+"""How often a redacted text is searched again in its other readings (see `_other_forms`)."""
 
 MOST_AT_ONCE = 16_384
 """The most characters of a conversation that guards check in the event loop."""
@@ -67,7 +71,7 @@ It raises ProviderFailure or UsageError to refuse the request.
 _OPAQUE = frozenset({"encrypted_content", "model", "role", "signature", "thoughtSignature", "type"})
 """Fields with values that a vendor made or defines; the vendor would refuse a changed value.
 
-Fields in content that the client defines may have the same names, with any text.
+Fields with these names are checked nevertheless in content that the client defines.
 """
 
 _INVISIBLE = re.compile(
@@ -84,11 +88,14 @@ _EMPTY = re.compile(r"[\x1c-\x1f\u115f\u1160\u2800]")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 """An escaped character in a text that is itself JSON."""
 
+_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]")
+"""The beginning of two escapes that stand for one character."""
+
 _ESCAPES = (*((f"\\{letter}", " ") for letter in "bfnrt"), ('\\"', '"'), ("\\/", "/"))
-"""The other escapes of JSON besides that of a backslash, and what readers see."""
+"""JSON escapes of other characters than a backslash, each with the text that a reader sees."""
 
 MOST_UNESCAPED = 3
-"""How often the escapes of a text are read: JSON in a text may have JSON in its texts."""
+"""How many levels of JSON escapes are decoded: a JSON text may contain another JSON text."""
 
 _CLIENTS_OWN = frozenset({
     "args", "arguments", "const", "default", "enum", "examples", "input", "input_examples",
@@ -96,7 +103,7 @@ _CLIENTS_OWN = frozenset({
 })  # fmt: skip
 """Fields with content that the client defines, such as the arguments of tool calls.
 
-In them, names and numbers are redacted too.
+In these fields, names and numbers are redacted, too.
 """
 
 _BLANK = re.compile(r"\s+")
@@ -110,6 +117,18 @@ _DATA_URL = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
 """Matches the beginning of media in the form of a URL."""
 
 
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""The marks with which texts in other encodings begin; the longer ones first."""
+
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
+"""Matches bytes that binary data has, and text in encodings for Western languages has not."""
+
+
 @define(frozen=True)
 class Guard:
     """A guard of the configuration file, with its patterns compiled and its plugin loaded.
@@ -119,7 +138,7 @@ class Guard:
 
     name: str
     of: RequestGuard
-    _patterns: Sequence[re.Pattern[str]]
+    _patterns: Sequence[LongSearch]
     _words: _Words | None
     _plugin: PluginGuard | None
 
@@ -130,7 +149,7 @@ class Guard:
             raise ValueError("redact, block, max_prompt_tokens or plugin was expected")
         if not all(map(_plain, of.block)):
             raise ValueError("block has a word without visible characters")
-        patterns = [re.compile(pattern) for pattern in of.redact]
+        patterns = [LongSearch.of(pattern) for pattern in of.redact]
         words = _Words.made(of.block) if of.block else None
         return cls(name, of, patterns, words, _plugin_of(of) if of.plugin else None)
 
@@ -152,7 +171,7 @@ class Guard:
     def checked(self, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the body to send, and a description of the changes.
 
-        Raises ProviderFailure and UsageError for a request that must not be sent.
+        Raises ProviderFailure or UsageError for a request that must not be sent.
         """
         did = ""
         if self._patterns:
@@ -211,7 +230,7 @@ class CallGuards:
     def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body after all guards have checked it.
 
-        Raises ProviderFailure and UsageError to refuse the request.
+        Raises ProviderFailure or UsageError to refuse the request.
         """
         for guard in self.guards:
             try:
@@ -259,7 +278,7 @@ def _plugin_of(of: RequestGuard) -> PluginGuard:
 
 @define
 class _Redaction:
-    patterns: Iterable[re.Pattern[str]]
+    patterns: Iterable[LongSearch]
     replacement: str
     count: int = 0
 
@@ -306,9 +325,12 @@ class _Redaction:
 
     def _of_medium(self, text: str, name: str) -> str:
         """Redact the text of a document in base64; return any other text unchanged."""
-        start, content = _document(name, text)
-        redacted = self._of_text(content)
-        return text if redacted == content else start + base64.b64encode(redacted.encode()).decode()
+        found = _document(name, text)
+        redacted = self._of_text(found.text)
+        if redacted == found.text:
+            return text
+        data = redacted.encode(found.encoding, "replace")
+        return found.start + base64.b64encode(data).decode()
 
     def _of_arguments(self, text: str) -> str:
         """Redact the values in a call's arguments, which remain valid JSON."""
@@ -343,7 +365,7 @@ class _Redaction:
 
     def _removed(self, text: str) -> str:
         for pattern in self.patterns:
-            text, count = pattern.subn(lambda match: self.replacement, text)
+            text, count = pattern.replaced(text, self.replacement)
             self.count += count
         return text
 
@@ -356,22 +378,46 @@ def _is_own(name: str, value: Any) -> bool:
     return name in _CLIENTS_OWN and (name != "input" or isinstance(value, Mapping))
 
 
-def _document(name: str, text: str) -> tuple[str, str]:
-    """Return the beginning of a document's URL, and the text of the document.
+@define
+class _Document:
+    """The decoded text of a document in base64; `start` is the part of the URL before the data."""
 
-    Both are empty for data of other kinds. The gateway encodes text documents for vendors whose API
-    accepts only base64.
+    start: str = ""
+    text: str = ""
+    encoding: str = "utf-8"
+
+
+def _document(name: str, text: str) -> _Document:
+    """Return the text document in a field with a text; an empty one for data of other kinds.
+
+    The gateway encodes text documents for vendors whose API accepts only base64.
     """
     found = _DATA_URL.match(text) if text[:5].lower() == "data:" else None
     if found is None and name not in _MEDIA:
-        return "", ""
+        return _Document()
     start = found[0] if found is not None else ""
     data = "".join(text[len(start) :].split()).translate(_URL_SAFE).rstrip("=")
     try:
-        content = base64.b64decode(data + "=" * (-len(data) % 4), validate=True).decode()
-    except ValueError:  # not base64, or not text
-        return "", ""
-    return start, content
+        raw = base64.b64decode(data + "=" * (-len(data) % 4), validate=True)
+    except ValueError:
+        return _Document()
+    del data
+    for encoding in _encodings(raw, start.lower().startswith("data:text/")):
+        try:
+            return _Document(start, raw.decode(encoding), encoding)
+        except UnicodeDecodeError:
+            continue
+    return _Document()
+
+
+def _encodings(raw: bytes, is_text: bool) -> Iterator[str]:
+    """Yield the possible encodings of a document; none for data that is not text."""
+    for mark, encoding in _MARKS.items():
+        if raw.startswith(mark):
+            yield encoding
+    yield "utf-8"
+    if is_text or _CONTROL.search(raw) is None:
+        yield "latin-1"
 
 
 def _other_forms(text: str) -> Iterator[str]:
@@ -403,47 +449,64 @@ def _unescaped(text: str) -> Iterator[str]:
         for escape, shown in _ESCAPES:
             text = text.replace(escape, shown)
         if "\\u" in text:
-            text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            text = "".join(map(_characters, _between_escapes(text)))
         text = text.replace("\0", "\\")
         if text == before:
             return
         yield text
 
 
+def _between_escapes(text: str) -> Iterator[str]:
+    """Divide a text before escapes, but not within a pair of surrogates."""
+    at = 0
+    while at < len(text):
+        end = text.find("\\", at + PIECE)
+        if end < 0:
+            end = len(text)
+        elif _PAIR.match(text, end - 6):
+            end += 6
+        yield text[at:end]
+        at = end
+
+
+def _characters(text: str) -> str:
+    """Replace escapes of characters; the result has no surrogates."""
+    text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 @define(frozen=True)
 class _Words:
-    """Blocked words in normalised form, and a pattern that matches them as whole words."""
+    """Blocked words in normalised form, and a search for them as whole words."""
 
     words: tuple[str, ...]
-    pattern: re.Pattern[str]
+    search: LongSearch
 
     @classmethod
     def made(cls, words: Iterable[str]) -> _Words:
         plain = tuple(map(_plain, words))
         found = "|".join(map(re.escape, plain))
-        return cls(plain, re.compile(rf"(?<![^\W_])(?:{found})(?![^\W_])"))
+        pattern = re.compile(rf"(?<![^\W_])(?:{found})(?![^\W_])")
+        return cls(plain, LongSearch(pattern, max(map(len, plain))))
 
     def are_in(self, text: str) -> bool:
         """Return True if a normalised text has a blocked word."""
         for word in self.words:
-            if word in text:  # the pattern is slow, and few texts have one of the words
-                return self.pattern.search(text) is not None
+            if word in text:  # the search is slow, and few texts have one of the words
+                return self.search.is_in(text)
         return False
 
 
 def _place_of(words: _Words, body: Any) -> str | None:
     """Return the path of the first text or name that has one of the words."""
     for place, text in _texts(body):
-        _, document = _document(str(place[1]) if place is not None else "", text)
+        document = _document(str(place[1]) if place is not None else "", text).text
         for said in (text, document) if document else (text,):
-            if _has_one_form(said):
-                found = words.are_in(_folded(said))
-            else:
-                forms = (said, *_unescaped(said))
-                found = any(words.are_in(plain) for form in forms for plain in _plain_forms(form))
-            if found:
+            if any(map(words.are_in, _plain_forms(said))):
                 return _written(place)
+            for plain in _unescaped(said) if "\\" in said else ():
+                if any(map(words.are_in, _plain_forms(plain))):
+                    return _written(place)
     return None
 
 
@@ -462,24 +525,26 @@ def _plain_forms(text: str) -> Iterator[str]:
         yield _folded(text)
         return
     for visible in _visible_forms(text):
-        yield _BLANK.sub(" ", visible).casefold().strip()
+        yield _folded(visible)
 
 
 def _folded(text: str) -> str:
-    """Normalise a text of printable ASCII characters."""
-    return (_BLANK.sub(" ", text) if "  " in text else text).casefold().strip()
+    """Unify letters of both cases, and white space."""
+    if text.isascii() and text.isprintable() and "  " not in text:
+        return text.casefold().strip()
+    return in_pieces(text, lambda piece: _BLANK.sub(" ", piece).casefold()).strip()
 
 
 def _visible_forms(text: str) -> Iterator[str]:
-    visible = _INVISIBLE.sub("", compatible(text))
-    without, count = _EMPTY.subn("", visible)
+    visible = in_pieces(compatible(text), lambda piece: _INVISIBLE.sub("", piece))
+    without = in_pieces(visible, lambda piece: _EMPTY.sub("", piece))
     yield without
-    if count:
-        yield _EMPTY.sub(" ", visible)
+    if len(without) < len(visible):
+        yield in_pieces(visible, lambda piece: _EMPTY.sub(" ", piece))
 
 
 _Place = tuple[Any, Any] | None
-"""The place of the container, and the name or number in it; joined only for a place that is shown.
+"""A place in a request: its container's place, and the name or index in it (`None`: the request).
 """
 
 

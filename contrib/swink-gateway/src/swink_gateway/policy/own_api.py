@@ -18,7 +18,7 @@ from swink_gateway.protocols import Asked
 __all__ = ["with_own_api"]
 
 _OF_ALL = frozenset({*SHARED, "tools", "thread"})
-"""Fields that need no particular API, because both APIs treat them in the same way."""
+"""Fields that do not need the client's API: the preferred API treats them in the same way."""
 
 
 def with_own_api(

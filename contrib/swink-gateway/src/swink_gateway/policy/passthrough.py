@@ -39,14 +39,17 @@ from swink_gateway.protocols.tool_names import Known
 __all__ = ["Spoken", "addressed", "answerable", "answering", "check_named_by_client"]
 
 MOST_KNOWN = 1000
-"""The number of models whose API is cached. Bounded because clients choose their names."""
+"""The number of models whose API is cached.
+
+The number is limited because clients choose the names of models.
+"""
 
 
 def check_named_by_client(client: Client, model: Model) -> None:
     """Raise InvalidModel for a model that only the operator may name.
 
     A provider that runs models on this machine may accept a file path as a model, or download a
-    model by name. Clients may use only the models that it lists.
+    model by name. Clients may use only the models that the provider lists.
     """
     info = client.catalog.provider(model.provider)
     is_here = info is not None and info.base_url is None and info.auth == "none"
@@ -69,7 +72,7 @@ SHARED = (
 )  # fmt: skip
 """Fields with the same meaning in Chat Completions and Responses.
 
-Source: https://developers.openai.com/api/reference, the bodies of both.
+Source: the request bodies of both APIs in https://developers.openai.com/api/reference.
 """
 
 
@@ -148,15 +151,24 @@ def answering(
             continue
         is_other = bool(left) and (model.provider != left[0][0].provider or "base_url" in own)
         if is_other or "extra" in own:  # such a model does not get the fields of the call
-            own = {**own, "extra": {**(own.get("extra") or {}), "n": asked.answers}}
+            path = asked.answers_field.split(".")
+            own = {**own, "extra": _with(own.get("extra"), path, asked.answers)}
         left.append((model, dict(own)))
     if not left:
         why = (
-            f"n is {asked.answers}: {chain[0][0]} does not use the client's protocol, and the "
-            "gateway cannot get several answers over another one; send a request for each answer"
+            f"{asked.answers_field} is {asked.answers}: {chain[0][0]} does not use the client's "
+            "protocol, and the gateway cannot get several answers over another one; send a request "
+            "for each answer"
         )
         raise Refused(of_bad_request(why), 400)
     return left, [wire_format] * len(left)
+
+
+def _with(fields: Any, path: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return a copy of an object's fields with `value` at a path of nested fields."""
+    fields = fields if isinstance(fields, Mapping) else {}
+    name, *inner = path
+    return {**fields, name: _with(fields.get(name), inner, value) if inner else value}
 
 
 def addressed(
@@ -224,7 +236,7 @@ def _named(asked: Asked) -> list[str]:
 
 
 def _own_blocks(context: Context, wire_format: str) -> list[str]:
-    """Return the paths of the protocol's own blocks in answers, which other providers do not get.
+    """Return the paths of blocks in answers that only providers of this wire format support.
 
     An example is audio that is known only by its id.
     """

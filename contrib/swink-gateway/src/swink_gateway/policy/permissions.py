@@ -34,7 +34,7 @@ _OF_OTHERS = frozenset({
     "structured_outputs", "thinking_budget", "top_a", "top_k", "typical_p", "usage",
     "vl_high_resolution_images",
 })  # fmt: skip
-"""Safe fields of vendors whose APIs are similar to one of the protocols."""
+"""Fields that never choose a model, of vendors whose APIs are similar to one of the protocols."""
 
 KNOWN_FIELDS = _OF_OTHERS.union(
     ID_FIELDS, PRICED_FIELDS, *(row.safe_fields for row in PROTOCOLS.values())
@@ -44,15 +44,15 @@ KNOWN_FIELDS = _OF_OTHERS.union(
 TOOLS = "tools"
 
 CHARGED_TOOLS = frozenset({
-    "apply_patch", "bash", "computer", "computer_use", "custom", "file_search", "function",
-    "local_shell", "mcp", "mcp_toolset", "memory", "namespace", "text_editor", "tool_reference",
-    "tool_search", "tool_search_tool_bm25", "tool_search_tool_regex", "web_fetch", "web_search",
-    "x_search",
+    "apply_patch", "bash", "browser_toolset", "computer", "computer_toolset", "computer_use",
+    "custom", "file_search", "function", "local_shell", "mcp", "mcp_toolset",
+    "mcp_toolset_reference", "memory", "namespace", "text_editor", "tool_reference", "tool_search",
+    "tool_search_tool_bm25", "tool_search_tool_regex", "web_fetch", "web_search", "x_search",
 })  # fmt: skip
 """Types of tools that cost only tokens, or a fee for each use that the vendor reports in the usage.
 
-The types are without `_preview` and without the date.
-Sources: https://developers.openai.com/api/docs/pricing,
+The types are listed without the suffix `_preview` and without a date. Sources:
+https://developers.openai.com/api/docs/pricing,
 https://platform.claude.com/docs/en/about-claude/pricing.
 """
 
@@ -61,7 +61,9 @@ CHARGED_FIELDS = frozenset({
     "functionDeclarations", "function_declarations", "googleSearch", "googleSearchRetrieval",
     "google_search", "google_search_retrieval", "toolSpec", "urlContext", "url_context",
 })  # fmt: skip
-"""The same for tools without a type, which Gemini's and Bedrock's APIs identify by a field.
+"""Fields that identify a tool whose fees (if any) are reported, in Gemini's and Bedrock's APIs.
+
+Tools have no type in these APIs.
 
 Sources: https://ai.google.dev/gemini-api/docs/pricing,
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Tool.html.
@@ -71,6 +73,16 @@ UNCHARGED_FIELDS = frozenset({
     "enterpriseWebSearch", "enterprise_web_search", "googleMaps", "google_maps", "systemTool",
 })  # fmt: skip
 """Fields that identify a tool with fees that are not reported, even if the tool has a type."""
+
+ROUTERS = frozenset({"modelconfig", "modelselectionconfig", "routingconfig"})
+"""Fields of Gemini's `generationConfig` that choose a model, or prefer a dearer one.
+
+They are in lower case and without underscores, because Google accepts both spellings.
+Source: https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerationConfig.
+"""
+
+_SCHEMAS = frozenset({"input_schema", "parameters"})
+"""The fields with the schema of a tool's arguments; only tools of the client have one."""
 
 _SUFFIX = re.compile(r"(_preview)?(_\d[\d_]*)?\Z", re.ASCII)
 
@@ -135,10 +147,12 @@ class _Permission:
                 found[name] = value
             elif name not in KNOWN_FIELDS:
                 raise Refused(of_bad_request(_UNKNOWN.format(path + name)), 400)
-            elif self._is_open({name: value}):
-                found[name] = value
-            else:
+            elif not self._is_open({name: value}):
                 self.dropped.append(path + name)
+            elif router := _router_of(name, value):
+                raise Refused(of_bad_request(_UNKNOWN.format(f"{path}{name}.{router}")), 400)
+            else:
+                found[name] = value
         return found
 
     def check_prices(self, asked: Asked) -> None:
@@ -160,6 +174,17 @@ class _Permission:
         return all(map(self.may_ask, _models(data)))
 
 
+def _router_of(name: str, value: Any) -> str | None:
+    """Return the name of a field in Gemini's configuration by which Google chooses the model."""
+    if _folded(name) != "generationconfig" or not isinstance(value, Mapping):
+        return None
+    return next((inner for inner in value if _folded(inner) in ROUTERS), None)
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "")
+
+
 def _models(data: Any, is_model: bool = False) -> Iterator[str]:
     """Yield the strings in fields that name models."""
     if isinstance(data, str):
@@ -173,9 +198,14 @@ def _models(data: Any, is_model: bool = False) -> Iterator[str]:
 
 
 def _uncharged(tool: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names by which a tool is known that may have fees which are not reported."""
+    """Yield the type or the fields that show that a tool may have fees which are not reported."""
     fields = [name for name, value in tool.items() if value is not None]
     kind = tool.get("type")
+    if kind is None and (tool.keys() & _SCHEMAS or "function" in tool):
+        kind = "function"
+    place = tool.get("environment")
+    if kind == "shell" and isinstance(place, Mapping) and place.get("type") == "local":
+        kind = "local_shell"
     if kind is None:
         yield from (name for name in fields if name not in CHARGED_FIELDS)
     else:

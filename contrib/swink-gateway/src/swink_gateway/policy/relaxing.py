@@ -29,7 +29,7 @@ _BY_CODE = {"tool_choice": _CHOICE, "json": _FORMAT}
 """The options, by the error code with which the core refuses their values."""
 
 _RELAXED: dict[str, Any] = {_CHOICE: "auto", _FORMAT: None}
-"""The values that are sent instead."""
+"""The values that replace unsupported values, by the name of the option."""
 
 _JSON = "Answer with one JSON object and nothing else: no code fence, no words around it."
 _NOTICES = {

@@ -9,8 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-import msgspec
-from attrs import asdict, define, evolve
+from attrs import define, evolve
 
 from swink_core import (
     Client,
@@ -36,6 +35,7 @@ from swink_gateway.policy.guards import GUARD_NAME, Guard
 from swink_gateway.policy.limits.stores import ENGINES, Store
 from swink_gateway.policy.passthrough import check_named_by_client
 from swink_gateway.policy.permissions import permitted
+from swink_gateway.policy.prices import repriced
 from swink_gateway.policy.rules import fits, is_like, is_named
 from swink_gateway.policy.tenancy import with_names
 from swink_gateway.protocols import Asked
@@ -43,13 +43,16 @@ from swink_gateway.protocols import Asked
 __all__ = ["CACHED_TOKENS", "Chain", "Routing", "persistent", "usable"]
 
 CACHED_TOKENS = 1024
-"""The shortest cacheable prompt in characters; shorter requests get a random model each time."""
+"""The shortest cacheable prompt in tokens; shorter requests get a random model each time."""
 
 MOST_COMPARED = 10_000
 """How many characters of each text are compared to recognize a conversation."""
 
 MOST_PRICED = 1000
-"""The number of models whose prices are cached. Bounded because clients choose their names."""
+"""The number of models whose prices are cached.
+
+Limited because clients choose the names of models.
+"""
 
 Chain = list[tuple[Model, dict[str, Any]]]
 """A fallback chain: models in order, each with its own options."""
@@ -241,9 +244,8 @@ class Routing:
             price = next((price for pattern, price in patterns if is_like(full, pattern)), None)
             info = model.info
             if price is not None:
-                given = {name: rate for name, rate in asdict(price).items() if rate is not None}
-                read = msgspec.convert({"id": model.id, "prices": given}, ModelInfo)
-                info = msgspec.structs.replace(info or read, prices=read.prices)
+                known = info if info is not None else ModelInfo(model.id)
+                info = repriced(known, price)
             self._priced[full] = info
         return Model(model.provider, model.id, self._priced[full], model.rules)
 

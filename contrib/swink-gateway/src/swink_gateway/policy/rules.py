@@ -35,7 +35,7 @@ _SAID = re.compile(
 """Wording with which agents request a title, in instructions or as the user.
 
 Sources: opencode, Crush, Claude Code and agents that copied one of their prompts, in November 2026.
-A person may request a title as well.
+A person's request for a title may match, too.
 """
 
 MOST_READ = 4000

@@ -20,14 +20,14 @@ from swink_gateway.policy.limits import DIMENSIONS, Entry, Query, Total
 __all__ = ["FILTERS", "csv_of", "month_of", "only_of", "query_of", "rows_of"]
 
 FILTERS = tuple(name for name in DIMENSIONS if name not in ("day", "month"))
-"""The dimensions that can be filtered by."""
+"""The dimensions by which a report can be filtered."""
 
 _DAY, _MONTH = "%Y-%m-%d", "%Y-%m"
 
 COST_DIGITS = 9
 """The decimals of US dollars in reports.
 
-They are enough for the price of one token, and hide rounding errors of sums.
+Nine decimals are enough for the price of one token, and hide rounding errors of sums.
 """
 
 
@@ -71,11 +71,11 @@ def _period(text: str) -> tuple[float, float]:
     for form in (_DAY, _MONTH):
         try:
             begin = datetime.strptime(text, form).replace(tzinfo=UTC)
-        except ValueError:
+            end = begin + timedelta(days=1)
+            if form == _MONTH:
+                end = (begin + timedelta(days=32)).replace(day=1)
+        except (ValueError, OverflowError):  # the latter after the last month of the calendar
             continue
-        end = begin + timedelta(days=1)
-        if form == _MONTH:
-            end = (begin + timedelta(days=32)).replace(day=1)
         return begin.timestamp(), end.timestamp()
     raise UsageError(
         f"{text!r:.100} is neither a day nor a month",

@@ -26,6 +26,8 @@ from swink_core import (
     ExtensionBlock,
     FileIdSource,
     Model,
+    SystemMessage,
+    TextBlock,
     UrlSource,
 )
 from swink_gateway.policy.rules import is_like
@@ -34,10 +36,14 @@ from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused, of_bad_request
 from swink_gateway.protocols.table import ID_FIELDS
 
-__all__ = ["MOST_IDS", "Names", "check_ids", "ids_in_answer", "ids_in_request", "with_names"]
-
-MOST_IDS = 1000
-"""The most ids in one request; each id is looked up."""
+__all__ = [
+    "MOST_URL",
+    "Names",
+    "check_ids",
+    "ids_in_answer",
+    "ids_in_request",
+    "with_names",
+]
 
 _ID_NAME = re.compile(r".*((?i:_ids?)|[a-z](Id|ID)s?)")
 """Matches the names of fields that contain an id."""
@@ -48,12 +54,37 @@ _ID_FIELDS = frozenset(name.casefold() for name in ID_FIELDS)
 _FILE_ADDRESS = re.compile(r"//generativelanguage\.googleapis\.com|/v1[a-z0-9]*/+files/")
 """A part of the URL of every file at Google (https://ai.google.dev/api/files)."""
 
+_STORED = frozenset({
+    "agent", "agent_reference", "apikeysecret", "apikeysecretversion", "api_key_secret",
+    "api_key_secret_version", "credentialsecret", "credential_secret", "index_name", "preset",
+    "ragcorpora", "rag_corpora", "serviceaccount", "service_account",
+})  # fmt: skip
+"""Further fields, in lower case, that name data stored in an account or readable with its rights.
+
+Examples are the indexes of Azure's `data_sources`, agents of Azure, presets of OpenRouter, and
+corpora and secrets of Google Cloud.
+"""
+
+_IS_FILE = re.compile(r"\s*fileid://", re.IGNORECASE)
+
+_STORED_MODEL = re.compile(r"@preset/|:prompt/")
+"""Matches the names of presets of OpenRouter and of prompts that Bedrock stores."""
+
+_FILE_IN_TEXT = re.compile(r"fileid://([^\s,]+)", re.IGNORECASE)
+"""Matches the reference to a file in a message for Qwen-Long.
+
+Source: https://www.alibabacloud.com/help/en/model-studio/long-context-qwen-long
+"""
+
+MOST_URL = 65_536
+"""The most characters of a URL that is checked. Decoding takes a hundred times the memory."""
+
 _OTHER_IDS = frozenset({
     "app_id", "call_id", "client_id", "event_id", "external_id", "generation_id", "model_id",
     "modelId", "request_id", "search_id", "session_id", "span_id", "tool_call_id", "tool_use_id",
     "toolCallId", "trace_id", "user_id",
 })  # fmt: skip
-"""Ids that do not refer to stored data."""
+"""Names of fields that look like ids, but do not refer to stored data."""
 
 _CLIENTS_OWN = frozenset({
     "arguments", "chat_template_kwargs", "client_metadata", "input_examples", "input_schema",
@@ -63,7 +94,7 @@ _CLIENTS_OWN = frozenset({
 """Fields whose content the client defines."""
 
 _NAMES_OF_ID = ("id", "uri", "name")
-"""The fields with the id of an object that a field for ids contains."""
+"""If a field for an id contains an object, these fields of the object contain the id."""
 
 _MADE_UP = _CLIENTS_OWN | {
     "action", "args", "attributes", "executed_tools", "operation", "response",
@@ -85,12 +116,14 @@ _NAMED = frozenset({"prompt_cache_key", "safety_identifier", "session_id", "user
 _HI = Context.of("Hi")
 
 MOST_MODELS = 1000
-"""The number of models with cached user options. Bounded because clients choose names."""
+"""The number of models with cached user options; limited because clients choose names."""
 
 
 def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
     """Return the paths and values of ids in a request that may refer to stored data."""
     found: list[tuple[str, str]] = []
+    if _STORED_MODEL.search(asked.model):
+        found.append(("model", asked.model))
     for place, fields in (
         ("", asked.own),
         ("options.extra.", asked.options.get("extra")),
@@ -99,9 +132,18 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
     ):
         if isinstance(fields, Mapping):
             found += ((place + at, id) for at, id in _ids(fields))
+    prompt = asked.context.system_prompt or ""
+    for text in [prompt] if isinstance(prompt, str) else prompt:
+        if isinstance(text, str | TextBlock):
+            found += _in_text(text if isinstance(text, str) else text.text, True)
     for message in asked.context.messages:
         content = message.content
+        is_system = isinstance(message, SystemMessage)
+        if isinstance(content, str):
+            found += _in_text(content, is_system)
         for block in () if isinstance(content, str) else content:
+            if isinstance(block, TextBlock):
+                found += _in_text(block.text, is_system)
             source = getattr(block, "source", None)
             if isinstance(source, FileIdSource):
                 found.append(("messages.file_id", source.id))
@@ -113,8 +155,15 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
     return found
 
 
+def _in_text(text: str, is_system: bool) -> list[tuple[str, str]]:
+    """Return the ids of files in instructions, or at the beginning of another message."""
+    if not (is_system or _IS_FILE.match(text)):
+        return []
+    return [("messages.fileid", found[1]) for found in _FILE_IN_TEXT.finditer(text)]
+
+
 def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
-    """Return the ids in an answer; `continues`: a request may refer to the answer by its id."""
+    """Return the ids in an answer; with `continues`, the answer's own id is one of them."""
     found = {message.response_id} if continues and message.response_id else set[str]()
     for block in message.content:
         if not (isinstance(block, ExtensionBlock) and "mcp" in block.kind):
@@ -134,7 +183,12 @@ def check_ids(
 
 
 def _is_file_address(url: str) -> bool:
-    """Return True if a vendor may read a URL as the address of a file that it stores."""
+    """Return True if a vendor may read a URL as the address of a file that it stores.
+
+    Return True for a longer URL than `MOST_URL` too.
+    """
+    if len(url) > MOST_URL:
+        return True
     plain = compatible(unquote(url)).casefold()
     return _FILE_ADDRESS.search("".join(plain.split()).replace("\\", "/")) is not None
 
@@ -158,12 +212,14 @@ def _ids(data: Any, place: str = "", unread: Set[str] = _CLIENTS_OWN) -> Iterato
             at = f"{place}.{name}" if place else name
             if (
                 name.casefold() in _ID_FIELDS
+                or name.casefold() in _STORED
                 or (_ID_NAME.fullmatch(name) and name not in _OTHER_IDS)
                 or (name == "id" and _is_kept(kind, data))
             ):
                 yield from _values(value, at, unread)
             elif not (name in unread or (name == "input" and _is_tool_use(kind))):
-                yield from _ids(value, at, unread)
+                inner = unread - {"parameters"} if name == "data_sources" else unread
+                yield from _ids(value, at, inner)
 
 
 def _values(value: Any, place: str, unread: Set[str]) -> Iterator[tuple[str, str]]:

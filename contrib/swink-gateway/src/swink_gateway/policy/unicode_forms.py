@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import cache
 
-__all__ = ["MOST_MARKS", "compatible"]
+from swink_core import UsageError
+
+__all__ = ["MOST_GROWTH", "MOST_MARKS", "PIECE", "compatible"]
+
+MOST_GROWTH = 3
+"""How many times as many characters as a long text its compatibility form may have.
+
+U+FDFA stands for 18 characters, so that 24 MB of it would take 3 GB.
+"""
+
+PIECE = 65_536
+"""The number of characters that are normalized at a time, while no other thread can run."""
 
 MOST_MARKS = 30
 """The most combining marks in a row that are kept, as in Unicode's Stream-Safe Text Format.
@@ -15,22 +27,58 @@ Source: https://www.unicode.org/reports/tr15/#Stream_Safe_Text_Format
 """
 
 _PLANES = 0x20000
-"""The number of code points among which all combining marks are."""
+"""All combining marks of Unicode have code points below this number."""
 
 
 def compatible(text: str) -> str:
     """Return a text in the form NFKC, with at most `MOST_MARKS` combining marks in a row.
 
     Normalization sorts the marks of a row in quadratic time, so that 80,000 marks take 15 seconds.
+    Raises UsageError for a long text that grows by more than `MOST_GROWTH`.
     """
     if text.isascii():
         return text
-    return unicodedata.normalize("NFKC", _long_rows().sub(lambda row: row[0][:MOST_MARKS], text))
+    if len(text) <= PIECE:
+        return _normal(text)
+    pieces, size = [], 0
+    for piece in _pieces(text):
+        pieces.append(_normal(piece))
+        size += len(pieces[-1])
+        if size > MOST_GROWTH * len(text):
+            raise UsageError("a text has too many characters that stand for several others")
+    return "".join(pieces)
+
+
+def _normal(text: str) -> str:
+    shortened = _long_rows().sub(lambda row: row[0][:MOST_MARKS], text)
+    return unicodedata.normalize("NFKC", shortened)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Divide a text where no character is composed with the next one."""
+    at = 0
+    while at < len(text):
+        end = at + PIECE
+        while end < len(text) and not _is_start(text[end - 4 : end], text[end]):
+            end += 1
+        yield text[at:end]
+        at = end
+
+
+def _is_start(before: str, letter: str) -> bool:
+    """Return True if the last letters before another are not composed with it."""
+    if unicodedata.combining(letter) or _is_mark(letter):
+        return False
+    apart = [unicodedata.normalize("NFKC", one) for one in (before, letter)]
+    return unicodedata.normalize("NFKC", before + letter) == "".join(apart)
 
 
 @cache
 def _long_rows() -> re.Pattern[str]:
-    """Return a pattern for rows of characters that decompose into combining marks first."""
+    """Return a pattern for rows of more than `MOST_MARKS` combining marks.
+
+    Characters whose decomposition begins with a combining mark count as well.
+    """
     marks = "".join(filter(_is_mark, map(chr, range(0x300, _PLANES))))
     return re.compile(f"[{re.escape(marks)}]{{{MOST_MARKS + 1},}}")
 

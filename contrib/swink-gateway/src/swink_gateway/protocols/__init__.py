@@ -32,17 +32,21 @@ class Asked:
     """A parsed request.
 
     `options` are keyword arguments of `Client.stream`. `dropped` lists the paths in the body that
-    are not forwarded. `own` are body fields that swink does not model and `headers` are request
-    headers, both for a provider with the same wire format (see `passthrough`); `own_places` are the
-    paths of such fields if they differ from the names in `own`. `tools` contains the client's name
-    of each tool, by the name sent to the provider. `said` is data from the request that the encoder
-    of the answer needs. `inherited` are the names of options that a swink client sets for all its
-    calls; body fields of this call override an inherited `extra`. `idle` is the stop reason of an
-    answer that is given without a provider. `patience` is the client's own time limit in seconds,
-    if it sends one. `tags` are the client's tags for the ledger. `memory` is the memory of the
-    request in bytes. `answers` is the number of requested answers; only a provider with the same
-    wire format gives several. With `is_strict`, unsupported options are refused and not replaced.
-    `notices` list changes to the request.
+    are not forwarded. `own` contains body fields that swink does not model, and `headers` contains
+    request headers; both are sent only to a provider with the same wire format (see `passthrough`).
+    `own_places` contains the paths in the body of all data for such a provider only
+    (`options.num_ctx`); the gateway reports these paths to the client if it drops the data. If
+    `own_places` is empty, the gateway reports the names in `own`. `tools` maps the names of tools
+    that are sent to the provider to the client's names. `said` is data from the request that the
+    encoder of the answer needs. `inherited` contains the names of those `options` that a swink
+    client sets for all its calls. `extra` contains body fields for this call only; they override
+    the fields in an inherited option `extra`. `idle` is the stop reason of a request that the
+    gateway answers without calling a provider (`None`: a normal request). `patience` is the
+    client's own time limit in seconds, if it sends one. `tags` are the client's tags for the
+    ledger. `memory` is the memory of the request in bytes. `answers` is the number of requested
+    answers, and `answers_field` is the path of this number in the body; only a provider with the
+    same wire format gives several. With `is_strict`, unsupported options are refused and not
+    replaced. `notices` list changes to the request.
     """
 
     model: str
@@ -62,6 +66,7 @@ class Asked:
     tags: tuple[str, ...] = ()
     memory: int = 0
     answers: int = 1
+    answers_field: str = ""
     is_strict: bool = False
     notices: list[str] = field(factory=list)
 

@@ -28,7 +28,7 @@ The copies are the body as received, the body sent to a provider, and the write 
 """
 
 MOST_ELEMENTS = 500_000
-"""The limit for objects and lists in a body, because each takes memory.
+"""The limit for opening brackets in a body, because each object or list takes memory.
 
 Brackets in strings count as well.
 """
@@ -37,7 +37,7 @@ MOST_DEPTH = 100
 """The limit for nested objects and lists, because they are processed recursively."""
 
 MOST_CONTAINERS = 100_000
-"""The limit for the objects and lists in a body, all of which are processed in the event loop."""
+"""The limit for objects and lists in a parsed body, which are processed in the event loop."""
 
 MOST_VALUES = 500_000
 """The limit for the values in the objects and lists of a body."""
@@ -45,7 +45,7 @@ MOST_VALUES = 500_000
 MOST_DIGITS = 640
 """The limit for the digits of an integer, because the time to parse one is quadratic.
 
-It is the lowest that `sys.set_int_max_str_digits` accepts.
+640 is the lowest limit that `sys.set_int_max_str_digits` accepts.
 """
 
 MOST_NAME = 500
@@ -68,7 +68,7 @@ _sealed: ContextVar[list[int]] = ContextVar("sealed")
 _MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
 """The bytes that an object, a list, a quote and a value take in CPython, in addition to the text.
 
-Measured with msgspec's decoder; never too low for the shapes in the tests.
+Measured with msgspec's decoder; tests check that the estimate is never too low.
 """
 
 _WIDE = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")

@@ -122,7 +122,7 @@ _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[AssistantMessageEvent]:
-    """Replace the failure of an empty answer by a normal end, as vendors send it.
+    """Replace the failure of an empty answer by the normal end that vendors send for it.
 
     Only swink treats an empty answer as a failure.
     """
@@ -148,7 +148,7 @@ def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, pr
 
 
 def model_of(known: Known, batch: Sequence[AssistantMessageEvent]) -> str:
-    """Return the name of the model that answers: the provider's name if it is already known."""
+    """Return the answering model's name: the provider's if already known, or else its id."""
     said: str = known.response_model or _end(batch, "model") or known.model.id
     return said
 
@@ -158,7 +158,7 @@ def _end(batch: Sequence[AssistantMessageEvent], name: str) -> Any:
 
 
 def arguments_text(call: ToolCallBlock) -> str:
-    """Return a call's arguments as the text that the model wrote, or else as JSON."""
+    """Return a call's arguments as the model wrote them, or as JSON if that text is not known."""
     none = "" if call.state == "truncated" else encode(call.arguments).decode()
     return call.raw_arguments or none
 

@@ -22,10 +22,10 @@ __all__ += ["for_clients", "header_text", "of_bad_request", "passed_on", "standa
 __all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
-"""The HTTP status for each kind of failure (RFC 9110 section 15); clients react to it.
+"""The HTTP status for each kind of failure (RFC 9110 section 15).
 
-If a provider refuses credentials, these are the gateway's credentials. With a status 401, clients
-would report that their own key is wrong.
+If a provider refuses credentials, they are the gateway's own credentials. With a status 401,
+clients would report that their own key is wrong.
 """
 
 PASSING = frozenset(
@@ -35,7 +35,7 @@ PASSING = frozenset(
 )
 """Failures that another model or a later attempt may avoid.
 
-A client gets one of them only after all models have failed.
+A client gets such a failure only after all models have failed.
 """
 
 NOT_AGAIN = "x-should-retry"
@@ -91,7 +91,7 @@ ITS_OWNER = "Ask the operator of the gateway to check its log. Your own key is n
 UNREACHED = "the model's provider cannot be reached"
 BROKEN_OFF = "the connection to the model's provider failed"
 NOT_NOW = "Retry later. The gateway's log has details for its operator."
-"""Texts about failed connections, without addresses, which belong to the gateway's own network."""
+"""Texts about failed connections, without the addresses, which clients must not see."""
 
 EMPTY = "empty_response"
 """The code of an answer that the provider completed with neither text nor a tool call."""
@@ -165,7 +165,8 @@ def for_clients(error: Error) -> Error:
 
     If an upstream refuses the gateway's credentials, the upstream's message is for the operator,
     and may reveal the model behind a name. The address of an unreachable upstream is private as
-    well. After a shutdown, the library's message is useful only to the operator.
+    well. If the gateway shuts down, it closes its calls, and the core's message is "closed by the
+    caller". Clients did not close anything, so they get a message about the shutdown.
     """
     if error.code == STOPPED:
         told = replace(error, title="The gateway was stopped", resolution="Send the request again.")

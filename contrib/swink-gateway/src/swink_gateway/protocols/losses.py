@@ -19,7 +19,11 @@ __all__ = [
 
 
 class Loss(NamedTuple):
-    """A part of an answer that a protocol cannot represent, and the type in its schema."""
+    """A loss of a protocol: `what` is data of an answer for which the protocol has no field.
+
+    `section` is the type or field of the vendor's schema in which a place for the data is missing,
+    such as `CompletionUsage`.
+    """
 
     what: str
     section: str

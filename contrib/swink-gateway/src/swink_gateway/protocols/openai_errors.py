@@ -33,7 +33,7 @@ def _words(kind: Kind, status: int) -> Words:
 
 
 _CODES = frozenset({"content_filter", "content_policy_violation"})
-"""Vendors' codes that clients distinguish; they are kept, not replaced by the kind's code."""
+"""Vendors' codes that clients distinguish; these codes are not replaced by the kind's code."""
 
 _WORDS = {kind: _words(kind, status) for kind, status in STATUSES.items()}
 """The type and code for each kind of failure."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from swink_gateway.protocols import BadRequest
 from swink_gateway.protocols.fields import Fields
 
-__all__ = ["EFFORTS", "SOUNDS", "response_format"]
+__all__ = ["EFFORTS", "SOUNDS", "answers", "response_format"]
 
 EFFORTS = {
     "none": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
@@ -25,3 +26,13 @@ def response_format(form: Fields) -> dict[str, Any] | str:
     if schema is None:
         return "json"
     return {**schema, **{key: text for key, text in named.items() if text}}
+
+
+def answers(said: Fields, name: str, most: int) -> int:
+    """Return the number of requested answers. Raises BadRequest if it is not from 1 to `most`."""
+    count = said.number(name)
+    if count is None:
+        return 1
+    if not 1 <= count <= most or count != int(count):
+        raise BadRequest(f"{said.place(name)} is {count}; expected a whole number from 1 to {most}")
+    return int(count)

@@ -83,7 +83,7 @@ class Numbers:
         self._seen: Counter[str | None] = Counter()
 
     def next(self, id: str | None) -> Key:
-        """Return the key that identifies the next call with this id; `None`: the next text."""
+        """Return the key of the next call with this id, or of the next text if `id` is `None`."""
         self._seen[id] += 1
         return id, self._seen[id] - 1
 
@@ -91,7 +91,7 @@ class Numbers:
 def seal_beside(
     provider: str, key: Key, metadata: Mapping[str, Any], is_wordless: bool = False
 ) -> str:
-    """Return the sealed metadata of a call or a text, for an item next to it.
+    """Return the sealed metadata of a call or a text, for an item next to the call or text.
 
     `is_wordless` means that the item replaces an empty text.
     """

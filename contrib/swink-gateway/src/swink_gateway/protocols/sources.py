@@ -1,4 +1,4 @@
-"""Convert the web sources that a text cites from any provider's format to a client's protocol.
+"""Convert the web sources of a text from any provider's format to that of a client's protocol.
 
 The formats are OpenAI's annotations (nested in an object in Chat Completions), Anthropic's
 citations, Google's grounding, and result lists like Perplexity's. Other data of a citation stays in

@@ -1,7 +1,7 @@
 """The access log: a line for each request with key, model, duration, tokens, cost and outcome.
 
 Each request over a WebSocket has a line with the method `WEBSOCKET`; the end of the connection has
-another line. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They
+another line. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. The lines
 contain the names of the key and the model, but no text of a prompt or an answer, and no
 credentials.
 """
@@ -26,6 +26,7 @@ __all__ = [
     "FORMATS",
     "REFUSED",
     "SENT",
+    "SHOWN_PATH",
     "STREAM",
     "WEBSOCKET",
     "AccessLog",
@@ -50,6 +51,9 @@ The client may disconnect then, which cancels the handler before it returns the 
 
 REFUSED = web.RequestKey("refused", str)
 """The request key for the kind of failure with which the gateway refused a request."""
+
+SHOWN_PATH = web.RequestKey("shown_path", str)
+"""The request key for the path without keys of clients, if it is not the path of the request."""
 
 FORMATS = ("text", "json")
 
@@ -85,7 +89,8 @@ class AccessLog:
         try:
             yield line
         finally:
-            self._write(request.path, method, line, at, self.clock() - began)
+            path = request.get(SHOWN_PATH, request.path)
+            self._write(path, method, line, at, self.clock() - began)
 
     def _write(self, path: str, method: str, line: LogLine, at: float, seconds: float) -> None:
         row = {

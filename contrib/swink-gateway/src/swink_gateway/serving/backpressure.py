@@ -121,7 +121,7 @@ async def read_ahead(
     heard: Callable[[Sequence[AssistantMessageEvent]], None],
     on_full: Callable[[], None],
 ) -> AsyncIterator[Sequence[AssistantMessageEvent]]:
-    """Yield batches of an upstream, reading the next ones while earlier ones are processed.
+    """Yield the upstream's batches of events, and read further batches while earlier ones are used.
 
     `heard` is called with each batch as it arrives.
     """

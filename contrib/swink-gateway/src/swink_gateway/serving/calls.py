@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, null
 from functools import partial
 from secrets import token_hex
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, proxy
 
 from aiohttp import web
 from attrs import Factory, define, field
@@ -92,7 +92,7 @@ STORE_SECONDS = 5.0
 UNAVAILABLE = 503
 
 MUCH_MEMORY_BYTES = 1024 * 1024
-"""The memory of a request from which it is searched for ids in a thread."""
+"""A request that takes more memory than this is searched for ids in a thread."""
 
 
 @contextmanager
@@ -304,8 +304,9 @@ class Calls:
                 stream, facts = self._stream(protocol, chain, spoken, request, owner)
             asked.dropped, asked.notices = request.dropped, request.notices
             stream.call.gates = (ClientDataGate(stream.call.context),)
-            guarding = CallGuards(owner, stream.call, guards) if guards else None
-            if guarding is not None:
+            guarding: CallGuards | None = None
+            if guards:  # a cycle of references would keep the texts of calls that have ended
+                guarding = CallGuards(owner, proxy(stream.call), guards)
                 stream.call.guards = (guarding,)
                 stream.call.gates = (*stream.call.gates, guarding)
             if charge is not None:
@@ -376,7 +377,7 @@ class Calls:
         """Split the options of a swink client into options of the targets and of the call.
 
         Options that a swink client sets for all its calls are set on the targets. Therefore the
-        call's `extra` overrides them, as it does if the client uses no gateway.
+        call's `extra` overrides these options, as it does if the client uses no gateway.
         """
         inherited = {name: options[name] for name in asked.inherited if name in options}
         own = {name: value for name, value in options.items() if name not in inherited}
@@ -432,5 +433,5 @@ class Calls:
             raise Refused(of_bad_request(why), 408) from error
 
     def new_id(self) -> str:
-        """Return a new id for an answer that is given without a provider."""
+        """Return a new id for an answer for which no provider is called."""
         return token_hex(6)

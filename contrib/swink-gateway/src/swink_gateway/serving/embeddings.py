@@ -42,7 +42,7 @@ SECONDS = 120.0
 """How many seconds a vendor may take to respond."""
 
 MOST_BYTES = 256 * 1024 * 1024
-"""The size limit of a vendor's response: 2,048 texts of 3,072 numbers take about 150 MB."""
+"""The size limit of a vendor's response: 2,048 embeddings of 3,072 numbers take about 150 MB."""
 
 MOST_ERROR_BYTES = 64 * 1024
 """The size limit of a vendor's error response."""
@@ -257,7 +257,7 @@ async def _passed_on(
 async def _relayed(
     request: web.Request, response: HTTPResponse, headers: Mapping[str, str]
 ) -> web.StreamResponse:
-    """Send a response to the client while it arrives; its size may exceed the memory.
+    """Send a response to the client while it arrives: all of it may not fit into memory.
 
     If the vendor or the client disconnects, the connection to the client is closed before the end
     of the response.

@@ -28,14 +28,14 @@ MOST_STREAMS = 512
 MEMORY_BYTES = 256 * 1024 * 1024
 """The default limit for the memory of requests, in bytes.
 
-It is half of a container with 512 MiB: the rest is for the program, streams and stored
-conversations.
+The default is half of the memory of a container with 512 MiB: the rest is for the program, streams
+and stored conversations.
 """
 
 SILENT_CONNECTION_SECONDS = 100.0
 """The default limit for idle connections, in seconds.
 
-It is longer than clients keep idle connections, which is 90 s or less.
+Clients keep idle connections for 90 s or less, so they close them before the gateway does.
 """
 
 
@@ -65,11 +65,11 @@ PATIENCE_HEADERS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server
 """The request headers in which the SDKs of OpenAI, Anthropic and Google send their time limit."""
 
 EARLIER = 0.95
-"""The fraction of a client's time limit after which the gateway ends a call with a status."""
+"""The fraction of a client's time limit after which the gateway ends a call with an HTTP status."""
 
 
 SHORT_SILENCE_SECONDS = 30.0
-"""A stream that sends nothing for fewer seconds than this does not mean that its provider fails."""
+"""A client's timeout after a shorter silence in a stream does not count as a failed call."""
 
 
 def stated_patience(headers: Mapping[str, str]) -> float | None:

@@ -40,7 +40,10 @@ __all__ = ["CONTENT_TYPE", "Monitor"]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 MOST_UNLISTED = 5
-"""The most unlisted models per provider with separate metrics: clients may invent names."""
+"""The most models per provider with separate metrics that are not in the catalogue.
+
+The number is limited because clients may invent names.
+"""
 
 MOST_PAIRS = 1000
 """The most pairs of a key and a model with separate metrics; further models count as `other`."""
@@ -62,10 +65,12 @@ _LIMITS = {"dollars_a_day": "day", "dollars_a_month": "month"}
 
 
 class Monitor:
-    """The metrics and the feed; `plugins` are for the client, `counters` for the gateway.
+    """The metrics and the live feed of a gateway.
 
-    `reloader` watches the configuration file, if there is one. `cooldowns` is the client's plugin
-    that skips failing models for a while.
+    Pass `plugins` to the `Client` whose calls are measured. The gateway counts requests, open
+    answers and other events in `counters`. `reloader` watches the configuration file (`None`: the
+    gateway runs without a file). `cooldowns` is the client's gate that skips failing models for a
+    while (`None`: the client has no such gate).
     """
 
     def __init__(self) -> None:

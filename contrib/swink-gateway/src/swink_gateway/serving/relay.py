@@ -61,9 +61,9 @@ clients` tests both failures with each client.
 """
 
 NOTHING_YET = (TextStart(0), TextDelta(0, ""))
-"""Events that begin an answer without text, if the upstream breaks before its first output.
+"""Events that begin an answer without text, sent if the upstream breaks before its first output.
 
-Some SDKs retry a request whose answer did not begin.
+Without these events, some SDKs would retry the request.
 """
 
 
@@ -106,8 +106,8 @@ class Line:
     ) -> None:
         """Wait until the client has read, or disconnect it if it stops reading.
 
-        `read` writes `size` bytes and returns when the client has read enough. If `size` is small,
-        the time is not limited.
+        `read` writes `size` bytes and returns when the client has read enough. If the data fits
+        into the write buffer, the time is not limited.
         """
         unread = 0 if transport is None else transport.get_write_buffer_size()
         if unread > MOST_UNREAD_BYTES:
@@ -253,7 +253,7 @@ async def relayed(
 
     `heard` is called with each batch before it is sent. The first keep-alive comes after
     `head_wait` seconds without output. A client that disconnects after the end of the answer has
-    received everything. Raises ConnectionResetError if it disconnects earlier.
+    received everything. Raises ConnectionResetError if the client disconnects earlier.
     """
     is_writing = False
 

@@ -30,10 +30,11 @@ LOOK_SECONDS = 1.0
 class Reloader:
     """Watches a file: `use` is called with each new configuration, and may raise SwinkError.
 
-    `source` is the text in use and the name of the file; another text is loaded at the next check.
-    `keep` is called with the text of each new configuration in use, `tell` with messages for
-    people. `failures` counts invalid files. `is_current` is true if the file contains the
-    configuration in use. `at` is the Unix time in seconds at which this was last true.
+    `source` is the text in use and the name of the file; if the file contains another text, the
+    next check loads it. `keep` is called with the text of each new configuration in use, `tell`
+    with messages for people. `failures` counts invalid files. `is_current` is true if the file
+    contains the configuration in use. `at` is the Unix time in seconds at which the configuration
+    in use was loaded.
     """
 
     def __init__(
@@ -94,7 +95,10 @@ class Reloader:
             self._tell(f"{self._file} is reloaded and in use")
 
     def look(self) -> None:
-        """Load a changed file if its content is the same as at the previous check."""
+        """Check the file, and load it if it differs from the file that was loaded last.
+
+        A file that has changed since the previous check is not loaded before the next check.
+        """
         before, self._seen = self._seen, self._stat()
         if before == self._seen != self._read:
             self.read()

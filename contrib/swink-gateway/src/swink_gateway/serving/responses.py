@@ -81,7 +81,8 @@ MOST_OF_SOCKETS = 10_000
 class ResponsesRoutes:
     """Serves `/v1/responses`; `most_bytes` is the size limit of a frame.
 
-    `owner_of` returns the owner of the key of a request; `None` if the key is invalid now.
+    `owner_of` returns the owner of the key of a request; `None` if the configuration in use does
+    not contain the key.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.bodies import MOST_BODY_BYTES
 from swink_gateway.protocols.table import PROTOCOLS, Endpoint
 from swink_gateway.serving.accepting import SharedSite
-from swink_gateway.serving.access_log import REFUSED, SENT, STREAM, AccessLog
+from swink_gateway.serving.access_log import REFUSED, SENT, SHOWN_PATH, STREAM, AccessLog
 from swink_gateway.serving.calls import OWNER, UNAVAILABLE, Calls
 from swink_gateway.serving.connections import Connections
 from swink_gateway.serving.limits import Limits
@@ -54,11 +54,17 @@ PLAIN = "identity"
 Vendors' clients do not compress, and 1 MB of compressed data may become 1 GB.
 """
 
+CHUNKED = "chunked"
+"""The only supported Transfer-Encoding, besides none."""
+
+CONTINUE = "100-continue"
+"""The only supported value of the header `Expect`."""
+
 GRACE_SECONDS = 5
 """How many seconds active answers may take when the gateway stops."""
 
 _GENERAL = frozenset({"Not Found", "Method Not Allowed"})
-"""The reasons of the router's own errors; the errors of routes are more specific."""
+"""HTTP reason phrases of errors that the router raises; routes give more specific reasons."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -215,13 +221,24 @@ class Gateway:
         protocol = endpoint.make(self._settings)
         if endpoint.continues:
             responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES, self._owner)
-            app.router.add_post(endpoint.path, responses.post)
+            self._add_post(app, endpoint.path, responses.post)
             app.router.add_get(endpoint.path, responses.get, allow_head=False)
             responses.stored.add_to(app, endpoint.path)
         elif endpoint.counts is not None:
-            app.router.add_post(endpoint.path, self._count(protocol, endpoint.counts))
+            self._add_post(app, endpoint.path, self._count(protocol, endpoint.counts))
         else:
-            app.router.add_post(endpoint.path, self._serve(protocol))
+            self._add_post(app, endpoint.path, self._serve(protocol))
+
+    def _add_post(self, app: web.Application, path: str, handler: Handler) -> None:
+        app.router.add_post(path, handler, expect_handler=self._expect)
+
+    async def _expect(self, request: web.Request) -> None:
+        """Ask a client with a valid key for the body that it waits to send."""
+        if request.headers["Expect"].lower() != CONTINUE:
+            raise web.HTTPExpectationFailed(text=f"only {CONTINUE} can be expected")
+        if self._owner(request) is not None:
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0  # the response has not begun
 
     def _serve(self, protocol: ClientProtocol) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -255,6 +272,7 @@ class Gateway:
 
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        request[SHOWN_PATH] = self.guard.without_keys(request.path)
         with self._runner.answering(request.transport):
             access_log = self._calls.access_log
             if access_log is None:
@@ -271,7 +289,7 @@ class Gateway:
                         line.status = request.get(SENT)
 
     def _owner(self, request: web.Request) -> str | None:
-        """Return the owner of the key of a request; `None` if the key is invalid now."""
+        """Return the owner of a request's key; `None` if the configuration in use lacks the key."""
         return self.guard.owner(request.headers, request.query)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -285,6 +303,8 @@ class Gateway:
             return refusal(
                 415, "compressed bodies are not supported: send the body without Content-Encoding"
             )
+        if request.headers.get("Transfer-Encoding", CHUNKED).lower() != CHUNKED:
+            return refusal(501, "chunked is the only Transfer-Encoding that is supported")
         try:
             return await handler(request)
         except web.HTTPException as error:
@@ -298,7 +318,7 @@ class Gateway:
         except ConnectionError:
             return refusal(503, "the client has left")  # aiohttp does not send this response
         except Exception:
-            log.exception("internal error in %r", request.path)
+            log.exception("internal error in %r", request[SHOWN_PATH])
             return refusal(500, "the gateway failed to answer")
 
 

@@ -4,9 +4,9 @@
     shared.write(other)             # in a worker that has begun to use another text
     shared.read()                   # in a worker that begins
 
-The text may contain secrets. It is kept in an anonymous file in memory if the system supports that,
-otherwise in a temporary file without a name. It is never in arguments or in the environment, and
-child processes that providers start do not inherit it.
+The text may contain secrets. The text is kept in an anonymous file in memory if the system supports
+that, otherwise in a temporary file without a name. The text is never part of arguments or of the
+environment, and child processes that providers start do not inherit it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["SharedConfig"]
 log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">QI32s")
-"""The sequence number of the write, the length of the text in bytes, and its SHA-256 digest."""
+"""A slot's header: the number of the write, the text's length in bytes, and its SHA-256 digest."""
 
 _SLOT = _HEAD.size + MOST_BYTES
 
 
 class SharedConfig:
-    """A text in a file that forked processes share.
+    """A configuration text in a file that forked processes share.
 
     Writes alternate between two slots. If a process dies during a write, the other slot stays
     valid.

@@ -26,21 +26,21 @@ DRAIN_SECONDS = 60.0
 TOGETHER_SECONDS = 0.5
 
 SIGNALLED = 128
-"""The offset that shells add to the number of the signal that ended a program."""
+"""The exit code after a signal is this number plus the signal's number, as in shells."""
 
 
 @define
 class Shutdown:
     """The shutdown of a gateway.
 
-    `drain` is how many seconds active answers may take. Before that, new requests are accepted for
-    `notice` seconds, so that load balancers can react.
+    After the first signal, new requests are still accepted for `notice` seconds, so that load
+    balancers can react. After that, active answers may take `drain` seconds.
     """
 
     drain: float = DRAIN_SECONDS
     notice: float = 0.0
     say: Callable[[str], None] = lambda line: None
-    """Called with messages for people who wait."""
+    """Called with each message about the progress of the shutdown, for the operator."""
     _told: asyncio.Event = field(factory=asyncio.Event)
     _told_at: float = 0.0
 

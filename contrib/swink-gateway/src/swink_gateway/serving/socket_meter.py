@@ -1,7 +1,7 @@
 """Limit the memory and the time of each WebSocket message before the message is received.
 
-aiohttp collects all frames of a message before the gateway sees the message, and this memory would
-not be reserved. A `SocketMeter` therefore receives the data before aiohttp does. It reads the heads
+aiohttp collects all frames of a message before the gateway sees the message, too late to reserve
+memory for it. A `SocketMeter` therefore receives the data before aiohttp does. It reads the heads
 of the client's frames, reserves memory for a message as soon as its size is announced, and limits
 the time in which it must arrive. After a message is refused, no further message reaches aiohttp;
 control frames still do, so that the connection can be closed in order.
@@ -20,7 +20,7 @@ from swink_gateway.serving.limits import Limits
 __all__ = ["SocketMeter"]
 
 SMALL_MESSAGE_BYTES = 48 * 1024
-"""Up to which nothing is reserved for a message until it is complete."""
+"""The largest message for which no memory is reserved before it has arrived completely."""
 
 _FINAL = 0x80
 _CONTROL = 0x08
@@ -28,18 +28,18 @@ _MASKED = 0x80
 _LENGTH = 0x7F
 
 _LENGTH_BYTES = {126: 2, 127: 8}
-"""The bytes of a longer length after the first two bytes of a frame (RFC 6455, section 5.2)."""
+"""The size of the extended payload length, by the 7-bit length (RFC 6455, section 5.2)."""
 
 Reserve = Callable[[int, int], int]
-"""Reserve memory in bytes in place of that reserved, and return it. Raises Refused."""
+"""Change a reservation from one number of bytes to another. Returns the new one; raises Refused."""
 
 
 class SocketMeter(asyncio.Protocol):
     """A protocol that counts the data of a WebSocket and passes it on to `inner`.
 
     `most_bytes` is the size limit of a message; `inner` closes the connection if a message is
-    larger. `refusal` is the reason for which a message was refused, after which the caller closes
-    the connection.
+    larger. `refusal` is the reason why a message was refused (`None`: no message was refused); the
+    caller then closes the connection.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class SocketMeter(asyncio.Protocol):
     # -- the transport's calls ---------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Pass data on, without the messages that are refused."""
+        """Pass data on to `inner`, without the messages that are refused."""
         passed = b"".join(self._passed(bytes(data)))
         if self._is_open and self._cancel_timer is None and self.refusal is None:
             clock = self._limits.clock
@@ -104,11 +104,11 @@ class SocketMeter(asyncio.Protocol):
         self._inner.connection_lost(error)
 
     def pause_writing(self) -> None:
-        """Pass on that the client reads slowly."""
+        """Tell `inner` that the client reads slowly."""
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass on that the client reads again."""
+        """Tell `inner` that the client reads again."""
         self._inner.resume_writing()
 
     # -- frames ------------------------------------------------------------------------------------
@@ -138,9 +138,9 @@ class SocketMeter(asyncio.Protocol):
                     self._end_frame()
 
     def _missing(self) -> int:
-        """Return a lower bound of the number of missing bytes of a frame's head.
+        """Return the minimum number of bytes of a frame's head that are still missing.
 
-        The exact number is known from the first two bytes on.
+        The number is exact once the first two bytes have arrived.
         """
         if len(self._head) < 2:
             return 2 - len(self._head)

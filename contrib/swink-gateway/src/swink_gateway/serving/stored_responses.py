@@ -21,7 +21,7 @@ NOT_FOUND = 404
 BAD_REQUEST = 400
 
 MOST_ITEMS = 100
-"""The most input items on a page."""
+"""The maximum number of input items that one page of a list contains."""
 
 USUAL_ITEMS = 20
 
@@ -33,7 +33,7 @@ class StoredResponses:
         self._kept = kept
 
     def add_to(self, app: web.Application, path: str) -> None:
-        """Add the routes below the path of the responses."""
+        """Add the routes to `app`; `path` is the path of the responses."""
         one = f"{path}/{{id}}"
         app.router.add_get(one, self._get, allow_head=False)
         app.router.add_delete(one, self._delete)

@@ -1,7 +1,7 @@
 """A call for a client, and the log lines about its failures.
 
-Responses to clients do not contain which of the gateway's accounts failed, or why, because only the
-operator needs this. A failure is logged as a warning, unless the client's request caused it.
+Responses to clients do not say which of the gateway's accounts failed, or why, because only the
+operator needs to know. A failure is logged as a warning, unless the client's request caused it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_SAID = 500
 """The most characters of a provider's message that are logged: some providers send a web page."""
 
 MOST_PLACES = 3
-"""The most routes of an account that a message lists, because many routes may share it."""
+"""The most routes that a log message lists for a failed account, which many routes may share."""
 
 
 @define
@@ -70,8 +70,8 @@ class Claims:
 class UpstreamCall:
     """The stream of a call, and the facts about its answer.
 
-    `models` is the number of models in the chain of `routing`. `claims` records the ids in the
-    answer; `None` for a client without limits.
+    `models` is the number of models in the chain of `routing`. `claims` records which client owns
+    the ids in the answer. It is `None` for a client without limits.
     """
 
     stream: EventStream

@@ -29,7 +29,7 @@ __all__ = ["TOGETHER_ENV", "Room", "Worker", "fork_workers", "listen"]
 log = logging.getLogger(__name__)
 
 TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable with the folder that prometheus_client and the feed share between processes."""
+"""The environment variable with the folder in which processes share prometheus_client's data."""
 
 MOST_WAITING = 1024
 """The backlog of connections; the system may limit it further."""
@@ -76,7 +76,10 @@ class Worker:
 
     @property
     def is_orphan(self) -> bool:
-        """Whether the parent is dead. The system assigns a new parent a moment later."""
+        """Whether the parent is dead.
+
+        The worker learns this a moment before the system assigns a new parent to it.
+        """
         return bool(select.select([self.alive], [], [], 0)[0])
 
     def ready(self) -> None:
@@ -110,7 +113,7 @@ class _Parent:
     sock: socket.socket
     ended: Callable[[int], None]
     workers: dict[int, int] = field(factory=dict)
-    """The descriptor by which each worker reports that it is ready, by process id."""
+    """By process id, the file descriptor on which a worker reports that it is ready."""
     rooms: dict[int, Room] = field(factory=dict)
     flags: mmap.mmap = field(
         default=Factory(lambda self: mmap.mmap(-1, self.count), takes_self=True)
@@ -136,7 +139,7 @@ class _Parent:
             self._bury(*os.wait())
 
     def _fork(self) -> Worker | None:
-        """Fork a worker. Returns its `Worker` in the new process, and `None` in the parent."""
+        """Fork a worker. Returns a `Worker` in the new process, and `None` in the parent."""
         heard, ready = os.pipe()
         taken = {room.slot for room in self.rooms.values()}
         room = Room(self.flags, next(at for at in range(self.count) if at not in taken))
@@ -191,4 +194,4 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 _PASSED_ON = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
 )
-"""`None` on Windows, where processes are not forked."""
+"""The signals that the parent forwards to its workers."""

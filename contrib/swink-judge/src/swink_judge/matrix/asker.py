@@ -49,7 +49,7 @@ _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "none",
     "AWS_SECRET_ACCESS_KEY": "none",
 }
-"""Environment variables that a provider needs and that options cannot replace."""
+"""Environment variables for Bedrock, whose region and credentials options cannot set."""
 
 
 _USER_CATALOG = "SWINK_MODELS"
@@ -63,7 +63,7 @@ _DATE = datetime(2026, 11, 1, tzinfo=UTC)
 class Outcome:
     """The result of a call: its request, or the reason why it was not sent.
 
-    `asked` is the request; it is `None` if nothing was sent, or if the API has no rules.
+    `asked` is the request; it is `None` if no request was sent or its body is not a JSON object.
     `refusal` is an error that the provider plugin raised before sending (`unsupported`).
     `usage_error` is an error that the client raised, and `fault` is any other error.
     """
@@ -162,9 +162,9 @@ class Asker:
 
     `async with Asker() as asker: await asker.outcome(case)`. `host` finds the providers. `options`
     apply to every call. `providers` maps names of providers to their client options. `known` is a
-    cache of outcomes: a call whose outcome it contains is not made again. `through` wraps the HTTP
-    client that captures requests, for example to answer a request that a provider sends before the
-    actual call.
+    cache of outcomes: a call is not made again if the cache contains its outcome. `through` wraps
+    the HTTP client that captures requests, for example to answer a request that a provider sends
+    before the actual call.
     """
 
     def __init__(

@@ -121,7 +121,7 @@ _MARKS = {
     "cachePoint": {"type": "default"},
     "prompt_cache_breakpoint": {"mode": "explicit"},
 }
-"""A block's cache marks, for different APIs."""
+"""The fields that mark a block for prompt caching in different APIs."""
 
 _BLANKS = [" " * (5 + n) + "\n" + "\t" * (3 + n) for n in range(5)]
 """Texts of white space only, all different."""
@@ -328,7 +328,7 @@ _MADE: dict[str, Callable[[], Context]] = {
 _PARTS: dict[str, dict[str, Any]] = {
     name: {"text": "nonce_extension"} for name in ("bedrock", "gemini")
 }
-"""The form of a text part at providers where it differs from Chat Completions."""
+"""A text part of a message, for providers whose format differs from Chat Completions."""
 
 
 _OF_TWO_APIS = ("openai", "azure", "xai", "vertex")

@@ -14,8 +14,8 @@ __all__ = ["Excuse", "excuses"]
 class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Findings that are accepted, with the reason and the source.
 
-    `provider` contains names, separated by `|`. `what` is a regular expression that is searched for
-    in the text of a finding, and `model` is one that is searched for in the model's id.
+    `provider` contains names, separated by `|`. `what` and `model` are regular expressions, which
+    are searched for in the text of a finding and in the id of the model.
     """
 
     kind: str
@@ -37,6 +37,6 @@ class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def excuses() -> tuple[Excuse, ...]:
-    """Return the exceptions in this package."""
+    """Return the accepted findings that are listed in this package."""
     file = files(__package__) / "exceptions.jsonl"
     return tuple(msgspec.json.Decoder(Excuse).decode_lines(file.read_bytes()))

@@ -40,7 +40,7 @@ def encoded(data: bytes) -> str:
 
 @define(frozen=True)
 class Value:
-    """A value of a conversation. `path` has the form of the paths in `Notice.paths`.
+    """A value of a conversation, and its path in the form of `Notice.paths`.
 
     `forms` are the texts in which a request may contain the value; one of them is enough.
     """
@@ -51,7 +51,7 @@ class Value:
 
 @define(slots=False)
 class Said:
-    """A named conversation. A request with it must contain its values and the texts in `also`."""
+    """A named conversation. Its request must contain its values and the texts in `also`."""
 
     name: str
     context: Context = field(repr=False)
@@ -59,7 +59,7 @@ class Said:
 
     @cached_property
     def values(self) -> list[Value]:
-        """The values that the request, or else the path of a notice, must contain."""
+        """The values that must be in the request unless a notice reports their paths."""
         found = [*_values(self.context), *(Value("", (text,)) for text in self.also)]
         return list(dict.fromkeys(found))
 
@@ -112,12 +112,12 @@ def _of_block(path: str, block: Block) -> Iterator[Value]:
 
 
 def _stem(name: str) -> str:
-    """Return the beginning of a document's name, up to the first unusual character."""
+    """Return the beginning of a document's name, up to a character that a request may replace."""
     return _NOT_IN_NAMES.split(name)[0]
 
 
 def _name(name: str) -> tuple[str, ...]:
-    """Return a tool's name, and the start of the valid name that replaces it if it is invalid."""
+    """Return the two forms of a tool's name in a request: the name, or the start of a valid one."""
     return name, _NOT_IN_NAMES.sub("_", name).lstrip("0123456789")[:40]
 
 

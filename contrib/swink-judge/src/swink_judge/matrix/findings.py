@@ -166,7 +166,7 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
 
 
 def of_any(outcome: Outcome, words: str | None) -> str:
-    """Replace the model's name in a message, so that messages about several models are equal."""
+    """Replace the model's name in a message, so that equal messages about several models match."""
     case = outcome.case
     return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
 

@@ -23,7 +23,7 @@ _SENT_AS_GIVEN = frozenset(name for name in TUNING if OPTIONS[name].types <= {in
 """Options whose value must be in the request unchanged."""
 
 _NAME_LENGTH = 64
-"""The maximum length of a session's or a user's name that must be in the request unchanged."""
+"""The longest `session_id` or `user`, in characters, that a request must contain unchanged."""
 
 _OF_TOOLS = ("tool_choice", "parallel_tool_calls")
 """Options that have no effect in a call without tools."""
@@ -110,7 +110,7 @@ _IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
 
 
 def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
-    """Return the media types of images if the request has other media types in their place."""
+    """Return the media types of the conversation's images that a request with images lacks."""
     if not (sent := set(_IMAGE_TYPE.findall(texts))):
         return []
     own = set(_IMAGE_TYPE.findall("\n".join(strings_of(dump(outcome.said.context)))))

@@ -26,7 +26,7 @@ _DATES = {
     "bedrock-converse": "-20261015-v1:0",
     "gemini-generate-content": "-preview-10-2026",
 }
-"""The date that is appended to an id for a dated one, by wire format."""
+"""The date that is appended to a listed model id to invent a dated one, by wire format."""
 
 _FINE_TUNED = "ft:{}:acme::b7x9"
 """The form of OpenAI's ids of fine-tuned models.
@@ -79,7 +79,7 @@ def _all(listed: list[str], date: str | None, tuned: bool) -> Iterator[AskedMode
 
 
 def _shares(judge: Judge, provider: str, other: str) -> bool:
-    """Return True if most rules of another provider also apply to this one."""
+    """Return True if most rules of the provider `other` also apply to `provider`."""
     names = [{*rule.provider.split("|")} for rule in judge.rules if other in rule.provider]
     return sum({provider, other} <= each for each in names) > len(names) / 2
 

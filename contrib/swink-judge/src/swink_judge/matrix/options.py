@@ -70,7 +70,7 @@ _TRIED: dict[str, tuple[Any, ...]] = {
     "tool_choice": ("auto", "none", "required"),
     "parallel_tool_calls": (True, False),
 }  # fmt: skip
-"""Values to test, by option, because APIs may treat them differently.
+"""The values to test, by option. Each is included because some API may treat it differently.
 
 For options that are not in this table, see `values`.
 """
@@ -132,7 +132,7 @@ def values(name: str) -> tuple[Any, ...]:
 
 
 def _meta(annotation: Any) -> Iterator[Meta]:
-    """Yield the constraints in an annotation."""
+    """Yield the msgspec constraints (`Meta`) in a type annotation."""
     for part in get_args(annotation):
         if isinstance(part, Meta):
             yield part

@@ -28,7 +28,7 @@ LAST = 100
 """How many earlier records to request, so that the table shows calls that have already ended."""
 
 SPENDING_SECONDS = 2.0
-"""The number of seconds between two requests for the spending."""
+"""The number of seconds between two requests for a gateway's spending report."""
 
 
 @click.command("top")

@@ -43,7 +43,7 @@ CHECK_SECONDS = 60.0
 """Seconds that a check may take. All checks of a provider take a second or two if nothing hangs."""
 
 REST_SECONDS = 30.0
-"""Seconds that all further checks may take after a check found that the subject blocks."""
+"""Seconds for all further checks together, after a check found a blocked event loop."""
 
 
 class DoesNotApply(Exception):
@@ -100,7 +100,7 @@ class Examined(Protocol):
     """The interface of a subject (the provider or plugin under test)."""
 
     def environment(self) -> AbstractContextManager[object]:
-        """Return a context in which the environment does not contain the user's variables."""
+        """Return a context manager that hides the user's environment variables."""
 
 
 S = TypeVar("S", bound=Examined)

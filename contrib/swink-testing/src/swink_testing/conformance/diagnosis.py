@@ -33,7 +33,7 @@ _PLACES: dict[str, Callable[[Subject], Any]] = {
 }
 
 _OF_DATA = ("provider_info", "catalogue")
-"""Checks that are about the data of the package."""
+"""Checks whose faults are in the package's catalogue file, not in its code."""
 
 
 def explain(subject: Subject, check: Check[Subject], result: Result) -> Iterator[str]:

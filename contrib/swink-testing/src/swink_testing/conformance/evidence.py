@@ -23,7 +23,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["Evidence", "Item", "evidence_of", "is_of_a_server"]
 
 _MADE_UP = ("by hand", "made up")
-"""Words in the note of a recording whose answer no real server has sent."""
+"""Words in a recording's note which state that no real server has sent the answer."""
 
 _FAILURES = (
     StreamErrorKind.AUTH,
@@ -33,13 +33,13 @@ _FAILURES = (
     StreamErrorKind.CONTEXT_WINDOW_EXCEEDED,
     StreamErrorKind.QUOTA_EXHAUSTED,
 )
-"""Failures that each API words differently."""
+"""Kinds of failure that each API words differently, so that each kind needs evidence."""
 
 _REFUSED_TOKEN = "refused token"
 """A token that the API does not accept although it was just issued."""
 
 _OPTIONS = ("stop", "tool_choice", "response_format", "thinking")
-"""Options, besides the tuning options, that correspond to a feature."""
+"""Options that a provider supports if its features include one of the same name."""
 
 
 @define(frozen=True)

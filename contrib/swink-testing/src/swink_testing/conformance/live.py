@@ -37,7 +37,7 @@ from swink_testing.driver import fold
 __all__ = ["LIVE_CHECKS", "LiveSubject"]
 
 ENOUGH_TOKENS = 2048
-"""Limit of output tokens: enough for a few words after the reasoning of a model."""
+"""The output token limit of each call: enough for a model's reasoning and a few words."""
 
 
 @define

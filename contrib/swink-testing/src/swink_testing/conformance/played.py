@@ -79,7 +79,7 @@ class Played:
 
 @define
 class _Token:
-    """A recorded request that fetches a token, and the origin (scheme and host) of the URL."""
+    """A recorded request that fetches a token, and the request's origin (scheme and host)."""
 
     leg: RecordedLeg
     origin: str
@@ -176,7 +176,7 @@ class PlayedClient(MemoryHTTPClient):
 
     @property
     def has_life(self) -> bool:
-        """Whether the responses with tokens state the lifetime of a token."""
+        """Whether the responses that contain a token also state the token's lifetime."""
         bodies = [_json(token.leg.body) for token in self._tokens]
         return any(_issued(body, "", -1.0) != _issued(body, "", None) for body in bodies)
 
@@ -285,7 +285,7 @@ class PlayedClient(MemoryHTTPClient):
 _numbers = count(1)
 
 _owners: dict[str, str] = {}
-"""The request that fetched each token."""
+"""Maps each token to the text of the request that fetched the token."""
 
 _ISSUED = re.compile(r"swink-token-\d+")
 

@@ -101,7 +101,7 @@ class ProviderConformance(ConformanceSuite):
 
     `model` is `provider/id` (`None`: the first model in the catalogue). `recordings` is a folder of
     recordings, or a list of such folders (`None`: `recordings/` in the package). `options` are
-    passed to every call. `offline` allows calls of a provider that does not use HTTP, because they
+    passed to every call. Set `offline` to allow calls of a provider that does not use HTTP, if they
     reach no other machine. `heavy` names modules that importing the plugin must not import.
     `waivers` maps the name of a check to accepted faults, each with words from the fault's message
     and the reason. Waivers that also apply to `swink check` belong in the package's `waivers.toml`.

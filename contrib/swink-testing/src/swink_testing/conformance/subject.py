@@ -73,7 +73,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY
 class Subject:
     """The subject of the checks: a provider, a model, and recordings.
 
-    `options` are passed to every call that is made through a client, such as a region. `offline`
+    `options`, such as a region, are passed to every call that is made through a client. `offline`
     means that such a call reaches no other machine, whatever the wire format is. `heavy` names
     further modules that the import of the plugin must not import.
     """
@@ -86,7 +86,7 @@ class Subject:
     offline: bool | None = None
     heavy: Sequence[str] = ()
     outcomes: dict[str, Outcome] = field(factory=dict, init=False, repr=False, eq=False)
-    """Outcomes of cases of the matrix, which several checks share."""
+    """Outcomes of the cases of `swink_judge.matrix`; several checks share these outcomes."""
 
     @classmethod
     def find(
@@ -113,7 +113,7 @@ class Subject:
 
     @property
     def entry(self) -> PluginEntry:
-        """The installed entry point."""
+        """The entry point through which the provider is installed."""
         return self.host.entry(self.name)
 
     @cached_property
@@ -255,7 +255,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The provider's recordings; for a provider without any, those of the same wire format.
+        """The provider's recordings; without any, recordings of the same wire format.
 
         Raises RecordingError if a recording cannot be read.
         """
@@ -350,7 +350,7 @@ class Subject:
         """Make a call with a context, and return its outcome.
 
         `name` is the name of the context in messages about faults. If `options` is `None`, the call
-        has no options; if `id` is `None`, it uses the subject's model.
+        has no options; if `id` is `None`, the call uses the subject's model.
         """
         asker.hold(self.name, Said(name, context))
         id = id or self.model.id
@@ -421,7 +421,7 @@ class Subject:
 
     @contextmanager
     def playing(self, recording: Recording) -> Iterator[None]:
-        """Let `exchange` yield the recorded bytes, for a provider without HTTP."""
+        """In the `with` block, let `exchange` of a provider without HTTP yield recorded bytes."""
         pieces = [piece for _, piece in recording.pieces()]
         with patch.object(self.provider, "exchange", lambda _: _yielded(pieces)):
             yield

@@ -39,12 +39,12 @@ class ConformanceSuite:
 
     @classmethod
     def subject(cls) -> Any:
-        """Return the subject of the checks."""
+        """Return the object under test, such as a provider; each check gets it as an argument."""
         raise NotImplementedError
 
     @classmethod
     def subject_name(cls) -> str:
-        """Return the name of the subject in the summary."""
+        """Return the name of the object under test, for the summary."""
         raise NotImplementedError
 
     @classmethod

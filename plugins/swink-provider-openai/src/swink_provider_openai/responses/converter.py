@@ -47,11 +47,8 @@ from swink_core.providers import (
     without_leading,
 )
 from swink_provider_openai.converter import (
-    OTHER_ANSWER,
     OpenAIConverter,
     arguments_text,
-    check_document,
-    check_place,
     media_url,
     unsupported,
 )
@@ -173,8 +170,6 @@ class ResponsesConverter(OpenAIConverter):
                 case ThinkingBlock():
                     is_empty = not (block.thinking or block.signature or _item(block))
                     return SENT_ELSEWHERE if is_empty else NOT_KEPT
-                case ExtensionBlock(kind=ExtensionBlock.CHOICE):
-                    return LeftOut(OTHER_ANSWER)
                 case ExtensionBlock():
                     native.append(self._known(block.data, block))
                 case _:
@@ -195,7 +190,7 @@ class ResponsesConverter(OpenAIConverter):
 
     def _left_out(self, item: dict[str, Any]) -> None:
         """Add a notice about `item`, an item of an earlier answer, which is not sent back."""
-        path = self._paths_of_items.get(id(item), "messages")
+        path = self._paths_of_items[id(item)]
         if item.get("type") == "reasoning":
             report_change(path, "reasoning without a following item was not sent", NOT_KEPT.code)
         else:
@@ -231,7 +226,10 @@ class ResponsesConverter(OpenAIConverter):
             for block in content:
                 if isinstance(block, Block) and block not in own:
                     self.leave_out(block, "content next to an API item was not sent")
-            return [{**answer_to(message.tool_call_id, block), **block.data} for block in own]
+            return [
+                self._known({**answer_to(message.tool_call_id, block), **block.data}, block)
+                for block in own
+            ]
         if message.tool_call_id in self._asked:
             what = f"text in the result of {message.tool_name}; answer it with an ExtensionBlock"
             raise unsupported("The Responses API", what)
@@ -266,17 +264,16 @@ class ResponsesConverter(OpenAIConverter):
             case ImageBlock():
                 return {"type": "input_image", "image_url": media_url(block), "detail": "auto"}
             case DocumentBlock(source=UrlSource(url=url)):
-                check_document("The Responses API", block)
+                self.check_document("The Responses API", block)
                 self.leave_out_name(block)
                 return {"type": "input_file", "file_url": url}
             case DocumentBlock(source=FileIdSource(id=id)):
                 self.leave_out_name(block)
                 return {"type": "input_file", "file_id": id}
             case ExtensionBlock():
-                return dict(block.data)
+                return self._known(dict(block.data), block)
             case DocumentBlock():
-                check_document("The Responses API", block)
-                check_place(block, self.dialect, self.provider)
+                self.check_document("The Responses API", block)
                 name = block.name or "document.pdf"
                 return {"type": "input_file", "filename": name, "file_data": media_url(block)}
             case AudioBlock():
@@ -321,5 +318,5 @@ def _add_text(native: list[dict[str, Any]], block: TextBlock, keep_id: bool) -> 
     if last.get("id") == item["id"] and last.get("type") == "message":
         last["content"].append(part)
         return
-    said = {"type": "message", "role": "assistant", **item, "status": "completed"}
+    said = {**item, "type": "message", "role": "assistant", "status": "completed"}
     native.append({**said, "content": [part]})

@@ -1,8 +1,8 @@
 """Send the messages of a chat, show the answers, and store them.
 
-The API key and base URL on the command line apply only to the provider of the first model; models
-of other providers in the same chat use the keys and base URLs of their provider. Tools, such as MCP
-servers, stay open between turns.
+The API key and base URL on the command line apply only to the provider of the first model; for
+models of other providers in the same chat, the stored keys and base URLs are used. Tools, such as
+MCP servers, stay open between turns.
 """
 
 from __future__ import annotations

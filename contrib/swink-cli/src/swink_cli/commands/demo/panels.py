@@ -23,7 +23,7 @@ __all__ = ["Layout", "choose_layout", "show_live", "show_table"]
 REDRAW = 1 / 12
 """How many seconds pass between two redraws."""
 WIDTHS = (38, 26)
-"""The preferred and the absolute minimum width of a panel."""
+"""The minimum width of a panel; the second value is used if the panels do not fit otherwise."""
 LEAST_HEIGHT, MOST_HEIGHT = 4, 12
 WIRE_FORMAT, NUMERIC = 1, (2, 3, 4, 6)
 """Indexes of the table column with the wire format, and of the columns with numbers."""

@@ -32,7 +32,7 @@ LIMITS = swink.Timeouts(first_event=60, idle=60)
 NO_WIRE = "none"
 """The wire format of a provider without a service; such a provider has no recordings."""
 AGREEABLE = 12.0
-"""The maximum length of a recording in seconds, if a shorter one exists."""
+"""A recording of more than this many seconds is chosen only if all answers take as long."""
 
 _STYLES = {swink.TextDelta: "text", swink.ThinkingDelta: "thinking", swink.ToolCallDelta: "tool"}
 
@@ -53,8 +53,8 @@ class DemoClock(LoopClock):
 class Performance:
     """One stream of the demo and its progress; `pieces` is its output as (style, text) pairs.
 
-    `problem` describes the failure. `broken` is true if the failure is new, and not part of the
-    recording.
+    `problem` is a text about the failure of the stream (`None`: it has not failed). `broken` is
+    true if the stream failed although its recorded answer does not end with an error.
     """
 
     provider: str
@@ -72,7 +72,7 @@ class Performance:
 
     @property
     def broken(self) -> bool:
-        """Whether the failure is not part of the recording."""
+        """True if the stream failed, although its recorded answer does not end with an error."""
         recorded = self.recording.message if self.recording else None
         expected = recorded is not None and recorded.error_kind is not None
         return self.problem is not None and not expected

@@ -1,8 +1,8 @@
 """Check the user's settings: the configuration file, the models file, and variables.
 
 A variable that is named like a setting of swink but that no installed package reads is misspelt, or
-belongs to a package that is not installed. Only the packages' source files show which variables
-they read.
+belongs to a package that is not installed. The source files of the packages are searched for the
+variables that they read, because no other list exists.
 """
 
 from __future__ import annotations

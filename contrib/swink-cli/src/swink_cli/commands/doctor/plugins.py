@@ -54,13 +54,13 @@ TAKEN = {
     ),
     "knobs": TUNING,
 }  # fmt: skip
-"""Capabilities that a provider class may declare."""
+"""Valid names in the class attributes `features` and `knobs` of a provider."""
 
 ABLE = ("audio", "documents", "images", "json", "structured_output", "thinking", "tools")
 """Capabilities that the catalogue entry of a model may declare."""
 
 RULED = (*TAKEN["features"], *TAKEN["knobs"], *SHAPES)
-"""Options that a rule may allow for models."""
+"""Valid names in a provider's rules, which allow options only for some models."""
 
 
 LIKENESS = 0.8
@@ -240,8 +240,8 @@ def _catalogue(entry: Any, names: Sequence[str], pointed: set[str]) -> Iterator[
     """Find rows of a package's catalogue without an entry point, and entry points without a row.
 
     `entry` is the entry of one of the package's providers (see `Host.entries`). `names` are the
-    package's providers that SWINK_PLUGINS does not exclude; `pointed` are the names of all entry
-    points of providers.
+    package's providers that SWINK_PLUGINS does not exclude; `pointed` contains the names of the
+    provider entry points of all packages.
     """
     package = entry.package
     try:

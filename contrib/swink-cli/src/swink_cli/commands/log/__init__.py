@@ -248,7 +248,7 @@ def replay(id: str | None, fast: bool, plain: bool) -> int:
 def export(id: str, output: Path, force: bool) -> None:
     """Export a call as a cassette for tests, or as a recording.
 
-    Check it before you share it: it contains the prompt and the answer.
+    Check the export before you share it: it contains the prompt and the answer.
     """
     store = _store()
     entry = _entry(store, id)

@@ -76,7 +76,7 @@ def summed(rows: Iterable[Sum]) -> Sum:
 
 
 def costs_cells(row: Sum | None, by: str | None) -> Sequence[str]:
-    """Return the cells of a table row; `None` for the headings."""
+    """Return the cells of a table row, or the headings if `row` is `None`."""
     if row is None:
         heads = ("DAY", "MODEL")
         numbers = ("CALLS", "TOKENS IN", "OUT", "COST")

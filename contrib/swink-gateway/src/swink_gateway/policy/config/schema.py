@@ -175,18 +175,22 @@ class Key:
 class Price:
     """Prices in US dollars per million tokens. Cache tokens cost `input` by default.
 
-    They override the prices in the catalog. For free models, set `input` and `output` to 0.
+    These prices override those in the catalog. The catalog's prices for long prompts, service tiers
+    and regions change in the same ratio. Its prices of images and sound, and its fees, stay the
+    same. `search` is the fee for one search by a tool of the vendor, in US dollars. For free
+    models, set `input` and `output` to 0.
     """
 
     input: Dollars
     output: Dollars
     cache_read: Dollars | None = None
     cache_write: Dollars | None = None
+    search: Dollars | None = None
 
 
 @define(frozen=True, kw_only=True)
 class RequestGuard:
-    """A check of requests before they are sent to a vendor, for the keys and routes that name it.
+    """A check of requests before they are sent to a vendor, used by keys and routes that name it.
 
     `redact` are regular expressions; each match is replaced with `replacement`. A request that
     contains one of the words in `block`, in upper or lower case, is refused. `max_prompt_tokens` is

@@ -28,7 +28,7 @@ LOOK_SECONDS = 1.0
 LONGEST_ATTEMPT_SECONDS = 86400
 """The longest time that an attempt can take.
 
-If an older attempt seems to be running, a new process has the process id of its dead process.
+If an older attempt seems to run, its process has died, and another process has its process id.
 """
 
 

@@ -21,7 +21,11 @@ OTHERS = 20
 
 
 class Changes:
-    """The changed keys that a process has not read yet; the list was last read at `since`."""
+    """The keys whose state has changed and that this process has not read yet.
+
+    `since` is the time up to which this process has read the list of changes in Redis: in seconds
+    since 1970, by the clock of the Redis server.
+    """
 
     def __init__(self) -> None:
         self.since = 0.0

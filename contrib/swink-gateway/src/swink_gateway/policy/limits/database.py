@@ -44,7 +44,7 @@ class Database(Protocol):
         """
 
     def is_running(self, process: str) -> bool:
-        """Return True if the process with this name, which used the database, still runs."""
+        """Return True if the process that used the database under this name still runs."""
 
     def close(self) -> None:
         """Close the connection."""

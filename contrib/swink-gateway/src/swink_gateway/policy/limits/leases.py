@@ -23,10 +23,7 @@ from swink_gateway.policy.limits.memory import SELF, MemoryLedger
 __all__ = ["NOTHING", "Leases", "Numbers", "least"]
 
 Numbers = tuple[float, ...]
-"""The amounts of one account.
-
-They are requests, tokens, concurrent answers, dollars of the day, and dollars of the month.
-"""
+"""Amounts of an account: requests, tokens, concurrent answers, dollars of the day and the month."""
 
 NOTHING: Numbers = (0.0,) * 5
 
@@ -58,9 +55,9 @@ class Leases:
         return self._held.get(key, NOTHING)
 
     def bound(self, key: str, room: Iterable[float], begins: bool) -> None:
-        """Reduce a lease to the amounts that remain after an admission.
+        """Reduce a lease to `room`, the amounts that remain after an admission.
 
-        `begins` says whether the admitted attempt is the first one of a call.
+        `begins` is true if the admitted attempt is the first one of a call.
         """
         left = [max(0.0, number) for number in room]
         self._held[key] = least(self.of(key), left)
@@ -68,7 +65,11 @@ class Leases:
         self.streams[key] += begins
 
     def forget_rooms(self) -> None:
-        """Forget the amounts that remained after admissions; called before leases are requested."""
+        """Delete the remaining amounts that `bound` has stored since the previous request.
+
+        Call this method before a request for new leases. Redis takes the earlier admissions into
+        account when it computes the leases, so only later admissions must reduce them in `grant`.
+        """
         self._rooms.clear()
 
     def grant(self, key: str, lease: Iterable[float]) -> None:

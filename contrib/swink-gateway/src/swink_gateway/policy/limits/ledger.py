@@ -119,7 +119,7 @@ class Spending:
     """The usage of a key in the last minute, today and this month, and its concurrent answers.
 
     `at` is the time of this state, a Unix time in seconds, and `frees_at` the time at which the
-    first second of the minute no longer counts.
+    oldest usage of the last minute expires.
     """
 
     key: str
@@ -200,9 +200,9 @@ class FailedAttempt:
     """A failed attempt on a target, and the cooldown that begins if too many calls have failed.
 
     Calls are counted, not attempts: only the first failed attempt of a call (`is_first`) increases
-    the number. From `threshold` failed calls on, the target has a cooldown of `rest` seconds. After
-    that, one attempt is admitted every `probe` seconds until one succeeds (0.0: all attempts are
-    admitted).
+    the number of failed calls. From `threshold` failed calls on, the target has a cooldown of
+    `rest` seconds. After the cooldown, one attempt is admitted every `probe` seconds until one
+    succeeds (0.0: all attempts are admitted).
     """
 
     kind: str
@@ -256,7 +256,7 @@ class Ledger(Protocol):
     async def circuit(self, target: str) -> Circuit | None:
         """Return the circuit breaker of a target for an attempt that begins now.
 
-        `None`: the target has not failed since it last answered.
+        The result is `None` if the target has not failed since its last answer.
         """
 
     async def failed(self, target: str, failed: FailedAttempt) -> None:
@@ -301,7 +301,8 @@ _Row = tuple[float | None, float, str, float, bool]
 def _limits(allowance: Allowance, taken: Spending) -> Iterable[_Row]:
     """Yield a tuple for each limit.
 
-    It contains the limit, the usage, the unit, the seconds until the usage falls, and `spent`.
+    The tuple contains the limit, the usage, the unit, the seconds until the usage falls, and
+    whether the limit is a budget.
     """
     now = datetime.fromtimestamp(taken.at, UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -52,9 +52,9 @@ def is_address(text: str) -> bool:
 class PostgresDatabase:
     """A database of the Postgres server at an address such as `postgresql://user@host/database`.
 
-    It connects, and creates its tables, on first use and after each error. A process counts as
-    running as long as the server has a connection with its name. Raises StoreError if the extra
-    `postgres` is not installed, and for an invalid address.
+    The object connects to the server, and creates the tables, on first use and after each error. A
+    process counts as running as long as the server has a connection with its name. Raises
+    StoreError if the extra `postgres` is not installed, and for an invalid address.
     """
 
     put = (

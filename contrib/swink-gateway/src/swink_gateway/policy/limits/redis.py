@@ -53,7 +53,7 @@ MEMBERS = PREFIX + "members"
 BUDGETS = PREFIX + "budgets"
 """The hash with the last day on which each key was charged.
 
-It also has a mark: if the mark is missing, Redis has lost its data.
+The hash also contains a mark: if the mark is missing, Redis has lost its data.
 """
 
 CHANGED = PREFIX + "changed"
@@ -65,7 +65,7 @@ WANTED = PREFIX + "wanted"
 SIGN_SECONDS = 1.0
 """How many seconds pass between two exchanges with the server.
 
-A process then reads the spending of keys, and tries to reach a lost server.
+In each exchange, a process reads the spending of keys, or tries to reach a lost server.
 """
 
 ID_SECONDS = 90 * 86400
@@ -75,7 +75,7 @@ AT_A_TIME = 250
 """The number of keys read by one script, which blocks Redis while it runs."""
 
 MOST_LOOKS = 6
-"""How many half seconds a call waits for other processes to give up leases they do not need."""
+"""How often a call tries, each half second, to be admitted while others give up leases."""
 
 
 class RedisLedger:
@@ -84,8 +84,8 @@ class RedisLedger:
     Its Redis keys begin with `swink:gateway:` and contain no credentials. Charges that cannot be
     sent to the server are stored in `folder`, if given, so that other processes of the machine can
     send them later. `counters` counts by name how often the server was lost, and how often it had
-    lost its data. `rows` writes the rows of the ledger; `None` disables them. Raises UsageError if
-    the extra `redis` is not installed, and for an invalid address.
+    lost its data. `rows` writes the rows of the ledger (`None`: no rows are written). Raises
+    UsageError if the extra `redis` is not installed, and for an invalid address.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class RedisLedger:
             await self._look_at_changes()
 
     async def _look_at_changes(self) -> None:
-        """Read the state of the keys that any process has used, and of some other keys."""
+        """Read the state of the keys whose accounts have changed, and of some other keys."""
         since = self._changes.since
         reply = await self._ask(scripts.CHANGES, [CHANGED, WANTED], since)
         if reply is not None:
@@ -305,7 +305,7 @@ class RedisLedger:
                     return
 
     async def _mark(self) -> None:
-        """Write a marker into the hash of budgets; if Redis has lost it, restore the budgets."""
+        """Write a marker into the hash of budgets; if the marker was lost, restore the budgets."""
         had_marked = int(self._has_marked)
         is_new = await self._server.run(scripts.MARK, [BUDGETS], self._name, had_marked)
         if is_new and self._has_marked:

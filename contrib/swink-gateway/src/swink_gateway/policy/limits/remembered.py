@@ -16,7 +16,7 @@ __all__ = ["DATA_LOST", "Budget", "RememberedBudgets"]
 log = logging.getLogger(__name__)
 
 DATA_LOST = "swink_gateway_store_data_lost_total"
-"""The name of the counter of losses of the server's data."""
+"""The name of the counter that counts how often the server has lost its data."""
 
 Budget = tuple[str, float, float, float]
 """A budget: its id, the time at which it was read, and the dollars of that day and month."""

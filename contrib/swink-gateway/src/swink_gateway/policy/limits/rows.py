@@ -1,6 +1,6 @@
 """The rows of the ledger: one per attempt, first with the reservation, then with the charge.
 
-Rows are never deleted, so that earlier months' spending can be read.
+Rows of attempts that were sent are never deleted, so that the spending of all months can be read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RESERVED = "reserved"
 """The outcome of a running attempt, or of an attempt whose process died before settling it."""
 
 NOT_SENT = "not sent"
-"""The outcome of a reservation for which no attempt began. Its row is deleted."""
+"""The outcome of a reservation for which no attempt began; the row is deleted."""
 
 DIMENSIONS = ("key", "team", "tag", "model", "account", "outcome", "day", "month")
 """The dimensions by which spending can be grouped. Days and months are in UTC."""
@@ -55,9 +55,9 @@ class Entry(Struct):
     `at` is the Unix time of the reservation in seconds. `call` is the id of the call, as in the
     access log, and `request_id` is the provider's id for the request. `account` is the path, in the
     configuration file, of the options that were used, such as `routes.best.tiers[0][1]`, or else
-    the provider's name. The five token counts are those that the provider reported, `None` if it
-    did not; `tokens` and `cost` (US dollars) are what the key is charged, and `cost` is `None` for
-    a model without a price; `reserved` is the amount reserved. `latency` and `first_token` are
+    the provider's name. The five token counts are those that the provider reported (`None`: not
+    reported); `tokens` and `cost` (US dollars) are what the key is charged, and `cost` is `None`
+    for a model without a price; `reserved` is the amount reserved. `latency` and `first_token` are
     seconds since the attempt began.
     """
 

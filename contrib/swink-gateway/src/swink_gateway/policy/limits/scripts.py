@@ -1,4 +1,4 @@
-"""Lua scripts that Redis runs atomically; they implement the rules of the module `account`.
+"""Lua scripts that Redis runs atomically; the scripts implement the rules of the module `account`.
 
 The first argument of a script is the time, for tests; if it is empty, the clock of the server is
 used, which all processes share. In the descriptions below, "me" is the id of the calling process.
@@ -25,7 +25,7 @@ ALIVE_SECONDS = 15
 """How many seconds after its last report a process still counts as running."""
 
 GRACE_SECONDS = 5
-"""How many seconds after a loss of all data an unknown key is not treated as new."""
+"""For this many seconds after Redis has lost its data, an unknown key is not treated as new."""
 
 CHANGED_SECONDS = 60
 """How many seconds a change of an account stays in the list that processes read."""
@@ -33,7 +33,7 @@ CHANGED_SECONDS = 60
 MONTH_SECONDS = 32 * 86400
 
 FAILING_SECONDS = 3600
-"""How many seconds failures are remembered; at least as long as the cooldown of the target."""
+"""How many seconds failures are remembered; longer if the cooldown of the target is longer."""
 
 _NOW = """
 local time = redis.call('TIME')

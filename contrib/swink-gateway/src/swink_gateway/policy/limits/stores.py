@@ -79,8 +79,8 @@ def reading_rows(store: Store) -> AbstractContextManager[Execute] | None:
 
     `None` means that the rows are in the memory of the gateway's processes.
 
-    Raises StoreError for an invalid path or URL. When it is entered, the context raises
-    StoreUnavailable if the rows cannot be read.
+    Raises StoreError for an invalid path or URL. The context raises StoreUnavailable on entry if
+    the rows cannot be read.
     """
     place: str | Path | None = {
         "sqlite": store.path, "postgres": store.url, "redis": store.ledger,

@@ -34,7 +34,7 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.options import EFFORTS, SOUNDS, response_format
+from swink_gateway.protocols.options import EFFORTS, SOUNDS, answers, response_format
 from swink_gateway.protocols.tool_names import Known, free_text_schema
 
 __all__ = ["AUDIO", "FREE_TEXT", "WIRE_FORMAT", "called", "read_chat"]
@@ -67,7 +67,10 @@ def read_chat(body: Any) -> Asked:
         how.flag("include_obfuscation")  # the gateway never adds it
     fields: dict[str, Any] = {}
     asked.options = _options(said, fields)
-    asked.answers = _answers(said, fields)
+    asked.answers = answers(said, "n", MOST_ANSWERS)
+    if asked.answers > 1:
+        asked.answers_field = "n"
+        fields["n"] = asked.answers
     asked.own = {**said.rest(), **fields, **({"tools": own} if own else {})}
     asked.dropped = said.dropped
     return asked
@@ -94,20 +97,6 @@ def _options(said: Fields, own: dict[str, Any]) -> dict[str, Any]:
     if (wanted := said.object("response_format")) is not None:
         options["response_format"] = _response_format(wanted)
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _answers(said: Fields, own: dict[str, Any]) -> int:
-    """Return the number of requested answers; `own` receives a number above 1."""
-    count = said.number("n")
-    if count is None:
-        return 1
-    if not 1 <= count <= MOST_ANSWERS or count != int(count):
-        raise BadRequest(
-            f"{said.place('n')} is {count}; expected a whole number from 1 to {MOST_ANSWERS}"
-        )
-    if count > 1:
-        own["n"] = int(count)
-    return int(count)
 
 
 def _tool_choice(said: Fields, own: dict[str, Any]) -> str | None:
@@ -271,7 +260,7 @@ def _sound(data: str, place: str) -> Base64Source | UrlSource:
 
 
 _WAV = "UklGR"
-"""The first base64 characters of audio formats."""
+"""The first base64 characters of a WAV file (`RIFF`)."""
 
 
 def _file(file: Fields) -> DocumentBlock:

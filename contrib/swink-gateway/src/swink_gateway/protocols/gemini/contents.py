@@ -64,7 +64,8 @@ def said_in(content: Fields) -> str:
 class Contents:
     """Converts contents one by one into `messages`.
 
-    `own_places` are the paths of parts that only providers of the same API understand.
+    `own_places` contains the paths of parts and fields that only providers with the same API
+    support.
     """
 
     def __init__(self, wire_format: str) -> None:

@@ -57,7 +57,7 @@ _TYPES = "type.googleapis.com/google.rpc."
 
 
 def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
-    """Return an error as the value of the field `error`; `status` depends on the kind."""
+    """Return the value of the field `error`; without `status`, the kind determines the status."""
     kind = error.error_kind or Kind.UNKNOWN
     if kind is Kind.AUTH:
         status = PRECONDITION

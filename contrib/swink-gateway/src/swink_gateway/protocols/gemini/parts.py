@@ -1,4 +1,7 @@
-"""Convert answers to parts, and usage to counts: https://ai.google.dev/api/caching#Part."""
+"""Convert answers to the type `Part` of Gemini's API, and token usage to the API's fields.
+
+Source: https://ai.google.dev/api/caching#Part.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +57,9 @@ class PartsWriter:
     """Writes blocks as parts, with thoughts if the client wants them.
 
     `own` means that the provider uses this API; the client then gets opaque data unchanged. Opaque
-    data of other providers is stored in `carried` until the next part, into which it is sealed (see
-    `sealing`).
+    data of other providers is stored in `_carried` until the next part is written. It is then
+    encoded ("sealed") into a field of this part, see `sealing`. `others` contains the further
+    candidates of an answer.
     """
 
     def __init__(self, provider: str, own: bool, thoughts: bool) -> None:
@@ -64,6 +68,7 @@ class PartsWriter:
         self.parts = Parts()
         self.candidate: dict[str, Any] = {}
         self.broken: list[str] = []
+        self.others: list[Any] = []
         self._provider = provider
         self._carried: list[Any] = []
 
@@ -112,7 +117,10 @@ class PartsWriter:
         self.parts.made.append({"functionCall": said, **more})
 
     def extension(self, block: ExtensionBlock) -> None:
-        if not self.own:
+        if block.kind == ExtensionBlock.CHOICE:
+            if self.own and block.provider == self._provider:
+                self.others.append(block.data if self.thoughts else _without_thoughts(block.data))
+        elif not self.own:
             self._carried.append(dump(block))
             if shown := _generated(block):
                 self.parts.made.append({**shown, **self._sealed(None, stands_for=True)})
@@ -122,7 +130,7 @@ class PartsWriter:
             self.parts.made.append(block.data)
 
     def finish(self) -> None:
-        """Seal the remaining data in `carried` into a separate part."""
+        """Seal the remaining data in `_carried` into a separate part."""
         if self._carried:
             self.parts.made.append({"text": "", **self._sealed(None)})
 
@@ -143,14 +151,21 @@ class PartsWriter:
     def _sealed(
         self, notes: Mapping[str, Any] | None, *, stands_for: bool = False
     ) -> dict[str, Any]:
-        """Return the field with the sealed data from `carried`.
+        """Return the field with the sealed data from `_carried`.
 
-        `stands_for` means that the part shows the content of the last block in `carried`.
+        `stands_for` means that the part shows the content of the last block in `_carried`.
         """
         before, self._carried = self._carried, []
         shown = True if stands_for else None
         text = seal(self._provider, before=before or None, metadata=notes or None, shown=shown)
         return {"thoughtSignature": b64encode(text.encode()).decode()}
+
+
+def _without_thoughts(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = candidate.get("content") or {}
+    parts = content.get("parts") or []
+    shown = [part for part in parts if not part.get("thought")]
+    return candidate if shown == parts else {**candidate, "content": {**content, "parts": shown}}
 
 
 def _generated(block: ExtensionBlock) -> dict[str, Any]:
@@ -166,9 +181,10 @@ def _generated(block: ExtensionBlock) -> dict[str, Any]:
 
 
 def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, Any]:
-    """Return the token usage of an answer and its cost in US dollars; empty for unknown usage.
+    """Return the field `usageMetadata` of an answer, or an empty dictionary for unknown usage.
 
-    `own` means that the provider uses this API, and may report counts that swink does not model.
+    The field contains token counts (`promptTokenCount`, …) and the cost in US dollars. `own` means
+    that the provider uses this API, and may report counts that swink does not model.
     """
     if usage is None or not usage.reported:
         return {}

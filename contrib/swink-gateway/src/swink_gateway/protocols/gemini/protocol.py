@@ -1,11 +1,14 @@
 """The protocol of Google's SDKs and Gemini CLI: `generateContent`.
 
 https://ai.google.dev/api/generate-content. Each frame is a complete response with the next parts of
-the answer; the last one has the finish reason and the usage. Tool calls are sent complete. The only
-field for another provider's opaque data is `thoughtSignature` of a part. The data is encoded
-("sealed") into the next part that is not a thought, because clients do not keep thoughts. Without
-`alt=sse`, the frames are the elements of one JSON array. An error is a frame as well: the SDKs
-raise an exception for an event, or an element, with the field `error`.
+the answer; the last one has the finish reason and the usage. Tool calls are sent complete.
+
+Another provider's opaque data, such as signatures of reasoning, is sent to the client in the field
+`thoughtSignature` of a part: no other field of the API can contain such data. The data is encoded
+("sealed") into the next part that is not a thought, because clients do not keep thoughts.
+
+Without `alt=sse`, the frames are the elements of one JSON array. An error is a frame as well: the
+SDKs raise an exception for an event, or an element, with the field `error`.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ BROKEN_CALL = "MALFORMED_FUNCTION_CALL"
 READ_BARE_ERRORS = ("GeminiCLI",)
 """Prefixes of `User-Agent` of clients that expect an error as a plain line of JSON in the stream.
 
-Google writes errors that way. Other clients read them from an event.
+Google writes errors that way. Other clients read errors from an event.
 """
 
 
@@ -231,6 +234,7 @@ class GeminiEncoder:
             answer["candidates"][0] |= {name: facts[name] for name in OF_CANDIDATE if name in facts}
             if "promptFeedback" in facts:
                 answer["promptFeedback"] = facts["promptFeedback"]
+        answer["candidates"] += writer.others
         if counts := usage_data(end.usage, end.cost, writer.own):
             answer["usageMetadata"] = counts
         return {**answer, **head}

@@ -15,10 +15,11 @@ from contextlib import suppress
 from typing import Any
 
 from swink_core import Context, Tool
-from swink_gateway.protocols import Asked, BadRequest
+from swink_gateway.protocols import Asked
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.gemini.contents import Contents, said_in
 from swink_gateway.protocols.gemini.schemas import camel, json_schema
+from swink_gateway.protocols.options import answers
 
 __all__ = ["WIRE_FORMAT", "read_gemini"]
 
@@ -33,6 +34,12 @@ _SAME = {
     "frequencyPenalty": "frequency_penalty",
 }
 _COUNTED = {"topK": "top_k", "maxOutputTokens": "max_tokens", "seed": "seed"}
+
+MOST_ANSWERS = 8
+"""The most answers that a request can ask for.
+
+Source: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference
+"""
 
 LEVELS = {"MINIMAL": "minimal", "LOW": "low", "MEDIUM": "medium", "HIGH": "high"}
 
@@ -144,22 +151,15 @@ def _options(config: Fields, asked: Asked) -> None:
     options |= {ours: config.whole_number(name) for name, ours in _COUNTED.items()}
     stops = config.take("stopSequences", list)
     options["stop"] = tuple(map(str, stops)) if stops else None
-    _check_one_answer(config)
+    asked.answers = answers(config, "candidateCount", MOST_ANSWERS)
+    if asked.answers > 1:
+        asked.answers_field = "generationConfig.candidateCount"
+        asked.own.setdefault("generationConfig", {})["candidateCount"] = asked.answers
     options["response_format"] = _response_format(config, asked)
     if (thinking := config.object("thinkingConfig")) is not None:
         options["thinking"] = _thinking(thinking, asked)
     asked.options |= {name: value for name, value in options.items() if value is not None}
     _keep(config, asked, "generationConfig")
-
-
-def _check_one_answer(config: Fields) -> None:
-    """Raise BadRequest for a request for several answers."""
-    count = config.whole_number("candidateCount")
-    if count not in (None, 1):
-        raise BadRequest(
-            f"{config.place('candidateCount')} is {count}: the gateway returns one answer to each "
-            "request in this protocol; send a request for each answer"
-        )
 
 
 def _response_format(config: Fields, asked: Asked) -> Any:

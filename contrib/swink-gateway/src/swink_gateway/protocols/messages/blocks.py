@@ -91,7 +91,7 @@ def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None
 def block_data(
     block: Any, provider: str, is_own: bool, numbers: Numbers, thoughts: bool
 ) -> list[dict[str, Any]]:
-    """Convert a block of a complete message, and add a block with its sealed data if it has any.
+    """Convert a block of a complete message; sealed data of the block is added as a separate block.
 
     `thoughts` means that the client requested the text of thinking.
     """

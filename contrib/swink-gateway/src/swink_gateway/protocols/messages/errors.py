@@ -28,7 +28,7 @@ def _word(kind: Kind, status: int) -> str:
 
 
 ERRORS = {kind: _word(kind, status) for kind, status in STATUSES.items()}
-"""The types of errors: https://platform.claude.com/docs/en/api/errors."""
+"""The error type for each kind of failure: https://platform.claude.com/docs/en/api/errors."""
 
 NO_THREADS = "thread_unsupported_request"
 """The error type after which SDKs that support threads of messages continue without a thread."""

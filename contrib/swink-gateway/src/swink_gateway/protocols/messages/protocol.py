@@ -298,9 +298,9 @@ class MessagesEncoder(EventEncoder):
 _SAYING = frozenset(
     {TextStart, ThinkingStart, ThinkingDelta, ThinkingEnd, ToolCallStart, Extension, Done, Error}
 )
-"""Events that begin the answer, including an error.
+"""Events before which the answer is begun, if it has not begun yet.
 
-opencode retries an answer that begins with an error five times.
+`Error` is one of these events, because opencode retries five times if an error comes first.
 """
 
 

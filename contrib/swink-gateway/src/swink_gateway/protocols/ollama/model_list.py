@@ -23,7 +23,7 @@ _DETAILS = {
     "parent_model": "", "format": "", "family": "", "families": [], "parameter_size": "",
     "quantization_level": "",
 }  # fmt: skip
-"""The details of a model's weight files, which the gateway does not have."""
+"""The details of a model's weight files; all are empty, because the gateway has no such files."""
 
 
 def ollama_models(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

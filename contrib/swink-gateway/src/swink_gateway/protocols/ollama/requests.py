@@ -39,7 +39,7 @@ LEVELS = {
     "true": "medium", "false": "off", "low": "low", "medium": "medium", "high": "high",
     "max": "extra_high",
 }  # fmt: skip
-"""swink's levels of thinking; `true` means the medium level."""
+"""swink's levels of thinking, by Ollama's values; `true` means the medium level."""
 
 _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
@@ -49,7 +49,7 @@ _ONLY_GENERATE = ("suffix", "template", "context", "raw", "width", "height", "st
 _AT_ONCE = (0, "0", "0s", "0m", "0h")
 
 _IMAGES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
-"""The first bytes of image formats; WebP is missing, because its name follows later."""
+"""The first bytes of image formats; a WebP file is recognised by later bytes."""
 
 
 def read_chat(body: Any) -> Asked:

@@ -32,7 +32,7 @@ INCOMPLETE = {
     StopReason.LENGTH: "max_output_tokens",
     StopReason.CONTENT_FILTER: "content_filter",
 }
-"""Reasons of incomplete answers; with any other finish reason, an answer is completed."""
+"""Reasons of incomplete answers; with any other finish reason, the status is `completed`."""
 
 MADE = "swink_"
 """The second part of generated item ids, after the kind."""
@@ -48,9 +48,9 @@ Notes: TypeAlias = Mapping[str, Any] | None
 class Items:
     """Creates the items of one answer.
 
-    `prefix` distinguishes their ids from those of other answers. `is_own`: the provider uses this
-    protocol, so its items are sent unchanged. An item keeps the id with which it begins: the
-    provider's id if it is known by then, otherwise a generated id.
+    `prefix` distinguishes the generated item ids from those of other answers. `is_own`: the
+    provider uses this protocol, so its items are sent unchanged. An item keeps the id with which it
+    begins: the provider's id if it is known by then, otherwise a generated id.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Items:
         return {**whole, "arguments": arguments_text(block)}
 
     def key(self, id: str | None) -> Key:
-        """Return the key that identifies the next call with this id; `None`: the next text."""
+        """Return the key of the next call with this id, or of the next text if `id` is `None`."""
         return self._numbers.next(id)
 
     def beside(

@@ -17,13 +17,13 @@ DELTAS: dict[str, tuple[str, dict[str, int]]] = {
     "summary": ("reasoning_summary_text", {"summary_index": 0}),
     "arguments": ("function_call_arguments", {}),
 }
-"""The name and fields of an item's delta events."""
+"""The name and the fields of the delta events, for each kind of item."""
 
 PARTS: dict[str, tuple[str, dict[str, int], str]] = {
     "reasoning": ("content_part.added", {"content_index": 0}, "reasoning_text"),
     "summary": ("reasoning_summary_part.added", {"summary_index": 0}, "summary_text"),
 }
-"""The event before the first delta of an item, and the type of the part."""
+"""For each kind: the event before the first delta, its fields, and the type of the part."""
 
 
 @define

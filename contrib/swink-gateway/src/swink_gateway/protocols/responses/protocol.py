@@ -212,7 +212,7 @@ class ResponsesEncoder(EventEncoder):
         }
 
     def nothing(self) -> list[dict[str, Any]]:
-        """Return the events of an answer that is given without a provider."""
+        """Return the events of an empty answer, for which no provider is called."""
         response = self._head(PREFIX + self._facts.id, self._asked.model)
         usage = usage_data(Usage(), None)
         begun = {**response, "status": "in_progress"}

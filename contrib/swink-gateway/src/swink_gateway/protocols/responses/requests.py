@@ -339,8 +339,9 @@ def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
 def as_input(message: AssistantMessage) -> AssistantMessage:
     """Return an answer in the form in which a client sends it back as input.
 
-    The vendor's ids and states of messages and calls are left out, as `read_responses` does: the
-    vendor refuses such an id without the reasoning before it, which a client may have left out.
+    The vendor's ids and states of messages and calls are left out, as in `read_responses`: the
+    vendor refuses the id of an item if the reasoning before the item is missing, and a client may
+    have left out the reasoning.
     """
     blocks = [_without_ids(block) for block in message.content]
     return replace(message, content=blocks)

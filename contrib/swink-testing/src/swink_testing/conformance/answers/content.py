@@ -65,7 +65,7 @@ _PLAIN = re.compile(
     r"|^(created|created_at|timestamp|time|sequence_number|obfuscation)$|(Id|Index|Version)$"
     r"|(_time|Time|_at|_url|Url)$",
 )
-"""Names of fields that identify or sort content and carry none."""
+"""Matches names of fields that identify or classify content, but do not contain content."""
 
 _COUNTED = re.compile(r"usage|token|count|eval", re.IGNORECASE)
 
@@ -77,10 +77,10 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("input", re.compile(r"prompt|input", re.IGNORECASE)),
     ("output", re.compile(r"output|completion|candidates|generated|^eval_count$", re.IGNORECASE)),
 )
-"""For names of numbers, the count of `Usage` that they state."""
+"""Token counts of `Usage`, each with a pattern for the names of this count in APIs."""
 
 _IN, _OUT = re.compile(r"^(in|input|prompt)$"), re.compile(r"^(out|output|completion)$")
-"""Names of counts in answers that name no tokens."""
+"""Match names of token counts that do not contain the word token."""
 
 _THOUGHT = re.compile(r"reason|think|thought", re.IGNORECASE)
 
@@ -95,12 +95,12 @@ class _Leaf:
     path: Path
     value: Any
     name: str = field(eq=False)
-    """The path as messages show it. All leaves of one kind have the same."""
+    """The path as error messages show it. All leaves of one kind have the same path."""
 
 
 @define
 class _PlayedAnswer(RecordedAnswer):
-    """The last answer of a call that sends several requests; the other answers stay as recorded."""
+    """The last answer of a call with several requests. Only this answer is changed."""
 
     async def events(self, changes: Changes) -> list[Event]:
         body = MemoryResponse.of_recording(self.recording, [self.body(changes)])
@@ -109,7 +109,7 @@ class _PlayedAnswer(RecordedAnswer):
 
 @define
 class _OtherAnswers(RecordedAnswer):
-    """The other answers of a call with several requests; `frames` contains the data of each."""
+    """The answers to a call's additional requests; `frames` contains the data of each answer."""
 
     @property
     def where(self) -> str:
@@ -221,7 +221,7 @@ class _Reader:
         await require_calls(answer)
 
     def _content(self, answer: RecordedAnswer) -> list[_Leaf]:
-        """Return the texts of an answer that blocks of the message contain."""
+        """Return the texts of an answer that become part of a block of the message."""
         return [
             leaf
             for leaf in _leaves(answer)
@@ -297,7 +297,7 @@ class _Reader:
 
 
 _REASON = "reason"
-"""The place of a text that changes only the finish reason."""
+"""The result of `_place_of` for a text that changes only the finish reason of the message."""
 
 _CONTENT = ("text", "thinking", "arguments")
 
@@ -420,7 +420,7 @@ def _moved(
 
 
 def _sums(parts: Mapping[Path, int]) -> set[int]:
-    """Return the sums and differences of some of the numbers."""
+    """Return all results of adding and subtracting some of the first six different numbers."""
     values = list(dict.fromkeys(parts.values()))[:6]
     return {
         sum(sign * value for sign, value in zip(signs, values, strict=True))
@@ -459,7 +459,7 @@ def _leaves(answer: RecordedAnswer) -> Iterator[_Leaf]:
 
 
 _JSON = "{}"
-"""The step of a path that enters JSON inside a text."""
+"""The step of a path that leads from a text into the JSON data that the text contains."""
 
 
 def _replaced(data: Any, path: Path, value: Any) -> Any:

@@ -101,7 +101,7 @@ async def _require_recorded(subject: Subject, recording: Recording) -> None:
 
 
 async def _require_whole(subject: Subject, recording: Recording) -> None:
-    """Check that an unstreamed answer is parsed to its message, and fails if it is cut in half."""
+    """Check that an unstreamed answer is parsed to its message, and that half of it fails."""
     where = f"whole answer {recording.name}"
     if recording.message is None:
         fail(f"{where} has no message.json")
@@ -168,8 +168,8 @@ def _compare_notices(
 
 
 _NOT_COMPARED = frozenset({"cost", "request_id", "error_message", "total_usage", "total_cost"})
-"""Fields of a message that do not come from the body: prices, headers, texts of the core, the
-totals of its call.
+"""Fields of a message that come from prices, headers, the core or the whole call, not from the
+body.
 """
 
 

@@ -38,7 +38,7 @@ MOST_TRIES = 150
 """How many answers are read to find the fields with the finish reason."""
 
 _NONE_YET = ("null", "")
-"""Names that APIs use while an answer continues."""
+"""Values of the field with the finish reason that APIs send before an answer ends."""
 
 _CUT = (StopReason.LENGTH, StopReason.CONTENT_FILTER)
 
@@ -188,7 +188,7 @@ async def _require_as_other(one: _Ended, other: _Ended) -> None:
 def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
     """Return True if the finish reason of the truncated answer `other` can be inserted in `one`.
 
-    In all answers (`ended`), the words of that reason must have only this meaning.
+    This requires that the words of that reason have the same meaning in all answers (`ended`).
     """
     reason = other.answer.message.stop_reason
     if reason not in _CUT or one.words.keys() - other.words.keys():
@@ -227,7 +227,7 @@ NOT_WHOLE = (
     "PROHIBITED_CONTENT", "ERROR_TOXIC", "sensitive", "error", "ERROR", "failed", "cancelled",
     "abort", "timeout", "network_error", "overloaded", "insufficient_system_resource",
 )  # fmt: skip
-"""Names of finish reasons of incomplete answers in several APIs."""
+"""Finish reasons, in several APIs, that mean that an answer is incomplete."""
 
 _NOT_WHOLE = re.compile(
     r"max|length|limit|window|truncat|incomplete|filter|safety|refus|block|prohibit|toxic|guardrail|"
@@ -298,7 +298,7 @@ def _is_named(names: _Names) -> bool:
 
 
 def _says_why(events: Sequence[Event], answer: RecordedAnswer) -> bool:
-    """Return True if only the stop reason changed, or if it is reported as unknown."""
+    """Return True if only the message's stop reason changed, or an event reports it as unknown."""
     message = message_of(events)
     if message.content != answer.message.content:
         return False

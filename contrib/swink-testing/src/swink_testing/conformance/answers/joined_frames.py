@@ -17,7 +17,7 @@ from swink_testing.conformance.answers.recorded_answers import (
 __all__ = ["ended_apart", "joined", "rest_of"]
 
 _OF_A_FRAME = re.compile("creat|time|count|token|number")
-"""Names of fields that differ between frames, but do not identify the kind of frame."""
+"""Matches names of fields whose values differ between frames of the same kind."""
 
 
 def ended_apart(data: Any, path: Path) -> tuple[Any, Any | None]:

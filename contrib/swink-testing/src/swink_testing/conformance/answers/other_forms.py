@@ -92,7 +92,7 @@ def _forms(answer: RecordedAnswer) -> Iterator[tuple[str, Changes]]:
 def _types(frames: Sequence[Any]) -> list[str]:
     """Return the names of fields that may contain a frame's type.
 
-    These are in every frame, and have several values, some of which are repeated.
+    Such a field is in every frame, and has several values, of which some occur repeatedly.
     """
     own = [data for data in frames if isinstance(data, dict)]
     found: list[str] = []
@@ -147,7 +147,7 @@ def _apart(data: Any, signed: set[str], thought: str) -> list[Any] | None:
 
 
 def _message(events: Sequence[Event]) -> AssistantMessage:
-    """Return the message without the JSON text of arguments, which may differ."""
+    """Return the message without the raw JSON of tool arguments, whose formatting may differ."""
     message = message_of(events)
     content: list[Block] = [
         replace(block, raw_arguments=None) if isinstance(block, ToolCallBlock) else block

@@ -39,15 +39,15 @@ __all__ = [
 UNWRITTEN = "its frames are neither SSE nor NDJSON, and its decoder has no as_json and of_json"
 
 LONGEST = 20_000
-"""Size limit of a recording, in bytes. A longer one hardly has more kinds of fields."""
+"""Recordings longer than this, in bytes, are not read: they hardly have more kinds of fields."""
 
 GONE = object()
-"""The value of a field that is removed."""
+"""Given in place of a value, this object removes the field."""
 
 Path: TypeAlias = tuple[str | int, ...]
 
 Changes: TypeAlias = Mapping[int, Sequence[Any]]
-"""The frames that replace a frame, by its number: JSON data, or the bytes of a whole frame."""
+"""For the number of a frame, the frames that replace it, each as JSON data or as bytes."""
 
 
 @define
@@ -66,7 +66,7 @@ class RecordedAnswer:
 
     @property
     def where(self) -> str:
-        """The name of the recording, for messages."""
+        """The name of the recording, for messages about faults."""
         return f"recording {self.recording.name}"
 
     @property

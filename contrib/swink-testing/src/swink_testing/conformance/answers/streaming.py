@@ -32,12 +32,12 @@ FREEZE = 0.1
 """CPU seconds that one event may take."""
 
 SMALL = 1024
-"""Size, in bytes, up to which a body is cut in two at every offset. A longer body is cut at a
-sixteenth as many offsets.
+"""A body of at most this many bytes is cut in two at every offset. A longer body is cut at a
+sixteenth as many offsets, chosen at random.
 """
 
 LONGEST_BYTE_BY_BYTE = 128 * 1024
-"""Size, in bytes, up to which a body is also read byte by byte."""
+"""The largest body, in bytes, that is also read byte by byte."""
 
 _READ = 5
 """How many recordings are read concurrently."""
@@ -211,7 +211,7 @@ async def _longest_step(subject: Subject) -> tuple[str, float]:
 
 
 def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
-    """Yield the events of the `stream` hook for each recording, and for a call if possible."""
+    """Yield the `stream` hook's events for each recording, and for a new call if possible."""
     calls = subject.can_be_called
     recordings = subject.whole_calls if subject.speaks_http or subject.reads_elsewhere else []
     if not (recordings or calls):
@@ -236,7 +236,7 @@ def broken_rule(events: Iterable[Event]) -> str | None:
 
 
 async def _to_the_end(events: AsyncIterator[Event], faults: Sequence[str] = ()) -> list[Event]:
-    """Read events to the end of the stream, or until `faults` has an entry.
+    """Read events to the end of the stream, or until the caller adds a fault to `faults`.
 
     Events after the terminal event are read too, because they break the grammar.
     """

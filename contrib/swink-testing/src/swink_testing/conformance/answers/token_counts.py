@@ -32,10 +32,10 @@ _COUNTED = 4711
 _KINDS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 _NAMED = re.compile("usage|token|count", re.IGNORECASE)
-"""Names of counts in most APIs; other names are recognized by their effect."""
+"""Matches the names of token counts in most APIs; other counts are recognized by their effect."""
 
 _Counts: TypeAlias = dict[tuple[str, ...], bool]
-"""For the names of a number in a wire format, whether the number counts tokens."""
+"""Maps a number's wire format and field names to True if the number counts tokens."""
 
 
 def check_token_counts(subject: Subject) -> None:
@@ -146,7 +146,7 @@ async def _require_replaced(answer: RecordedAnswer, usage: Usage) -> None:
 def _repeatable(
     answer: RecordedAnswer,
 ) -> Iterator[tuple[tuple[int, Path], tuple[int, Path], str]]:
-    """Yield pairs of usage objects of which only the earlier has a certain count.
+    """Yield pairs of usage objects: an earlier one with a count, and a later one without it.
 
     Each tuple contains the frame numbers and paths of the two objects, and the name of the count.
     """

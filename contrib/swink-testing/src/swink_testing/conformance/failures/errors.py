@@ -42,7 +42,7 @@ KINDS = {
     504: Kind.NETWORK,
     529: Kind.OVERLOADED,
 }
-"""The kind of a status if the body says nothing more (RFC 9110; 529 is common for overload)."""
+"""The error kind of an HTTP status if the body gives no reason (RFC 9110; 529: overloaded)."""
 
 _WAITS = (429, 503, 529)
 """Statuses that the check sends with a Retry-After header."""
@@ -63,7 +63,7 @@ _NO_JSON = (
     b"", b" ", b"<html><head><title>Away</title></head></html>", b"\xff\xfe\x00", b"\xef\xbb\xbf{}",
     b'{"error": {"mess', b"NaN",
 )  # fmt: skip
-"""Bodies of proxies, and truncated bodies."""
+"""Error bodies that are not JSON: from proxies, or truncated."""
 
 _TELLING: tuple[Any, ...] = (
     {"error": {"message": _SAID}}, {"error": _SAID}, {"message": _SAID}, {"detail": _SAID},
@@ -103,7 +103,7 @@ _WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
     (500, "The request could not be processed: invalid state.", (Kind.OVERLOADED,)),
     (503, "The service is unavailable: its limit is reached.", ()),
 )  # fmt: skip
-"""Errors with words that other APIs use for other kinds, and further kinds that are accepted."""
+"""Errors whose words suggest other kinds: a status, a message, and further accepted kinds."""
 
 
 class ListedError(msgspec.Struct):

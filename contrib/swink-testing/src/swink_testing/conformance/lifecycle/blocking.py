@@ -124,7 +124,7 @@ _CALLS = {
 
 
 def _asked_by_asyncio(frame: FrameType | None) -> bool:
-    """Return True if a frame belongs to asyncio's start of a child process.
+    """Return True if a stack frame belongs to asyncio's code that starts a child process.
 
     asyncio does not block while it waits for the process.
     """

@@ -31,7 +31,7 @@ from swink_testing.quiet import quiet
 __all__ = ["check_connections_are_closed"]
 
 _LONG = 512
-"""How many chunks make an answer that is too long, about 30 MB."""
+"""The number of chunks of an answer that exceeds the size limit, about 30 MB."""
 
 _PIECE = b'{"a":[' + b"1," * 30_000
 
@@ -92,7 +92,7 @@ async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes
     """Close a stream after it has received this part of an answer, and check how it ends.
 
     If the recording contains a request that cancels the work on the server, this request must be
-    sent. If the answer has not begun, this is required only if an earlier response may have
+    sent. Before the answer begins, the request is only required if an earlier response may have
     contained the id of the work.
     """
     answer = _Stalling([part], recording.status, recording.headers)

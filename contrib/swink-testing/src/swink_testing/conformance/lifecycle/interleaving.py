@@ -20,7 +20,10 @@ from swink_testing.driver import MemoryResponse, comparable, fold
 __all__ = ["require_apart_while_waiting"]
 
 _SECONDS = 10.0
-"""Seconds of the real clock that a call may take while another waits. It takes milliseconds."""
+"""Seconds of the real clock that a call may take while another waits.
+
+Such a call normally takes milliseconds.
+"""
 
 _WAITING = {"api_key": "sk-swink-of-the-waiting-call-2d7e", "base_url": "http://waiting.invalid/v1"}
 
@@ -28,7 +31,7 @@ _OTHER = {"api_key": "sk-swink-of-the-call-beside-it-90ab", "base_url": "http://
 
 
 async def require_apart_while_waiting(subject: Subject) -> None:
-    """Check that a call is not affected by a second call made while it waits for a response.
+    """Check that a call that waits for a response is not affected by a second call.
 
     The second call has another key, base URL and answer. The check is repeated for each response of
     the first call. If a recording contains a request that is sent when a call is abandoned, the
@@ -107,7 +110,7 @@ class _Pair:
         self._is_left = is_left
 
     async def run(self, number: int | None) -> AssistantMessage:
-        """Make the first call, and the second one while request `number` waits (`None`: never).
+        """Make the first call and, while its request `number` waits (`None`: never), the second.
 
         Returns the message of the first call.
         """
@@ -151,7 +154,7 @@ def _http(subject: Subject, recording: Recording) -> PlayedClient:
 
 
 async def _events(stream: EventStream, is_left: bool) -> list[Event]:
-    """Read a stream, or leave it at its first content."""
+    """Read a stream to its end or, if `is_left` is true, close it at its first content."""
     events: list[Event] = []
     async with stream:
         async for event in stream:

@@ -101,12 +101,12 @@ async def _require_own(subject: Subject) -> HTTPRequest:
         require(CANARY_KEY in sent[2], "the key of one call goes out with another")
         await _require_apart_at_once(subject)
     await require_apart_while_waiting(subject)
-    path = other.url.removeprefix(_ELSEWHERE.removesuffix("/v1")).partition("?")[0]
-    if version := re.match(r"/v\d\w*(?=/)", path):
-        address = f"{_ELSEWHERE.removesuffix('/v1')}{version[0]}"
-        [request] = await _sent(subject, {"base_url": address})
-        twice = request.url.startswith(address + version[0])
-        require(not twice, f"a base_url that ends with {version[0]} goes to {request.url}")
+    host = _ELSEWHERE.removesuffix("/v1")
+    path = other.url.removeprefix(host).partition("?")[0]
+    for version in sorted(set(re.findall(r"/v\d\w*(?=/)", path))):
+        [request] = await _sent(subject, {"base_url": f"{host}{version}"})
+        twice = f"{version}{version}/" in request.url
+        require(not twice, f"a base_url that ends with {version} goes to {request.url}")
     return first
 
 
@@ -140,7 +140,7 @@ async def _require_held(subject: Subject, name: str, value: str) -> None:
 
 
 async def _require_key(subject: Subject) -> None:
-    """Check that calls do not change the environment, and that none is sent without a key."""
+    """Check that calls do not change the environment, and that no call is sent without a key."""
     before = dict(os.environ)
     await _sent(subject, {})
     changed = ", ".join(sorted({name for name, _ in before.items() ^ os.environ.items()}))

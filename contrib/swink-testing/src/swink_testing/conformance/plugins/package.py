@@ -35,10 +35,13 @@ CAPABILITIES = frozenset(
 )
 
 SANE_CONTEXT = range(256, 100_000_001)
-"""Largest plausible context window, in tokens. The largest known ones have ten million."""
+"""Plausible sizes of a context window, in tokens. The largest known one has ten million."""
 
 DEAREST = 10_000.0
-"""US dollars per million tokens. A higher price must have a wrong unit."""
+"""The highest plausible price in US dollars per million tokens.
+
+A higher price is probably given in a wrong unit.
+"""
 
 _EARLIEST = datetime.date(2020, 1, 1)
 IMPORT_SECONDS = 60

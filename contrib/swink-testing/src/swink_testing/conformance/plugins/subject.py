@@ -112,8 +112,8 @@ class PluginSubject:
     def bound(self) -> Binding:
         """Load the plugin.
 
-        Raises DoesNotApply if the plugin does not match the hook specifications, which another
-        check reports.
+        Raises DoesNotApply if the plugin does not match the hook specifications; another check
+        reports this fault.
         """
         try:
             return self.binding()
@@ -122,7 +122,7 @@ class PluginSubject:
 
     @property
     def wraps(self) -> bool:
-        """Whether the plugin's hooks have valid signatures, and none of them is `on_event`."""
+        """Whether the plugin is a wrapper: its hooks have valid signatures; none is `on_event`."""
         try:
             return not self.binding().hook.on_event.get_hookimpls()
         except PluginError:
@@ -160,7 +160,7 @@ class PluginSubject:
 
 
 def answer(deltas: int = 3) -> Iterator[ev.AssistantMessageEvent]:
-    """Yield every event of an attempt, each created on demand."""
+    """Yield the events of a whole attempt, each created on demand."""
     yield ev.Start()
     yield ev.Notice("option_ignored", "seed was not sent")
     yield ev.ThinkingStart(0)

@@ -126,7 +126,7 @@ def _tools() -> Context:
 
 
 def begun_elsewhere() -> tuple[Context, tuple[str, ...]]:
-    """Return a conversation that began with another provider, and texts for that provider only."""
+    """Return a conversation begun with another provider, and the texts only for that provider."""
     metadata = {"elsewhere": _FOREIGN_METADATA}
     context = Context(
         [

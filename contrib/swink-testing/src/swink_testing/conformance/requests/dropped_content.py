@@ -75,10 +75,10 @@ def check_nothing_dropped(subject: Subject) -> None:
 
 
 def _others(subject: Subject) -> tuple[list[str], list[str]]:
-    """Return ids of models that differ from the first in capabilities or in reasoning efforts.
+    """Return ids of models whose capabilities or reasoning efforts differ from the first model's.
 
     The first list has at least one model, if the catalogue has more than one. The models in the
-    second list differ only in their names of reasoning efforts.
+    second list have other reasoning efforts than the first model and the first list.
     """
     try:
         infos = subject.catalog.models(subject.name)

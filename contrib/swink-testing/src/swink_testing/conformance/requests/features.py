@@ -77,14 +77,14 @@ _SHOWN: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "structured_output": (("plain", {"response_format": SCHEMA}),),
     "thinking": (("plain", {"thinking": "high"}), ("plain", {"thinking": 2000})),
 }
-"""Calls that need a capability; one of them has to be sent."""
+"""For each capability, calls that need it. A provider with the capability must send one of them."""
 
 
 def check_features(subject: Subject) -> None:
     """Calls with the stated capabilities are sent; calls with a missing feature are refused.
 
-    The capabilities are those in `models.toml`. A call that needs a feature which the provider or
-    its catalogue lacks fails as unsupported, before any request.
+    The capabilities are those in `models.toml`. If the provider or its catalogue lacks a feature
+    that a call needs, the call fails as unsupported, before any request.
     """
     is_called = subject.speaks_http or subject.can_be_called
     states_features = is_called and hasattr(subject.provider, "features")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -37,11 +38,12 @@ class Listed(msgspec.Struct):
     `context` has the format that `dump` writes. `model` is an id (`None`: the first model in the
     catalogue). `provider` is the only provider of the package to which the row applies (`None`: the
     row applies to all). `options` are the options of the call, and `of_client` the client's options
-    for the provider. `body` is the JSON data of the request (`{}`: no body) or, for a provider
-    without HTTP, the converted conversation. It is `None` if the call is refused as unsupported.
-    The request must have the headers in `headers`, and may have more. `method` is the HTTP method,
-    and `path` is the part of the URL after the base URL (`None`: any). `notices` contains, for each
-    expected notice in order, a part of the text `code: detail (paths)`.
+    for the provider. `environ` contains environment variables that are set during the call. `body`
+    is the JSON data of the request (`{}`: no body) or, for a provider without HTTP, the converted
+    conversation. It is `None` if the call is refused as unsupported; the error message must then
+    contain `says`. The request must have the headers in `headers`, and may have more. `method` is
+    the HTTP method, and `path` is the part of the URL after the base URL (`None`: any). `notices`
+    contains, for each expected notice in order, a part of the text `code: detail (paths)`.
     """
 
     about: str
@@ -51,6 +53,8 @@ class Listed(msgspec.Struct):
     provider: str | None = None
     options: dict[str, Any] = {}
     of_client: dict[str, Any] = {}
+    environ: dict[str, str] = {}
+    says: str = ""
     headers: dict[str, str] = {}
     method: str = "POST"
     path: str | None = None
@@ -74,7 +78,9 @@ def check_listed_requests(subject: Subject) -> None:
                     own = {subject.name: _options(row.of_client)}
                     asker = subject.asker(providers=own)
                     askers[client] = await stack.enter_async_context(asker)
-                _compare(where, row, await _asked(askers[client], subject, where, row))
+                with patch.dict(os.environ, row.environ):
+                    outcome = await _asked(askers[client], subject, where, row)
+                _compare(where, row, outcome)
 
     asyncio.run(ask())
 
@@ -114,6 +120,7 @@ def _compare(where: str, row: Listed, outcome: Outcome) -> None:
         require(row.body is None, f"{where} is refused: {why}", None, row.body)
         kind = outcome.refusal and outcome.refusal.error_kind
         require(kind == StreamErrorKind.UNSUPPORTED, f"{where} fails ({kind}): {why}")
+        require(row.says in why, f"{where} should say {row.says!r}: {why}", None, row.says)
         return
     body = json.loads(json.dumps(outcome.asked.body))
     require(body == row.body, f"{where} is another request", body, row.body)

@@ -34,7 +34,9 @@ _IGNORED = ("accept-encoding", "connection", "content-length", "host", "user-age
 """Headers of the connection, which do not depend on the call."""
 
 _DIGEST = "sha256:"
-"""Prefix of the digest that replaces an image or file in a recording. Such a call is not repeated.
+"""Prefix of the digest that replaces an image or file in a recording.
+
+A call with such a digest is not repeated.
 """
 
 
@@ -234,7 +236,7 @@ def _body(request: HTTPRequest, is_form: bool) -> Any:
 
 
 def _named(data: Any, name: str, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, str]]:
-    """Yield the path and value of the outermost fields that contain the text `name`."""
+    """Yield the path and value of each field of `data` whose value is the text `name`."""
     if isinstance(data, dict):
         for key, value in data.items():
             if value == name:

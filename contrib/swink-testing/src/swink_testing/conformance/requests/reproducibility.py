@@ -40,8 +40,8 @@ __all__ = [
 ]
 
 _MANY = 8
-"""How many tools, stop sequences and calls are sent to check their order. A set of so many hardly
-keeps it by chance.
+"""How many tools, stop sequences and calls are sent to check their order. A Python set of this size
+hardly keeps the order by chance.
 """
 
 _KEPT = ("own part", "own thinking", "tool used", "marks for the cache", "schema deep and strict")

@@ -39,7 +39,7 @@ _SIGNATURE = "c2lnbmF0dXJl"
 _THOUGHT = "nonce_thought"
 
 _WITH_DIALECTS = ("none", "openai-chat", "swink")
-"""Wire formats in which one provider requires parts of an answer back that another refuses."""
+"""Formats whose providers differ: one refuses parts of an answer that another requires back."""
 
 
 def check_answers_go_back(subject: Subject) -> None:

@@ -24,7 +24,7 @@ _process: subprocess.Popen[bytes] | None = None
 
 
 def elsewhere(subject: Subject) -> dict[str, str]:
-    """Return the requests that another process makes for the standard calls."""
+    """Return the result of `requests_of` for the subject in another process."""
     entry = subject.entry
     job = {
         "path": sys.path,

@@ -1,0 +1,45 @@
+"""A search in pieces finds the same matches as a search of the whole text."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from swink_gateway.policy import text_search
+from swink_gateway.policy.text_search import LongSearch, in_pieces
+
+# (a pattern, the most characters that it matches)
+PATTERNS = [
+    (r"\b\d(?:[ -]?\d){3,6}\b", 13),
+    (r"\bab\b", 2),
+    (r"(a|bc)\1", 4),
+    (r"(?m)^b", 1),
+    (r"a$", 1),
+    (r"a.{0,5}b", 7),
+    (r"a|ab|abc", 3),
+    (r"ab+?c", None),
+    (r"(?s)a.*b", None),
+    (r"a(?=b)", None),
+    (r"(?<!a)b", None),
+    (r"x*", None),
+]
+
+
+@pytest.mark.parametrize(("pattern", "width"), PATTERNS)
+def test_a_search_in_pieces_finds_what_a_whole_search_finds(
+    pattern: str, width: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = LongSearch.of(pattern)
+    assert search.width == width
+    monkeypatch.setattr(text_search, "PIECE", 5)
+    for seed in range(100):
+        text = "".join(random.Random(seed).choices("abc1 -\n", k=60))
+        assert search.replaced(text, "#") == re.subn(pattern, "#", text), ascii(text)
+        assert search.is_in(text) == (re.search(pattern, text) is not None), ascii(text)
+
+
+def test_a_piece_does_not_end_within_white_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_search, "PIECE", 3)
+    assert in_pieces("ab  \n  c d", lambda piece: re.sub(r"\s+", " ", piece)) == "ab c d"
