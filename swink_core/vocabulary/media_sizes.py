@@ -32,16 +32,19 @@ BYTES_A_PAGE = 50_000
 INFLATED = 8_388_608
 """The maximum bytes of a PDF's compressed objects that are read to count the pages."""
 
+STREAMS = 10_000
+"""The maximum number of compressed streams of a PDF that are read to count the pages."""
+
 
 def _name(name: bytes) -> bytes:
     """Return the pattern of a PDF name, whose characters may be hexadecimal (ISO 32000 7.3.5)."""
     return b"/" + b"".join(b"(?:%c|#(?i:%02x))" % (char, char) for char in name)
 
 
-_GAP = rb"(?:\s|%[^\r\n]*[\r\n])*"
+_GAP = rb"(?:\s|%[^\r\n]{0,64}[\r\n]){0,64}"  # bounded, so that the time to search is linear
 _PAGE = re.compile(_name(b"Type") + _GAP + _name(b"Page") + rb"(?![a-zA-Z#])")
 _COUNT = re.compile(_name(b"Count") + _GAP + rb"\+?0*(\d{1,6})")
-_OBJECTS = re.compile(_name(b"ObjStm") + rb".{0,1024}?stream\r?\n", re.DOTALL)
+_OBJECTS = re.compile(_name(b"ObjStm"))
 
 
 def _decoded(data: str) -> bytes:
@@ -163,7 +166,8 @@ def pdf_pages(data: str) -> int:
         pages += len(_PAGE.findall(objects))
         counted = max(counted, _highest_count(objects))
         room -= len(objects)
-        if not objects or room <= 0:
+        is_whole = is_whole and bool(objects)
+        if room <= 0:
             is_whole = False
             break
     if pages and is_whole:
@@ -177,9 +181,16 @@ def _highest_count(raw: bytes) -> int:
 
 def _inflated(raw: bytes) -> Iterator[bytes]:
     """Yield the contents of the streams with compressed objects; empty bytes if unreadable."""
-    for found in _OBJECTS.finditer(raw):
+    for number, found in enumerate(_OBJECTS.finditer(raw)):
         stream = zlib.decompressobj()
-        begin = found.end()
+        start = raw.find(b"stream", found.end(), found.end() + 256)
+        begin = raw.find(b"\n", start, start + 9) + 1
+        if number == STREAMS:
+            yield b""
+            return
+        if start < 0 or not begin:
+            yield b""
+            continue
         try:
             objects = stream.decompress(raw[begin : raw.find(b"endstream", begin)], INFLATED)
         except zlib.error:

@@ -160,6 +160,8 @@ DOCUMENTS: list[tuple[str, bytes, int]] = [
     ("damaged_objects", b"/Type /Page /Type /ObjStm stream\n".ljust(150_000, b"\1"), 4),
     ("objects_cut_short", (b"/Type /Page " + compressed(b"x" * 99)[:-20]).ljust(99_999), 2),
     ("objects_above_the_limit", b"/Type /Page " + compressed(bytes(9_000_000)).ljust(60_000), 2),
+    ("a_name_before_the_objects", b"% /ObjStm\n".ljust(500) + compressed(b"/Type /Page " * 40), 40),
+    ("many_names_in_a_comment", b"/ObjStm " * 20_000 + compressed(b"/Type /Page "), 4),
     ("scanned_pages", b"/Type /Page ".ljust(150_000, b"\1"), 1),
     ("nothing", b"", 1),
 ]
