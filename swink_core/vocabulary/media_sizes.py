@@ -32,6 +32,9 @@ BYTES_A_PAGE = 50_000
 INFLATED = 8_388_608
 """The maximum bytes of a PDF's compressed objects that are read to count the pages."""
 
+COMPRESSED = 134_217_728
+"""The maximum bytes of compressed streams of a PDF that are read to count the pages."""
+
 STREAMS = 10_000
 """The maximum number of compressed streams of a PDF that are read to count the pages."""
 
@@ -181,18 +184,21 @@ def _highest_count(raw: bytes) -> int:
 
 def _inflated(raw: bytes) -> Iterator[bytes]:
     """Yield the contents of the streams with compressed objects; empty bytes if unreadable."""
+    room = COMPRESSED
     for number, found in enumerate(_OBJECTS.finditer(raw)):
         stream = zlib.decompressobj()
         start = raw.find(b"stream", found.end(), found.end() + 256)
         begin = raw.find(b"\n", start, start + 9) + 1
-        if number == STREAMS:
-            yield b""
-            return
         if start < 0 or not begin:
             yield b""
             continue
+        end = raw.find(b"endstream", begin)
+        room -= max(0, end - begin)
+        if number == STREAMS or end < 0 or room < 0:
+            yield b""
+            return
         try:
-            objects = stream.decompress(raw[begin : raw.find(b"endstream", begin)], INFLATED)
+            objects = stream.decompress(raw[begin:end], INFLATED)
         except zlib.error:
             objects = b""
         yield objects if stream.eof else b""
