@@ -123,7 +123,7 @@ def _wav_rate(raw: bytes) -> float:
         if name == b"fmt " and at + 20 <= len(raw):
             fields = raw[at + 8 : at + 22].ljust(14, b"\0")
             form, _, samples, rate, block = struct.unpack("<HHIIH", fields)
-            rates = [rate, samples * block, WAV_BYTES_A_SECOND]
+            rates: list[int] = [rate, samples * block, WAV_BYTES_A_SECOND]
             return min(filter(None, rates)) if rate and form in _UNCOMPRESSED else 0
         at += 8 + length + length % 2
     return 0
@@ -156,7 +156,9 @@ def pdf_pages(data: str) -> int:
     """
     raw = _decoded(data)
     room = INFLATED
-    pages, counted, is_whole = len(_PAGE.findall(raw)), _highest_count(raw), True
+    is_whole = True
+    pages = len(_PAGE.findall(raw))
+    counted = _highest_count(raw)
     for objects in _inflated(raw):
         pages += len(_PAGE.findall(objects))
         counted = max(counted, _highest_count(objects))

@@ -188,7 +188,8 @@ def prompt_tokens(context: Context, media: MediaTokens, *more: Any) -> Estimate:
 def sound_seconds(context: Context) -> Estimate:
     """Estimate the seconds of sound in a conversation, with an upper bound."""
     contents = [context.system_prompt, *(message.content for message in context.messages)]
-    blocks = (block for content in contents if isinstance(content, list) for block in content)
+    known = (content for content in contents if content is not None)
+    blocks = (block for content in known if not isinstance(content, str) for block in content)
     sounds = (_seconds_of(block) for block in blocks if isinstance(block, AudioBlock))
     return Estimate().plus(*sounds)
 
