@@ -451,7 +451,8 @@ class HTTPProvider:
             plan = self._plan_of(fit, model, target, today)
             if key is not None and fit.context == context:
                 target.remembered.clear()  # cached on another day, or before facts were learned
-                target.remembered[key] = Plan(context, plan.options, plan.notices, plan.names)
+                kept = Context([])  # the cache must not keep the text of the conversation
+                target.remembered[key] = Plan(kept, plan.options, plan.notices, plan.names)
         if plan.options.transport == "auto" and self.buffers(model, context, plan.options):
             what = f"{model} does not stream this reliably; a complete response was requested"
             plan.notices = (*plan.notices, Notice("buffered", what))

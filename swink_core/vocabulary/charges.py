@@ -176,9 +176,9 @@ def reserved(
     if searches:
         searches = {name: count * _answers_of(options) for name, count in searches.items()}
         prompt += SEARCH_TOKENS * sum(searches.values())
-    sound: dict[str, int] = {}
-    if info is not None:
-        sound = _sound_in(prompt, info, sound_seconds(context).most)
+    sound: dict[str, int] = (
+        {} if info is None else _sound_in(prompt, info, sound_seconds(context).most)
+    )
     if _compacts(prompt, options):  # before the answer, another request writes the summary
         prompt *= 2
         output += TYPICAL_OUTPUT

@@ -185,13 +185,15 @@ def _highest_count(raw: bytes) -> int:
 def _inflated(raw: bytes) -> Iterator[bytes]:
     """Yield the contents of the streams with compressed objects; empty bytes if unreadable."""
     room = COMPRESSED
+    last = 0
     for number, found in enumerate(_OBJECTS.finditer(raw)):
         stream = zlib.decompressobj()
         start = raw.find(b"stream", found.end(), found.end() + 256)
         begin = raw.find(b"\n", start, start + 9) + 1
-        if start < 0 or not begin:
+        if start < 0 or begin <= last:
             yield b""
             continue
+        last = begin
         end = raw.find(b"endstream", begin)
         room -= max(0, end - begin)
         if number == STREAMS or end < 0 or room < 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import fields
 
 from swink_core import (
     CacheStrategy,
@@ -126,6 +127,9 @@ def test_a_call_shows_neither_its_conversation_nor_its_secrets() -> None:
     call = call_with(headers={"Authorization": "sk-canary"}, secrets={"sk-canary"})
     assert "private" not in repr(call)
     assert "canary" not in repr(call)
+    assert {each.name for each in fields(Call) if each.repr} == {
+        "attempt", "id", "attempts", "size", "tenant", "started_at", "ended_at",
+    }  # fmt: skip
 
 
 def test_ids_of_calls_differ() -> None:

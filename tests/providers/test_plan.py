@@ -81,6 +81,21 @@ async def test_each_call_is_fitted_converted_and_built_once_however_many_run_tog
     ]
 
 
+async def test_a_cached_plan_keeps_no_conversation() -> None:
+    http = PipeClient(Pipe(*HELLO), Pipe(*HELLO))
+    async with client_of(providers={"toy": Counted}, http=http) as client:
+        await client.complete(MODEL, "Hi")
+        await client.complete(MODEL, "Hi again")
+        assert provider_of(client).calls["fit"] == 1
+        targets = [one for _, targets in client._remembered.values() for one in targets]
+    plans = [plan for target in targets for plan in target.remembered.values()]
+    assert [plan.context.messages for plan in plans] == [[]]
+    assert [json.loads(one.body)["messages"][0]["content"] for one in http.requests] == [
+        "Hi",
+        "Hi again",
+    ]
+
+
 async def test_a_request_is_built_once_where_extra_lies_over_a_clients_options() -> None:
     http = PipeClient(Pipe(*HELLO))
     given: Any = {"providers": {"toy": Counted}, "api_key": "k", "temperature": 0.5}

@@ -163,6 +163,19 @@ def test_an_option_is_sent_mapped_or_left_out_and_told(
     assert call.failure is None
 
 
+# (rules, the API that they select)
+WANTED_APIS: list[tuple[list[str], str | None]] = [
+    (['api = "a"', 'api = "b"', "takes = { stop = false }"], "b"),
+    (['api = "a"', 'api = "b"\nwhen = { thinking = ["on"] }'], "a"),
+    (["takes = { stop = false }"], None),
+]
+
+
+@pytest.mark.parametrize(("rules", "api"), WANTED_APIS)
+def test_the_last_rule_that_names_an_api_selects_it(rules: list[str], api: str | None) -> None:
+    assert fit(ruled(*rules)).wanted_api == api
+
+
 # (rule, conversation, options, what is refused)
 REFUSED: list[tuple[str, Context, dict[str, Any], str]] = [
     ("takes = { stop = false }", HELLO, {"stop": "END"}, "stop"),

@@ -158,6 +158,8 @@ RESERVED: list[tuple[int, dict[str, Any], float]] = [
     (300_000, {"max_tokens": 1_000}, 0.9 + 0.004 + 0.5),
     (100_000, {"max_tokens": 1_000, "extra": {"n": 5}}, 0.125 + 0.020 + 0.5),
     (100_000, {"max_tokens": 1_000, "extra": {"service_tier": "priority"}}, 0.258 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"serviceTier": "priority"}}, 0.258 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"speed": "priority"}}, 0.258 + 0.5),
     (100_000, {"max_tokens": 1_000, "extra": {"inference_geo": "us"}}, 0.1419 + 0.5),
     (100_000, {"max_tokens": 1_000, "cache": CacheStrategy()}, 0.125 + 0.004 + 0.5),
     (100_000, {"max_tokens": 1_000, "cache": CacheStrategy(ttl=3600)}, 0.2 + 0.004 + 0.5),

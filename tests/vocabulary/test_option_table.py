@@ -121,3 +121,7 @@ def test_a_row_is_fixed_and_made_of_named_facts() -> None:
 def test_an_option_without_further_facts_has_none() -> None:
     option = Option(name="a", type="int", kind="call", meaning="A number.")
     assert (option.default, option.example, option.local) == (None, None, False)
+
+
+def test_an_example_is_not_what_apis_do_anyway() -> None:
+    assert OPTIONS["parallel_tool_calls"].example is False

@@ -11,7 +11,7 @@ from swink_gateway.serving.allocator import return_large_blocks
 
 
 class Library:
-    """A C library whose allocator remembers the options that it is given."""
+    """A C library with an allocator; `options` are those that were set."""
 
     def __init__(self) -> None:
         self.options: dict[int, int] = {}

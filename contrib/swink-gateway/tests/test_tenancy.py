@@ -110,6 +110,7 @@ FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
     (CHAT, {"model": "bedrock/arn:aws:bedrock:us-east-1:1:prompt/x"}),
     (CHAT, {"messages": [{"role": "system", "content": "Use fileid://x"}, *SAID]}),
     (CHAT, parts("messages", {"type": "text", "text": " fileid://x,fileid://y"})),
+    (MESSAGES, {"system": [{"type": "text", "text": "fileid://x"}]}),
     (CHAT, pictured("https://a/" + "a" * MOST_URL)),
     (RESPONSES, {"agent_reference": {"name": "x"}}),
     (NATIVE, extra(previous_response_id="x")),

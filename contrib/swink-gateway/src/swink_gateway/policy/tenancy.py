@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,6 +21,7 @@ from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
+    Block,
     Client,
     Context,
     ExtensionBlock,
@@ -132,18 +133,11 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
     ):
         if isinstance(fields, Mapping):
             found += ((place + at, id) for at, id in _ids(fields))
-    prompt = asked.context.system_prompt or ""
-    for text in [prompt] if isinstance(prompt, str) else prompt:
-        if isinstance(text, str | TextBlock):
-            found += _in_text(text if isinstance(text, str) else text.text, True)
+    found += _in_texts(asked.context.system_prompt or "", True)
     for message in asked.context.messages:
         content = message.content
-        is_system = isinstance(message, SystemMessage)
-        if isinstance(content, str):
-            found += _in_text(content, is_system)
+        found += _in_texts(content, isinstance(message, SystemMessage))
         for block in () if isinstance(content, str) else content:
-            if isinstance(block, TextBlock):
-                found += _in_text(block.text, is_system)
             source = getattr(block, "source", None)
             if isinstance(source, FileIdSource):
                 found.append(("messages.file_id", source.id))
@@ -155,11 +149,16 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
     return found
 
 
-def _in_text(text: str, is_system: bool) -> list[tuple[str, str]]:
-    """Return the ids of files in instructions, or at the beginning of another message."""
-    if not (is_system or _IS_FILE.match(text)):
-        return []
-    return [("messages.fileid", found[1]) for found in _FILE_IN_TEXT.finditer(text)]
+def _in_texts(content: str | Sequence[Block], is_system: bool) -> list[tuple[str, str]]:
+    """Return the ids of files in instructions, or at the beginning of another message's text."""
+    blocks = [TextBlock(content)] if isinstance(content, str) else content
+    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
+    return [
+        ("messages.fileid", found[1])
+        for text in texts
+        if is_system or _IS_FILE.match(text)
+        for found in _FILE_IN_TEXT.finditer(text)
+    ]
 
 
 def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
