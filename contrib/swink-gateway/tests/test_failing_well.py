@@ -100,6 +100,18 @@ async def test_a_content_filter_has_its_vendors_code(protocol: str, code: str) -
 
 
 @pytest.mark.parametrize(
+    ("status", "word"),
+    [(400, "invalid_request_error"), (413, "request_too_large"), (500, "api_error"),
+     (504, "timeout_error")],
+)  # fmt: skip
+async def test_anthropics_type_of_error_follows_the_status(status: int, word: str) -> None:
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "it broke"}}, status))
+    async with serving(http=http, providers=OPENAI) as gateway:
+        answer = await asked(gateway, "messages", True, "openai/gpt-4.1-mini")
+    assert (answer.status, answer.json["error"]["type"]) == (status, word)
+
+
+@pytest.mark.parametrize(
     ("status", "word"), [(500, "INTERNAL"), (503, "UNAVAILABLE"), (400, "INVALID_ARGUMENT")]
 )
 async def test_geminis_status_name_follows_the_status(status: int, word: str) -> None:

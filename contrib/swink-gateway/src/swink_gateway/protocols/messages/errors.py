@@ -30,6 +30,9 @@ def _word(kind: Kind, status: int) -> str:
 ERRORS = {kind: _word(kind, status) for kind, status in STATUSES.items()}
 """The error type for each kind of failure: https://platform.claude.com/docs/en/api/errors."""
 
+_OF_STATUS = {413: "request_too_large", 504: "timeout_error"}
+"""The error types that depend on the status and not on the kind of the failure."""
+
 NO_THREADS = "thread_unsupported_request"
 """The error type after which SDKs that support threads of messages continue without a thread."""
 
@@ -37,9 +40,9 @@ UNAVAILABLE = 503
 """The only status for which Claude Code obeys `x-should-retry: false`."""
 
 
-def error_data(error: Error) -> dict[str, Any]:
-    """Return a failure as the body of an error or the data of an event."""
-    word = ERRORS[error.error_kind or Kind.UNKNOWN]
+def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
+    """Return a failure as the body of an error or, without a status, the data of an event."""
+    word = _OF_STATUS.get(status or 0, ERRORS[error.error_kind or Kind.UNKNOWN])
     said: dict[str, Any] = {"type": word, "message": text_of(error)}
     if error.retry_after is not None:
         said["retry_after"] = error.retry_after
@@ -52,4 +55,4 @@ def error_reply(error: Error, status: int) -> Reply:
     """Return the response for a failure before the answer."""
     if error.error_kind is Kind.AUTH:
         status = UNAVAILABLE
-    return Reply(status, encode(error_data(error)), headers_of(error))
+    return Reply(status, encode(error_data(error, status)), headers_of(error))
