@@ -128,6 +128,7 @@ IN_PIECES = "a call with partial arguments is sent complete"
 DIFFERENCES: dict[str, dict[str, str]] = {
     "messages": {
         "truncated-before-message-stop": CUT,
+        "vercel-anthropic-compaction-1": "the billed tokens of a compaction are counted",
         "vercel-spliced-message-start": "an answer that begins anew is a failure",
     },
     "chat": {
