@@ -33,6 +33,9 @@ TYPICAL_OUTPUT = 4_096
 OUTPUT_RATE = 150.0
 """The assumed output tokens per second of a model if the catalogue gives no rate."""
 
+SEARCH_RATE = 2.0
+"""The assumed searches per second of a provider's tool in an answer without reported usage."""
+
 LONG = 3600
 """Cache writes with at least this lifetime, in seconds, have the price for long-lived caches."""
 
@@ -172,10 +175,8 @@ def reserved(
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
-    searches = searches_of(context, options)
-    if searches:
-        searches = {name: count * _answers_of(options) for name, count in searches.items()}
-        prompt += SEARCH_TOKENS * sum(searches.values())
+    searches = _reserved_searches(context, options)
+    prompt += SEARCH_TOKENS * sum(searches.values())
     sound: dict[str, int] = (
         {} if info is None else _sound_in(prompt, info, sound_seconds(context).most)
     )
@@ -196,6 +197,12 @@ def reserved(
     costs.append(_priced(replace(usage, cache_write=prompt), info, options, at, is_long))
     known = [cost for cost in costs if cost is not None]
     return Charge(prompt + output, max(known, default=None), True)
+
+
+def _reserved_searches(context: Context | None, options: StreamOptions) -> dict[str, int]:
+    """Return the number of searches to reserve for all answers, by its name in `Usage.extra`."""
+    found = searches_of(context if context is not None else Context([]), options)
+    return {name: count * _answers_of(options) for name, count in found.items()}
 
 
 def _has_unknown_price(
@@ -276,14 +283,16 @@ def completed_usage(
     `prompt` is the estimated number of prompt tokens, and `seen` that of the output tokens that
     arrived in `seconds`. Numbers that the provider reported take precedence over these estimates,
     but if the answer is not complete, the charged output may be higher than the reported one.
-    Estimated sound in `context` and in the answer is counted as audio.
+    Estimated sound in `context` and in the answer is counted as audio. For a request with a search
+    tool of the provider, the searches that are possible in `seconds` are counted, with the tokens
+    of their results, but not more than are reserved.
     """
     usage = reported if reported is not None else Usage()
-    sound: dict[str, Any] = {}
+    quantities: dict[str, Any] = {}
     if usage.input is not None:
         prompt = usage.input
     elif info is not None and context is not None:
-        sound = _sound_in(prompt, info, sound_seconds(context).tokens)
+        quantities = {**_sound_in(prompt, info, sound_seconds(context).tokens)}
     output = usage.output
     if output is None or not is_complete:
         rate = (info.output_rate if info is not None else None) or OUTPUT_RATE
@@ -291,6 +300,13 @@ def completed_usage(
         written = min(ceil(max(0.0, seconds) * rate), reserved_output(info, options))
         output = max(output or 0, seen, written)
         if _asks_for_audio(options):
-            sound["output_audio"] = output
-    extra = {**usage.extra, **sound}
+            quantities["output_audio"] = output
+        possible = ceil(max(0.0, seconds) * SEARCH_RATE)
+        for name, most in _reserved_searches(context, options).items():
+            known = usage.extra.get(name)
+            known = known if isinstance(known, int | float) else 0
+            searches = max(0, min(most, possible) - known)
+            quantities[name] = known + searches
+            prompt += ceil(SEARCH_TOKENS * searches)
+    extra = {**usage.extra, **quantities}
     return replace(usage, input=prompt, output=output, total=None, extra=extra).added_up()

@@ -29,6 +29,7 @@ from swink_core import (
 )
 from swink_core.vocabulary.charges import (
     OUTPUT_RATE,
+    SEARCH_TOKENS,
     TYPICAL_OUTPUT,
     completed_usage,
     reservation,
@@ -361,6 +362,30 @@ def test_missing_usage_is_completed(
     options = StreamOptions(max_tokens=2_000)
     usage = completed_usage(reported, prompt, seen, seconds, is_complete, MODEL, options)
     assert (usage.input, usage.output, usage.total) == (input, output, input + output)
+
+
+TEN = {"tools": [{"type": "web_search_20250305", "max_uses": 10}]}
+
+# (reported usage, seconds, is complete, counted searches, prompt tokens)
+SEARCHED: list[tuple[Usage | None, float, bool, int, int]] = [
+    (None, 0.0, False, 0, 100),
+    (None, 0.1, False, 1, 100 + SEARCH_TOKENS),
+    (None, 2.0, False, 4, 100 + 4 * SEARCH_TOKENS),
+    (None, 1e6, False, 10, 100 + 10 * SEARCH_TOKENS),
+    (Usage(70, 1), 2.0, False, 4, 70 + 4 * SEARCH_TOKENS),
+    (Usage(70, 1, extra={"searches": 3}), 2.0, False, 4, 70 + SEARCH_TOKENS),
+    (Usage(70, 1, extra={"searches": 12}), 2.0, False, 12, 70),
+    (Usage(None, 1), 2.0, True, 0, 100),
+]
+
+
+@pytest.mark.parametrize(("reported", "seconds", "is_complete", "searches", "prompt"), SEARCHED)
+def test_searches_of_an_answer_that_broke_off_are_counted_by_its_time(
+    reported: Usage | None, seconds: float, is_complete: bool, searches: int, prompt: int
+) -> None:
+    options = StreamOptions(max_tokens=2_000, extra=TEN)
+    usage = completed_usage(reported, 100, 30, seconds, is_complete, SEARCHING, options)
+    assert (usage.extra.get("searches", 0), usage.input) == (searches, prompt)
 
 
 def test_several_answers_are_written_at_the_same_time() -> None:

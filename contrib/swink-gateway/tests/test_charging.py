@@ -344,6 +344,10 @@ async def test_fields_of_a_call_that_are_not_sent_do_not_lower_the_reservation()
         model = client.target("openai/gpt-6.1-sol").model
         plain = most_of(client, model, {}, Asked(MODEL, context, options))
         assert most_of(client, model, {}, Asked(MODEL, context, options, extra=removed)) == plain
+        own = {"extra": {"seed": 1}}
+        plain = most_of(client, model, own, Asked(MODEL, context, options))
+        asked = Asked(MODEL, context, options, extra=removed, inherited=INHERITED)
+        assert most_of(client, model, own, asked) == plain
 
 
 FASTER = PriceCase(terms=("priority",), factor=2.0)

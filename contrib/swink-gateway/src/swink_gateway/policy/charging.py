@@ -295,7 +295,7 @@ def most_of(client: Client, model: Model, own: Mapping[str, Any], asked: Asked) 
     passed = (
         asked.options.get("extra") or {},
         asked.own,
-        asked.extra if asked.inherited else {},  # otherwise it is not sent
+        asked.extra if asked.inherited and "extra" not in own else {},  # otherwise it is not sent
         own.get("extra") or {},
     )
     options = _options({**asked.options, **own}, *passed)
