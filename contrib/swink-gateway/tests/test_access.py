@@ -265,5 +265,5 @@ async def test_a_body_beyond_the_limit_is_refused_with_a_message() -> None:
     async with serving() as gateway:
         answer = await ask(gateway, "/v1/messages", b" " * (32 * 1024 * 1024 + 1))
     assert answer.status == 413
-    assert answer.json["error"]["type"] == "invalid_request_error"
+    assert answer.json["error"]["type"] == "request_too_large"
     assert answer.json["error"]["message"] == "the body has more than 33554432 bytes"
