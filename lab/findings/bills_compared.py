@@ -134,7 +134,9 @@ def compare(books: Books, overcharges: Overcharges) -> None:
         billed = [e for e in books.exchanges[tag] if e.charge is not None and e.charge.cost]
         if any(row.outcome == RESERVED for row in rows):
             dead += 1
-            under += cost < bill * (1 - SAME)
+            if cost < bill * (1 - SAME):
+                under += 1
+                differing.append(explain(rows, books.exchanges[tag]))
             if bill:
                 overcharges.add(books.calls[tag].kind, rows, cost, bill)
             continue
