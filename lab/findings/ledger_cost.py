@@ -41,6 +41,8 @@ WARM = 20
 
 COUNTED = 100
 
+HELLO = "Say hello."
+
 MODEL = "openai/gpt-5.4-mini"
 
 STORES = ("memory", "sqlite", "postgres", "redis")
@@ -52,8 +54,8 @@ FOREVER = 3600.0
 
 CLIENT = """
 import http.client, json, sys
-port, key, model, times = sys.argv[1:]
-body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Say hello."}]})
+port, key, model, times, said = sys.argv[1:]
+body = json.dumps({"model": model, "messages": [{"role": "user", "content": said}]})
 headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
 connection = http.client.HTTPConnection("127.0.0.1", int(port))
 for _ in range(int(times)):
@@ -64,7 +66,7 @@ for _ in range(int(times)):
 """
 
 
-class _Address:
+class Address:
     """The address of a vendor in another process, as `providers` reads it."""
 
     def __init__(self, url: str) -> None:
@@ -109,13 +111,13 @@ async def serve(store: str, place: str, rows: str, vendor: str, batch: int, requ
     slow: Any = redis_connection, redis_ledger, writer
     slow[0].ANSWER_SECONDS = slow[1].SIGN_SECONDS = slow[2].FLUSH_SECONDS = FOREVER
     config = Source("", owner("ann", dollars_per_day=1000.0)).config({})
-    own = providers(_Address(vendor))  # type: ignore[arg-type]  # only its address is read
+    own = providers(Address(vendor))  # type: ignore[arg-type]  # only its address is read
     async with (
         aclosing(ledger_of(store, place, rows, batch)) as ledger,
         swink.Client(providers=own) as client,
         Gateway(client, config=config, ledger=ledger) as gateway,
     ):
-        words = [gateway.url.rpartition(":")[2], key_of("ann"), MODEL, str(WARM + requests)]
+        words = [gateway.url.rpartition(":")[2], key_of("ann"), MODEL, str(WARM + requests), HELLO]
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", CLIENT, *words)
         assert await process.wait() == 0
 

@@ -17,31 +17,15 @@ from typing import Any
 import swink
 from lab.benchmarks.instructions import count
 from lab.findings.gateways import key_of, owner
+from lab.findings.ledger_cost import CLIENT, HELLO, MODEL, WARM, Address
 from lab.findings.upstreams import providers
 from swink_gateway.policy.config import Source
 from swink_gateway.serving.server import Gateway
 
-MODEL = "openai/gpt-5.4-mini"
 OTHER = "anthropic/claude-haiku-4-5"
 
-WARM = 20
-"""The requests before those that are counted."""
-
 COUNTED = 200
-
-CLIENT = """
-import http.client, json, sys
-port, key, model, words, times = sys.argv[1:]
-said = "Say hello." if words == "2" else "the quick brown fox " * (int(words) // 4)
-body = json.dumps({"model": model, "messages": [{"role": "user", "content": said}]})
-headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
-connection = http.client.HTTPConnection("127.0.0.1", int(port))
-for _ in range(int(times)):
-    connection.request("POST", "/v1/chat/completions", body, headers)
-    response = connection.getresponse()
-    response.read()
-    assert response.status == 200, response.status
-"""
+"""The requests that are counted."""
 
 LIMITS = {
     "requests_per_minute": 1_000_000,
@@ -72,41 +56,35 @@ PARTS: dict[str, tuple[str, str]] = {
     "routes": (owner("ann") + ROUTES, "best"),
 }
 
-WORDS = (2, 2_000)
-
-
-class _Address:
-    """The address of a vendor in another process, as `providers` reads it."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
+PROMPTS = {"2": HELLO, "2,000": "the quick brown fox " * 500}
+"""The prompts, by the number of their words."""
 
 
 async def serve(part: str, vendor: str, words: str, requests: int) -> None:
     """Answer the requests of a client, in the process whose instructions are counted."""
     text, model = PARTS[part]
-    own: Any = providers(_Address(vendor))  # type: ignore[arg-type]  # only its address is read
+    own: Any = providers(Address(vendor))  # type: ignore[arg-type]  # only its address is read
     async with (
         swink.Client(providers=own) as client,
         Gateway(client, config=Source("", text).config({})) as gateway,
     ):
         port = gateway.url.rpartition(":")[2]
-        said = [port, key_of("ann"), model, words, str(WARM + requests)]
+        said = [port, key_of("ann"), model, str(WARM + requests), PROMPTS[words]]
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", CLIENT, *said)
         assert await process.wait() == 0
 
 
-def counted(part: str, vendor: str, words: int) -> float:
+def counted(part: str, vendor: str, words: str) -> float:
     """Return the instructions of one request."""
-    run = ("-m", "lab.findings.part_costs", "--serve", part, vendor, str(words))
+    run = ("-m", "lab.findings.part_costs", "--serve", part, vendor, words)
     return (count((*run, str(COUNTED))) - count((*run, "0"))) / COUNTED
 
 
 def main() -> None:
     """Start a vendor, and count."""
     if sys.argv[1:2] == ["--serve"]:
-        part, vendor, length, requests = sys.argv[2:]
-        asyncio.run(serve(part, vendor, length, int(requests)))
+        part, vendor, words, requests = sys.argv[2:]
+        asyncio.run(serve(part, vendor, words, int(requests)))
         return
     with ExitStack() as stack:
         command = [sys.executable, "-m", "lab.vendor"]
@@ -114,12 +92,12 @@ def main() -> None:
         stack.callback(running.kill)
         assert running.stdout is not None
         vendor = running.stdout.readline().strip()
-        counted("bare", vendor, 2)  # compiles the modules
-        for words in WORDS:
+        counted("bare", vendor, "2")  # compiles the modules
+        for words in PROMPTS:
             found = {part: counted(part, vendor, words) for part in PARTS}
             for part, instructions in found.items():
                 share = instructions / found["bare"] - 1
-                print(f"{words:5} words, {part:8} {instructions:12,.0f} {share:+7.1%}", flush=True)
+                print(f"{words:>5} words, {part:8} {instructions:12,.0f} {share:+7.1%}", flush=True)
 
 
 if __name__ == "__main__":

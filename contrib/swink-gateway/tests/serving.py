@@ -41,6 +41,19 @@ class Scripted:
         return self.calls[-1].options
 
 
+class Watched(Scripted):
+    """Keeps the model and the fields of each attempt in `seen`."""
+
+    def __init__(self, *batches: Any) -> None:
+        super().__init__(*batches)
+        self.seen: list[tuple[str, dict[str, Any]]] = []
+
+    @swink.hookimpl(tryfirst=True)
+    def stream(self, call: swink.Call) -> Any:
+        self.seen.append((str(call.model), dict(call.attempt.options.extra)))
+        return super().stream(call)
+
+
 class _Batches:
     def __init__(self, batches: Iterable[Sequence[swink.AssistantMessageEvent]]) -> None:
         self._batches = batches

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sdks import openai_client
-from serving import Scripted, ask, serving
+from serving import Scripted, Watched, ask, serving
 
 import swink_core as swink
 from swink_core import Extension, ExtensionBlock, StopReason, StreamErrorKind
@@ -236,39 +236,31 @@ async def test_over_another_protocol_several_answers_are_refused(
         assert (await ask(gateway, PATH, {**body, "n": 1})).status == 200
 
 
-class Overloaded(Scripted):
-    """Fails, and keeps the model and the number of answers of each attempt in `seen`."""
-
-    def __init__(self, *batches: Any) -> None:
-        super().__init__(*batches)
-        self.seen: list[tuple[str, Any]] = []
-
-    @swink.hookimpl(tryfirst=True)
-    def stream(self, call: swink.Call) -> Any:
-        self.seen.append((str(call.model), call.attempt.options.extra.get("n")))
-        return super().stream(call)
+def counts_of(upstream: Watched) -> list[tuple[str, Any]]:
+    """Return the model and the number of answers of each attempt."""
+    return [(model, fields.get("n")) for model, fields in upstream.seen]
 
 
 async def test_a_fallback_gets_the_number_of_answers_or_is_left_out() -> None:
     fails = swink.Error(error_message="No", error_kind=StreamErrorKind.OVERLOADED)
-    upstream = Overloaded([swink.Start(), fails])
+    upstream = Watched([swink.Start(), fails])
     chain = ["anthropic/claude-opus-5-5", "openai/gpt-4.1", "groq/any"]
     async with serving(upstream, routes={"team": chain}) as gateway:
         for n, models in ((1, chain), (3, chain[1:])):
             upstream.seen.clear()
             answer = await ask(gateway, PATH, {"model": "team", "messages": HI, "n": n})
             assert answer.status >= 500
-            assert upstream.seen == [(model, n if n > 1 else None) for model in models]
+            assert counts_of(upstream) == [(model, n if n > 1 else None) for model in models]
 
 
 async def test_the_operators_fields_do_not_replace_the_number_of_answers() -> None:
-    upstream = Overloaded([swink.Start(), swink.Done(StopReason.STOP)])
+    upstream = Watched([swink.Start(), swink.Done(StopReason.STOP)])
     mine = Route(tiers=[[Upstream(model="groq/any", options={"extra": {"user": "u"}})]])
     async with serving(upstream, config=Config(routes={"mine": mine})) as gateway:
         body = {"model": "mine", "messages": HI, "n": 3, "logit_bias": {"7": 1}}
         assert (await ask(gateway, PATH, body)).status == 200
         assert (await ask(gateway, PATH, {**body, "model": "openai/gpt-4.1"})).status == 200
-    assert upstream.seen == [("groq/any", 3), ("openai/gpt-4.1", 3)]
+    assert counts_of(upstream) == [("groq/any", 3), ("openai/gpt-4.1", 3)]
     assert upstream.options.extra == {"n": 3, "logit_bias": {"7": 1}}
 
 

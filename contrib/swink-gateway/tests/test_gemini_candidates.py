@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sdks import google
-from serving import Scripted, ask, serving
+from serving import Scripted, Watched, ask, serving
 
 import swink_core as swink
 from swink_core import Extension, ExtensionBlock, StopReason, StreamErrorKind
@@ -148,22 +148,9 @@ async def test_over_another_protocol_several_answers_are_refused(model: str, met
                 assert not upstream.calls
 
 
-class Overloaded(Scripted):
-    """Fails, and keeps the model and the fields of each attempt in `seen`."""
-
-    def __init__(self, *batches: Any) -> None:
-        super().__init__(*batches)
-        self.seen: list[tuple[str, Any]] = []
-
-    @swink.hookimpl(tryfirst=True)
-    def stream(self, call: swink.Call) -> Any:
-        self.seen.append((str(call.model), dict(call.attempt.options.extra)))
-        return super().stream(call)
-
-
 async def test_a_fallback_gets_the_number_of_answers_or_is_left_out() -> None:
     fails = swink.Error(error_message="No", error_kind=StreamErrorKind.OVERLOADED)
-    upstream = Overloaded([swink.Start(), fails])
+    upstream = Watched([swink.Start(), fails])
     own = {"extra": {"labels": None, "generationConfig": {"mediaResolution": "LOW"}}}
     tiers = [
         [Upstream(model="openai/gpt-4.1")],

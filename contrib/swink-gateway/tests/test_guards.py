@@ -11,7 +11,7 @@ import pytest
 from serving import ask, serving
 
 import swink_core as swink
-from swink_gateway.policy import guards
+from swink_gateway.policy import guards, readings
 from swink_gateway.policy.config import Config, ConfigError, Source
 from swink_gateway.policy.limits import MemoryLedger, Query
 from swink_gateway.policy.limits.writer import RowWriter
@@ -318,8 +318,8 @@ def test_redaction_sees_what_readers_see(text: str, sent: str) -> None:
 def test_escapes_of_a_long_text_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     text = r"ab\ud83d\ude00\ud83d\u0041bc\ud83d\ud83d\ude00\ude00\\u0041 \u00"
     for size in range(1, 12):
-        monkeypatch.setattr(guards, "PIECE", size)
-        plain = next(guards._unescaped(text))
+        monkeypatch.setattr(readings, "PIECE", size)
+        plain = next(readings.unescaped(text))
         assert plain == "ab😀\ufffdAbc\ufffd😀\ufffd\\u0041 \\u00", size
 
 

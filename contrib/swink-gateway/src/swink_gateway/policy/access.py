@@ -29,7 +29,7 @@ NOT_FROM_HERE = (
 KEY_HEADERS = tuple(row.key_header for row in PROTOCOLS.values() if row.key_header is not None)
 """Headers in which clients of the vendors' APIs send a key, besides `Authorization`."""
 
-_PATH_PARTS = re.compile("([/:])")
+_PATH_PART = re.compile("[^/:]+")
 
 NO_KEY = (
     "the gateway's key is missing or wrong: send it as "
@@ -90,8 +90,9 @@ class Guard:
 
     def without_keys(self, path: str) -> str:
         """Return a path without parts that are a valid key, for logs."""
-        parts = _PATH_PARTS.split(path)
-        return "".join("[key]" if _digest(part) in self._known else part for part in parts)
+        return _PATH_PART.sub(
+            lambda part: "[key]" if _digest(part[0]) in self._known else part[0], path
+        )
 
     def is_from_here(self, headers: Mapping[str, str]) -> bool:
         """Return True if a request is addressed to this gateway and no other site sent it."""

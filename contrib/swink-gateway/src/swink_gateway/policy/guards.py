@@ -11,7 +11,6 @@ through which guards receive requests, nothing is sent.
 from __future__ import annotations
 
 import base64
-import codecs
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,8 +36,14 @@ from swink_core import (
 )
 from swink_core.providers import prompt_of
 from swink_gateway.policy.config import RequestGuard
-from swink_gateway.policy.text_search import PIECE, LongSearch, in_pieces
-from swink_gateway.policy.unicode_forms import compatible
+from swink_gateway.policy.readings import (
+    document,
+    has_one_form,
+    other_forms,
+    plain_forms,
+    unescaped,
+)
+from swink_gateway.policy.text_search import LongSearch
 
 __all__ = ["GROUP", "GUARD_NAME", "CallGuards", "Guard", "PluginGuard"]
 
@@ -57,7 +62,7 @@ CODE = "guard"
 """The error code of a request that a guard refused."""
 
 MOST_FORMS = 8
-"""How often a redacted text is searched again in its other readings (see `_other_forms`)."""
+"""How often a redacted text is searched again in its other readings (see `other_forms`)."""
 
 MOST_AT_ONCE = 16_384
 """The most characters of a conversation that guards check in the event loop."""
@@ -74,29 +79,6 @@ _OPAQUE = frozenset({"encrypted_content", "model", "role", "signature", "thought
 Fields with these names are checked nevertheless in content that the client defines.
 """
 
-_INVISIBLE = re.compile(
-    r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u17b4\u17b5\u180b-\u180f"
-    r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\ufff0-\ufffc"
-    r"\ufffe\uffff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    r"\U000e0000-\U000e0fff]"
-)
-"""Matches control characters, and characters that Unicode defines as ignorable."""
-
-_EMPTY = re.compile(r"[\x1c-\x1f\u115f\u1160\u2800]")
-"""Matches characters that are invisible, or look like a space, depending on the font."""
-
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-"""An escaped character in a text that is itself JSON."""
-
-_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]")
-"""The beginning of two escapes that stand for one character."""
-
-_ESCAPES = (*((f"\\{letter}", " ") for letter in "bfnrt"), ('\\"', '"'), ("\\/", "/"))
-"""JSON escapes of other characters than a backslash, each with the text that a reader sees."""
-
-MOST_UNESCAPED = 3
-"""How many levels of JSON escapes are decoded: a JSON text may contain another JSON text."""
-
 _CLIENTS_OWN = frozenset({
     "args", "arguments", "const", "default", "enum", "examples", "input", "input_examples",
     "labels", "metadata", "response",
@@ -105,28 +87,6 @@ _CLIENTS_OWN = frozenset({
 
 In these fields, names and numbers are redacted, too.
 """
-
-_BLANK = re.compile(r"\s+")
-
-_MEDIA = frozenset({"bytes", "data"})
-"""Fields with media in base64."""
-
-_URL_SAFE = str.maketrans("-_", "+/")
-
-_DATA_URL = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
-"""Matches the beginning of media in the form of a URL."""
-
-
-_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-"""The marks with which texts in other encodings begin; the longer ones first."""
-
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
-"""Matches bytes that binary data has, and text in encodings for Western languages has not."""
 
 
 @define(frozen=True)
@@ -325,7 +285,7 @@ class _Redaction:
 
     def _of_medium(self, text: str, name: str) -> str:
         """Redact the text of a document in base64; return any other text unchanged."""
-        found = _document(name, text)
+        found = document(name, text)
         redacted = self._of_text(found.text)
         if redacted == found.text:
             return text
@@ -351,10 +311,10 @@ class _Redaction:
 
     def _of_text(self, text: str) -> str:
         text = self._removed(text)
-        if _has_one_form(text):
+        if has_one_form(text):
             return text
         for _ in range(MOST_FORMS):
-            for shown in _other_forms(text):
+            for shown in other_forms(text):
                 redacted = self._removed(shown)
                 if redacted != shown:
                     text = redacted  # other matches may be visible in another form only
@@ -376,103 +336,6 @@ _WITHOUT_TEXTS = (bool, int, float, NoneType)
 def _is_own(name: str, value: Any) -> bool:
     """Return True if the client defines a field's content; False for an `input` with messages."""
     return name in _CLIENTS_OWN and (name != "input" or isinstance(value, Mapping))
-
-
-@define
-class _Document:
-    """The decoded text of a document in base64; `start` is the part of the URL before the data."""
-
-    start: str = ""
-    text: str = ""
-    encoding: str = "utf-8"
-
-
-def _document(name: str, text: str) -> _Document:
-    """Return the text document in a field with a text; an empty one for data of other kinds.
-
-    The gateway encodes text documents for vendors whose API accepts only base64.
-    """
-    found = _DATA_URL.match(text) if text[:5].lower() == "data:" else None
-    if found is None and name not in _MEDIA:
-        return _Document()
-    start = found[0] if found is not None else ""
-    data = "".join(text[len(start) :].split()).translate(_URL_SAFE).rstrip("=")
-    try:
-        raw = base64.b64decode(data + "=" * (-len(data) % 4), validate=True)
-    except ValueError:
-        return _Document()
-    del data
-    for encoding in _encodings(raw, start.lower().startswith("data:text/")):
-        try:
-            return _Document(start, raw.decode(encoding), encoding)
-        except UnicodeDecodeError:
-            continue
-    return _Document()
-
-
-def _encodings(raw: bytes, is_text: bool) -> Iterator[str]:
-    """Yield the possible encodings of a document; none for data that is not text."""
-    for mark, encoding in _MARKS.items():
-        if raw.startswith(mark):
-            yield encoding
-    yield "utf-8"
-    if is_text or _CONTROL.search(raw) is None:
-        yield "latin-1"
-
-
-def _other_forms(text: str) -> Iterator[str]:
-    """Yield other readings of a text: its visible characters, and the text without JSON escapes."""
-    visible = text
-    if not (text.isascii() and text.isprintable()):
-        for visible in _visible_forms(text):
-            if visible != text:
-                yield visible
-    for plain in _unescaped(visible):
-        yield from _visible_forms(plain)
-
-
-def _has_one_form(text: str) -> bool:
-    """Return True if `_other_forms` yields nothing; most texts are of this kind."""
-    return text.isascii() and "\\" not in text and text.isprintable()
-
-
-def _unescaped(text: str) -> Iterator[str]:
-    """Replace JSON escapes in a text repeatedly, until none are left, and yield each result.
-
-    The text need not be JSON: each backslash is read as the beginning of an escape.
-    """
-    for _ in range(MOST_UNESCAPED):
-        if "\\" not in text:
-            return
-        before = text
-        text = text.replace("\\\\", "\0")
-        for escape, shown in _ESCAPES:
-            text = text.replace(escape, shown)
-        if "\\u" in text:
-            text = "".join(map(_characters, _between_escapes(text)))
-        text = text.replace("\0", "\\")
-        if text == before:
-            return
-        yield text
-
-
-def _between_escapes(text: str) -> Iterator[str]:
-    """Divide a text before escapes, but not within a pair of surrogates."""
-    at = 0
-    while at < len(text):
-        end = text.find("\\", at + PIECE)
-        if end < 0:
-            end = len(text)
-        elif _PAIR.match(text, end - 6):
-            end += 6
-        yield text[at:end]
-        at = end
-
-
-def _characters(text: str) -> str:
-    """Replace escapes of characters; the result has no surrogates."""
-    text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @define(frozen=True)
@@ -500,47 +363,20 @@ class _Words:
 def _place_of(words: _Words, body: Any) -> str | None:
     """Return the path of the first text or name that has one of the words."""
     for place, text in _texts(body):
-        document = _document(str(place[1]) if place is not None else "", text).text
-        for said in (text, document) if document else (text,):
-            if any(map(words.are_in, _plain_forms(said))):
+        decoded = document(str(place[1]) if place is not None else "", text).text
+        for said in (text, decoded) if decoded else (text,):
+            if any(map(words.are_in, plain_forms(said))):
                 return _written(place)
-            for plain in _unescaped(said) if "\\" in said else ():
-                if any(map(words.are_in, _plain_forms(plain))):
+            for plain in unescaped(said) if "\\" in said else ():
+                if any(map(words.are_in, plain_forms(plain))):
                     return _written(place)
     return None
 
 
 def _plain(word: str) -> str:
     """Normalise a word in the `block` list of a guard, for comparison with normalised texts."""
-    *_, last = _plain_forms(word)
+    *_, last = plain_forms(word)
     return last
-
-
-def _plain_forms(text: str) -> Iterator[str]:
-    """Normalise a text: unify equivalent characters and white space, drop invisible ones.
-
-    Yield two texts if it has characters that may be invisible or look like a space.
-    """
-    if text.isascii() and text.isprintable():
-        yield _folded(text)
-        return
-    for visible in _visible_forms(text):
-        yield _folded(visible)
-
-
-def _folded(text: str) -> str:
-    """Unify letters of both cases, and white space."""
-    if text.isascii() and text.isprintable() and "  " not in text:
-        return text.casefold().strip()
-    return in_pieces(text, lambda piece: _BLANK.sub(" ", piece).casefold()).strip()
-
-
-def _visible_forms(text: str) -> Iterator[str]:
-    visible = in_pieces(compatible(text), lambda piece: _INVISIBLE.sub("", piece))
-    without = in_pieces(visible, lambda piece: _EMPTY.sub("", piece))
-    yield without
-    if len(without) < len(visible):
-        yield in_pieces(visible, lambda piece: _EMPTY.sub(" ", piece))
 
 
 _Place = tuple[Any, Any] | None

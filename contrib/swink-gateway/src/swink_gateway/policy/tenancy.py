@@ -154,11 +154,21 @@ def _in_texts(content: str | Sequence[Block], is_system: bool) -> list[tuple[str
     blocks = [TextBlock(content)] if isinstance(content, str) else content
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     return [
-        ("messages.fileid", found[1])
+        ("messages.fileid", id)
         for text in texts
         if is_system or _IS_FILE.match(text)
-        for found in _FILE_IN_TEXT.finditer(text)
+        for id in _files_in(text)
     ]
+
+
+def _files_in(text: str) -> Iterator[str]:
+    """Yield the ids of files in a text. A search without regard to case is slow in long texts."""
+    at = text.find("://")
+    while at >= 0:
+        found = _FILE_IN_TEXT.match(text, max(0, at - len("fileid")))
+        if found is not None:
+            yield found[1]
+        at = text.find("://", at + 1)
 
 
 def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
