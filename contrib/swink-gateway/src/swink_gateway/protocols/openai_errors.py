@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil
 from typing import Any
 
@@ -35,6 +36,9 @@ def _words(kind: Kind, status: int) -> Words:
 _CODES = frozenset({"content_filter", "content_policy_violation"})
 """Vendors' codes that clients distinguish; these codes are not replaced by the kind's code."""
 
+_OPENAI_CODE = re.compile("(?!.*_error$)[a-z][a-z0-9_]*")
+"""OpenAI's codes of an invalid request, for example `invalid_value`; other vendors send types."""
+
 _WORDS = {kind: _words(kind, status) for kind, status in STATUSES.items()}
 """The type and code for each kind of failure."""
 
@@ -54,13 +58,21 @@ def final_in_responses(error: Error) -> Words | None:
     return _FINAL.get(error.error_kind or Kind.UNKNOWN)
 
 
+def _for_clients(code: str, kind: Kind | None) -> bool:
+    """Return True if clients get the vendor's own code."""
+    if code in _CODES:
+        return True
+    return kind is Kind.INVALID_REQUEST and _OPENAI_CODE.fullmatch(code) is not None
+
+
 def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
     """Return an error as the value of the field `error`; `retry_after` is in seconds.
 
     `final` are the type and code of a failure that clients must not retry.
     """
     kind, code = final or _WORDS[error.error_kind or Kind.UNKNOWN]
-    code = error.code if final is None and error.code in _CODES else code
+    if final is None and error.code is not None and _for_clients(error.code, error.error_kind):
+        code = error.code
     text = text_of(error)
     if error.retry_after is not None and error.error_kind is Kind.THROTTLED:
         text += "" if text.endswith((".", "!", "?")) else "."
