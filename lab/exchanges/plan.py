@@ -178,9 +178,15 @@ def _options(chance: random.Random, kind: str, target: Target) -> Options:
         choice=choice,
         schema=schema,
         thinking=thinking,
-        choices=2 if kind in ("chat", "gemini") and chance.random() < 0.04 else 1,
+        choices=_choices(chance, kind, target),
         tier=chance.choice(target.tiers) if target.tiers and chance.random() < 0.15 else None,
     )
+
+
+def _choices(chance: random.Random, kind: str, target: Target) -> int:
+    """Return how many answers a request is to get: Gemini 3 refuses to give several."""
+    wanted = kind in ("chat", "gemini") and chance.random() < 0.04
+    return 2 if wanted and not target.model.startswith("gemini-3") else 1
 
 
 def _stops(chance: random.Random) -> tuple[str, ...]:
