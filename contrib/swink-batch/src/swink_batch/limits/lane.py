@@ -35,7 +35,7 @@ If a quota's period is longer, calls begin without delay until the quota is used
 """
 
 SPREAD = 1.25
-"""The maximum ratio of new calls to answers per second; it prevents bursts."""
+"""The maximum ratio of new calls per second to answers per second; it prevents bursts."""
 
 VOLLEY_FREE = 200.0
 """The rate, in calls per second, above which many calls begin before a rejection is noticed."""
@@ -48,7 +48,7 @@ doubles.
 """
 
 BURST = 0.05
-"""After a late timer, the calls of up to this many past seconds may begin at once."""
+"""If a timer fires late, the calls that were due in this many past seconds begin at once."""
 
 
 class Lane:

@@ -417,7 +417,7 @@ def _print_answer(entry: Entry, *, raw: bool, code: bool) -> None:
 
 
 async def _draw(text: str, *, plain: bool) -> None:
-    """Show text as `swink ask` shows an answer, which needs a running event loop."""
+    """Show a text in the same way as `swink ask`, which draws in a running event loop."""
     with closing(make_sink(plain=plain)) as sink:
         sink.write(text)
         sink.end_block()
