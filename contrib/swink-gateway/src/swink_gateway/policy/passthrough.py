@@ -61,7 +61,7 @@ def check_named_by_client(client: Client, model: Model) -> None:
 
 
 LEANT_ON = {"thread": "thread_unsupported_request"}
-"""Body fields on which a client's next request relies, with the error code that refuses them.
+"""Body fields on which a client's next request relies, with the error code if they are refused.
 
 A client that gets the code sends the whole conversation instead.
 """

@@ -32,7 +32,7 @@ _INSTRUCTED = re.compile(
 _SAID = re.compile(
     r"\btitle for (this|the following) conversation\b|\b[0-9-]+ words? title\b", re.IGNORECASE
 )
-"""Wording with which agents request a title, in instructions or as the user.
+"""Wording with which agents request a title, in instructions or in a user message.
 
 Sources: opencode, Crush, Claude Code and agents that copied one of their prompts, in November 2026.
 A person's request for a title may match, too.

@@ -78,7 +78,10 @@ Source: https://www.alibabacloud.com/help/en/model-studio/long-context-qwen-long
 """
 
 MOST_URL = 65_536
-"""The most characters of a URL that is checked. Decoding takes a hundred times the memory."""
+"""The maximum length, in characters, of a URL that is checked.
+
+Decoding a URL takes a hundred times its memory.
+"""
 
 _OTHER_IDS = frozenset({
     "app_id", "call_id", "client_id", "event_id", "external_id", "generation_id", "model_id",

@@ -25,7 +25,7 @@ PIECE = 262_144
 
 @define(frozen=True)
 class LongSearch:
-    """A pattern, and the most characters that decide whether it matches at a place.
+    """A pattern, and how many characters at most decide whether it matches at a position.
 
     `width` is `None` if this number has no limit: then texts are searched whole.
     """

@@ -46,7 +46,7 @@ LEAST = 1e-9
 """US dollars below which a difference of sums counts as a rounding error."""
 
 MOST_ENTRIES = 100_000
-"""The most rows that a query may list."""
+"""The maximum number of rows that a query may list."""
 
 
 class Entry(Struct):
