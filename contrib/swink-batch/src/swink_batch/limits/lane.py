@@ -3,9 +3,9 @@
 Three learned values are used: the *window*, the maximum number of concurrent calls; the *rate*, the
 maximum number of new calls per second; and the *allowance* from response headers, which is the
 remaining quota divided by the seconds until its reset. If a server refills a quota continuously,
-calls at this rate keep about half of the quota unused; if a server resets the quota at fixed
-intervals, the remaining calls are spread evenly over the interval. Headers may be wrong: each time
-a call succeeds although headers report that the quota is used up, the maximum wait that such
+calls at the allowed rate leave about half of the quota unused; if a server resets the quota at
+fixed intervals, the remaining calls are spread evenly over the interval. Headers may be wrong: each
+time a call succeeds although headers report that the quota is used up, the maximum wait that such
 headers can cause is halved.
 """
 

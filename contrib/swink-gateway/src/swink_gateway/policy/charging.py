@@ -59,7 +59,7 @@ TAGS_HEADER = "x-swink-tags"
 """The request header with a client's tags for the ledger, separated by commas."""
 
 MOST_TAGS = 8
-"""The most tags of a request."""
+"""The maximum number of tags of a request."""
 
 GUARD_TAG = "guard:"
 """The tag of a guard that changed or refused a request begins with this text."""
@@ -129,7 +129,7 @@ class KeyCharge:
 
     `call` is the id of the call, `first` is its first target, whose cost `begin` reserves, and
     `guards` are the call's guards, if any; these three are set when the call is created. The tags
-    of guards that changed or refused a request are added to the rows.
+    of guards that changed or refused a request are added to the call's rows in the ledger.
     """
 
     _ledger: Ledger

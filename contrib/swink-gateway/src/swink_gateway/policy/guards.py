@@ -65,7 +65,7 @@ MOST_FORMS = 8
 """The maximum number of searches in the other readings of a redacted text (see `other_forms`)."""
 
 MOST_AT_ONCE = 16_384
-"""The most characters of a conversation that guards check in the event loop."""
+"""The maximum length, in characters, of a conversation that guards check in the event loop."""
 
 PluginGuard = Callable[[dict[str, Any]], dict[str, Any]]
 """A function that receives a request body and returns the body to send.
@@ -162,7 +162,7 @@ class Guard:
 
 @define
 class CallGuards:
-    """The guards of one call; an item of `Call.gates` and of `Call.guards`.
+    """Applies the guards of one call, as an item of `Call.gates` and of `Call.guards`.
 
     `acted` are the names of guards that changed or refused a request. `is_quick` is true if
     checking the request in the event loop delays other calls less than starting a thread does.

@@ -26,7 +26,7 @@ def with_own_api(
 ) -> dict[str, Any]:
     """Return a target's options; select the client's API if fields of the request need it.
 
-    The client's API is selected only if the model's rules prefer the other API, but allow the
+    The client's API is selected only if the model's rules prefer another API, but allow the
     client's API for some calls. An API that the operator, the model's catalog entry or a rule for
     this call requires is not replaced.
     """

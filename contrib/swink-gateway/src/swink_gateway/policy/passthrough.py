@@ -39,7 +39,7 @@ from swink_gateway.protocols.tool_names import Known
 __all__ = ["Spoken", "addressed", "answerable", "answering", "check_named_by_client"]
 
 MOST_KNOWN = 1000
-"""The number of models whose API is cached.
+"""The maximum number of models whose API is cached.
 
 The number is limited because clients choose the names of models.
 """

@@ -198,8 +198,7 @@ def _models(data: Any, is_model: bool = False) -> Iterator[str]:
 
 
 def _uncharged(tool: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the type or the fields of a tool if they show that the tool may have unreported fees.
-    """
+    """Yield the type or the fields that show that a tool may have unreported fees."""
     fields = [name for name, value in tool.items() if value is not None]
     kind = tool.get("type")
     if kind is None and (tool.keys() & _SCHEMAS or "function" in tool):

@@ -19,7 +19,7 @@ _BY = {
     "cache_write": "cache_write",
     "cache_write_long": "cache_write",
 }
-"""The token prices in the catalog, each with the price in the file that replaces it."""
+"""The token prices of a special case, each with the price in the file by which it changes."""
 
 
 def repriced(info: ModelInfo, price: Price) -> ModelInfo:

@@ -40,7 +40,7 @@ _ESCAPES = (*((f"\\{letter}", " ") for letter in "bfnrt"), ('\\"', '"'), ("\\/",
 """JSON escapes of other characters than a backslash, each with the text that a reader sees."""
 
 MOST_UNESCAPED = 3
-"""How many levels of JSON escapes are decoded: a JSON text may contain another JSON text."""
+"""The maximum number of levels of JSON escapes to decode: a JSON text may contain another one."""
 
 _BLANK = re.compile(r"\s+")
 

@@ -49,7 +49,7 @@ MOST_COMPARED = 10_000
 """How many characters of each text are compared to recognize a conversation."""
 
 MOST_PRICED = 1000
-"""The number of models whose prices are cached.
+"""The maximum number of models whose prices are cached.
 
 Limited because clients choose the names of models.
 """

@@ -39,10 +39,10 @@ A person's request for a title may match, too.
 """
 
 MOST_READ = 4000
-"""The number of characters searched in instructions; the wording is at the beginning."""
+"""The maximum number of characters searched in instructions; the wording is at the beginning."""
 
 MOST_ASKED = 10
-"""The number of instruction messages searched."""
+"""The maximum number of instruction messages that are searched."""
 
 
 def is_named(name: str, patterns: Iterable[str]) -> bool:

@@ -21,7 +21,7 @@ PIECE = 65_536
 """The number of characters that are normalized at a time, while no other thread can run."""
 
 MOST_MARKS = 30
-"""The most combining marks in a row that are kept, as in Unicode's Stream-Safe Text Format.
+"""The maximum number of combining marks to keep in a row, as in Unicode's Stream-Safe Text Format.
 
 Source: https://www.unicode.org/reports/tr15/#Stream_Safe_Text_Format
 """

@@ -35,7 +35,7 @@ __all__ = ["command", "last"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 MOST_OFFERED = 200
-"""The number of calls that completion offers, newest first."""
+"""The maximum number of calls that completion offers, newest first."""
 
 _raw_option = click.option(
     "-r", "--raw", is_flag=True, help="Print only the answer, without formatting."

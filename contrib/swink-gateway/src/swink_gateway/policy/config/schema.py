@@ -210,12 +210,12 @@ class RequestGuard:
 class Config:
     """The configuration of a gateway.
 
-    `aliases` are other names for routes and models. `routes` are names with a fallback chain of
-    models each. `rules` choose a route by the properties of a request. `keys` are clients' keys by
-    the names of their owners. `prices` maps patterns of `provider/model` to prices, which override
-    the catalog's; the first pattern that matches applies. `guards` check requests before they are
-    sent to a vendor. `store` is where limits and the ledger are kept. For a streamed answer, the
-    gateway sends the HTTP status after the provider's first output or failure, or after `head_wait`
+    `aliases` are other names for routes and models. `routes` are names for fallback chains of
+    models. `rules` choose a route by the properties of a request. `keys` are clients' keys by the
+    names of their owners. `prices` maps patterns of `provider/model` to prices, which override the
+    catalog's; the first pattern that matches applies. `guards` check requests before they are sent
+    to a vendor. `store` is where limits and the ledger are kept. For a streamed answer, the gateway
+    sends the HTTP status after the provider's first output or failure, or after `head_wait`
     seconds; after that, it sends keep-alives until output arrives.
     """
 
