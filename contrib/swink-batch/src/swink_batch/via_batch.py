@@ -34,7 +34,7 @@ LONGEST_POLL = 120.0
 SETTLE_SECONDS = 10.0
 """How long to look for the batch of an uncertain submission in the vendor's list, in seconds.
 
-A batch may appear in the list some seconds after its submission. The search begins with the first
+A batch may appear in the list some seconds after its submission. The time is counted from the first
 check of the resumed run, because the ledger contains only the time before the upload of the rows.
 """
 

@@ -57,7 +57,7 @@ NEAR = 0.8
 FIRST = 0.6
 """The factor by which the rate measured at the first rejection is multiplied.
 
-Until then, the server accepts calls faster than its limit, because it has unused quota.
+Before this rejection, the server accepts calls faster than its limit, because it has unused quota.
 """
 
 LONGEST_HOLD = 20.0
@@ -85,9 +85,9 @@ ENOUGH = 10
 """The number of rejections needed to estimate the share of rejected calls."""
 
 SURE = 10.0
-"""How many times the usual number of calls between two rejections must succeed in a row.
+"""If this many times the usual number of calls succeed in a row, rejections have ended.
 
-After these calls, the server is assumed to reject no more calls at the current rate.
+The usual number is the number of calls between two rejections.
 """
 
 

@@ -1,4 +1,4 @@
-"""Select the API of a provider that the client also uses, if a request needs it.
+"""If a request needs the API that its client uses, select this API of the provider.
 
 For a provider with several APIs, the catalogue's rules for a model prefer one API. Fields of the
 body that the preferred API lacks would be dropped, although the provider also serves the client's

@@ -61,7 +61,7 @@ CHARGED_FIELDS = frozenset({
     "functionDeclarations", "function_declarations", "googleSearch", "googleSearchRetrieval",
     "google_search", "google_search_retrieval", "toolSpec", "urlContext", "url_context",
 })  # fmt: skip
-"""Fields that identify a tool whose fees (if any) are reported, in Gemini's and Bedrock's APIs.
+"""Fields in Gemini's and Bedrock's APIs that identify a tool whose fees (if any) are reported.
 
 Tools have no type in these APIs.
 

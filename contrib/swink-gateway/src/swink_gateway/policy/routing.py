@@ -213,7 +213,8 @@ class Routing:
         """Return a function that draws a random number for each model of a route.
 
         All requests of a conversation get the same numbers, so that they try the same account
-        first: a prompt cache belongs to one account. Weights spread conversations over accounts.
+        first: a prompt cache belongs to one account. The weights determine each account's share of
+        the conversations.
         """
         conversation = None
         if route is not None and any(len(tier) > 1 for tier in route.tiers):

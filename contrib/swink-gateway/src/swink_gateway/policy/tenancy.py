@@ -165,7 +165,10 @@ def _in_texts(content: str | Sequence[Block], is_system: bool) -> list[tuple[str
 
 
 def _files_in(text: str) -> Iterator[str]:
-    """Yield the ids of files in a text. A search without regard to case is slow in long texts."""
+    """Yield the ids of files in a text.
+
+    The function first searches for `://`, because a case-insensitive search of a long text is slow.
+    """
     at = text.find("://")
     while at >= 0:
         found = _FILE_IN_TEXT.match(text, max(0, at - len("fileid")))

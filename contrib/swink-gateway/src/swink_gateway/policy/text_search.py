@@ -73,9 +73,10 @@ class LongSearch:
 
 
 def in_pieces(text: str, change: Callable[[str], str]) -> str:
-    """Change a text in pieces that do not end within white space.
+    """Change a text piece by piece, so that less memory is needed at a time.
 
-    A substitution makes an object of each match, and `casefold` takes 12 bytes for each character.
+    A substitution creates an object for each match, and `casefold` needs 12 bytes for each
+    character. Pieces do not end within white space.
     """
     if len(text) <= PIECE:
         return change(text)
