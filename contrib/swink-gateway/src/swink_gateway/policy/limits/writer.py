@@ -28,7 +28,7 @@ MOST_WAITING = 100_000
 """The maximum number of rows that wait to be written; beyond that, the oldest are dropped."""
 
 MOST_IN_MEMORY = 50_000
-"""The maximum number of rows in memory if there is no file; the oldest are dropped."""
+"""The maximum number of rows in memory without a file; the oldest are dropped."""
 
 T = TypeVar("T")
 
