@@ -170,8 +170,8 @@ class CallOptions:
 
         `several` means that the command accepts several models, `runs_tools` that it runs tools.
         Raises InvalidOption if several models, or tools, are given but the command does not accept
-        them.
-        Raises InvalidModel, whose message lists the available models, if the user chooses none.
+        them. Raises InvalidModel, whose message lists the available models, if the user chooses
+        none.
         """
         if self.others and not several:
             raise swink.InvalidOption(

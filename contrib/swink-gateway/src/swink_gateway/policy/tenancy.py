@@ -120,7 +120,7 @@ _NAMED = frozenset({"prompt_cache_key", "safety_identifier", "session_id", "user
 _HI = Context.of("Hi")
 
 MOST_MODELS = 1000
-"""The maximum number of models with cached user options; clients choose the names of models."""
+"""The maximum number of models with cached user options, because clients choose the names."""
 
 
 def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
