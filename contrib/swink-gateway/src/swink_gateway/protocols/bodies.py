@@ -18,7 +18,7 @@ __all__ = [
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """The size limit of a request in bytes.
 
-The smallest requests of coding agents have 40 kB; requests with images have several MB.
+A coding agent's request has at least 40 kB; a request with images has several MB.
 """
 
 COPIES = 3
@@ -91,7 +91,10 @@ def _memory_of_values(text: bytes) -> int:
 
 
 def _width(body: bytes) -> int:
-    """Return the bytes that Python needs per character of a body, given its widest character."""
+    """Return how many bytes (1, 2 or 4) Python stores per character of a body.
+
+    The widest character determines the number.
+    """
     if body.isascii() and b"\\u" not in body:
         return 1
     return 4 if any(part in body for part in _WIDE) else 2

@@ -76,7 +76,7 @@ ADVICE: dict[Kind, str] = {
     Kind.INTERNAL: "",
     Kind.UNKNOWN: "",
 }
-"""Advice for clients where the library's advice addresses Python callers or operators."""
+"""Advice for clients that replaces the library's advice to Python callers or operators."""
 
 TO_CALLERS = " Options in extra= are sent unchanged."
 

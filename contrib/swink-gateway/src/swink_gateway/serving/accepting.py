@@ -28,7 +28,7 @@ LOOK_SECONDS = 0.1
 """How many seconds pass between two checks by a full worker for waiting connections."""
 
 MOST_DEFERRED = 10
-"""For how many checks a full worker leaves a waiting connection to the other workers."""
+"""The number of checks after which a full worker accepts a connection that is still waiting."""
 
 AT_A_TIME = 64
 """The most connections that a full worker accepts in one check."""

@@ -25,7 +25,7 @@ MOST_JOINED = 16 * 1024
 """The limit for the characters of a merged delta."""
 
 MOST_TAKEN = 64 * 1024
-"""The approximate number of delta characters in one write."""
+"""The approximate limit for the characters of the deltas in one write."""
 
 Delta = TextDelta | ThinkingDelta | ToolCallDelta
 _DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)

@@ -57,7 +57,7 @@ _FIELDS = frozenset(
 )  # fmt: skip
 """The request fields of embeddings at OpenAI, Google and Ollama.
 
-Keys with limited models may set no others.
+A client whose key is limited to some models may set no other fields.
 """
 
 

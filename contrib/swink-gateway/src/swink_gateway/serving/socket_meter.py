@@ -72,7 +72,10 @@ class SocketMeter(asyncio.Protocol):
             refused()
 
     def take(self) -> int:
-        """Return the memory reserved for the oldest complete message, which the caller releases."""
+        """Return how many bytes are reserved for the oldest complete message (0 if there is none).
+
+        The caller must release this memory.
+        """
         return self._complete.popleft() if self._complete else 0
 
     def close(self) -> None:

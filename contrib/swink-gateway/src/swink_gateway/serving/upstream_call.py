@@ -33,10 +33,10 @@ An unknown model is caused by the request unless the configuration file names th
 """
 
 MOST_SAID = 500
-"""The most characters of a provider's message that are logged: some providers send a web page."""
+"""The length to which a provider's message is cut in the log: some providers send a web page."""
 
 MOST_PLACES = 3
-"""The most routes that a log message lists for a failed account, which many routes may share."""
+"""How many routes with a failed account a log message lists. Many routes may share one account."""
 
 
 @define

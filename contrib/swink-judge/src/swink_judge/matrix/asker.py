@@ -49,7 +49,7 @@ _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "none",
     "AWS_SECRET_ACCESS_KEY": "none",
 }
-"""Environment variables for Bedrock, whose region and credentials options cannot set."""
+"""Environment variables for Bedrock, because no option sets its region or credentials."""
 
 
 _USER_CATALOG = "SWINK_MODELS"

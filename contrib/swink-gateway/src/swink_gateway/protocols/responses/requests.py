@@ -52,7 +52,8 @@ ECHOED = (
 _SILENT = ("stream", "stream_options", "background", "store", "generate", "type")
 
 ANSWERS = ("_output", "_response")
-"""Endings of the types of items with which a client answers a tool call or another request."""
+"""If an item's type ends in one of these, the item is a client's answer to a tool call or request.
+"""
 
 
 def read_responses(body: Any) -> Asked:
