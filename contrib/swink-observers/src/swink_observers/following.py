@@ -129,10 +129,9 @@ async def following(
 ) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
     """Yield the name and data of each record of a feed, forever.
 
-    `last` is how many earlier records to request, if the feed has stored that many.
-    After a lost connection, reconnect and read the missed records. `lost` is called once for each
-    lost connection, not for each failed attempt to reconnect. Raises SwinkError if the feed is not
-    available at the start.
+    The first records are the newest stored ones, at most `last`. After a lost connection, reconnect
+    and read the missed records. `lost` is called once for each lost connection, not for each failed
+    attempt to reconnect. Raises SwinkError if the feed is not available at the start.
     """
     read = ""  # the id of the last record that was read; a new connection resumes after it
     is_new, is_lost = True, False

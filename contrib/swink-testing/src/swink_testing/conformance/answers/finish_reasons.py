@@ -188,7 +188,8 @@ async def _require_as_other(one: _Ended, other: _Ended) -> None:
 def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
     """Return True if the finish reason of the truncated answer `other` can be inserted in `one`.
 
-    This requires that the words of that reason have the same meaning in all answers (`ended`).
+    It can be inserted only if the words of that reason have the same meaning in all answers
+    (`ended`).
     """
     reason = other.answer.message.stop_reason
     if reason not in _CUT or one.words.keys() - other.words.keys():
