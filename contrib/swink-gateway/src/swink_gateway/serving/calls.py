@@ -92,7 +92,7 @@ STORE_SECONDS = 5.0
 UNAVAILABLE = 503
 
 MUCH_MEMORY_BYTES = 1024 * 1024
-"""A request that takes more memory than this is searched for ids in a thread."""
+"""If a request takes more bytes of memory than this, a separate thread searches it for ids."""
 
 
 @contextmanager
@@ -276,7 +276,7 @@ class Calls:
     async def begun(
         self, protocol: ClientProtocol, asked: Asked, owner: str
     ) -> AsyncIterator[UpstreamCall]:
-        """Start a call that is charged to the owner of a key, and end the call with the block.
+        """Start a call that is charged to the owner of a key. The call ends at the block's end.
 
         Raises Refused for an invalid call.
         """

@@ -20,7 +20,7 @@ from swink_gateway.serving.limits import Limits
 __all__ = ["SocketMeter"]
 
 SMALL_MESSAGE_BYTES = 48 * 1024
-"""The largest message for which no memory is reserved before it has arrived completely."""
+"""For a message of up to this many bytes, no memory is reserved until it has arrived completely."""
 
 _FINAL = 0x80
 _CONTROL = 0x08
@@ -72,7 +72,7 @@ class SocketMeter(asyncio.Protocol):
             refused()
 
     def take(self) -> int:
-        """Return how many bytes are reserved for the oldest complete message (0 if there is none).
+        """Return how many bytes are reserved for the oldest complete message, or 0 without one.
 
         The caller must release this memory.
         """

@@ -51,7 +51,7 @@ class Value:
 
 @define(slots=False)
 class Said:
-    """A named conversation. A request must contain its values and the texts in `also`."""
+    """A named conversation. Its values and the texts in `also` must be in the request."""
 
     name: str
     context: Context = field(repr=False)
