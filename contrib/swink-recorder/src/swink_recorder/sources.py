@@ -41,8 +41,7 @@ SIGNED = 40
 """A field in a token request is treated as a credential if it has at least this length."""
 
 _HARMLESS_FIELDS = ("_type", "scope", "error", "description", "uri", "url", "audience")
-"""A field of a token request or response contains no credential if its name ends in one of these.
-"""
+"""A field of a token request or response is harmless if its name ends in one of these."""
 
 
 class Sources:

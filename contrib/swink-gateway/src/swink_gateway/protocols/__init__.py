@@ -34,8 +34,8 @@ class Asked:
     `options` are keyword arguments of `Client.stream`. `dropped` lists the paths in the body that
     are not forwarded. `own` contains body fields unknown to swink, and `headers` contains request
     headers; both are sent only to a provider with the same wire format (see `passthrough`).
-    `own_places` lists the paths (such as `options.num_ctx`) of all data in the body that is meant
-    only for such a provider; the gateway reports these paths to the client if it drops the data.
+    `own_places` lists the paths (such as `options.num_ctx`) of all data in the body for which only
+    such a provider has a field; the gateway reports these paths to the client if it drops the data.
     If `own_places` is empty, the gateway reports the names in `own` instead. `tools` maps the names
     of tools that are sent to the provider to the client's names. `said` is data from the request
     that the encoder of the answer needs. `inherited` contains the names of those `options` that a

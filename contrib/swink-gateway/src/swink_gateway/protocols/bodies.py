@@ -91,7 +91,7 @@ def _memory_of_values(text: bytes) -> int:
 
 
 def _width(body: bytes) -> int:
-    """Return how many bytes (1, 2 or 4) Python stores per character of a body.
+    """Return the number of bytes (1, 2 or 4) that Python stores per character of a body.
 
     The widest character determines the number.
     """

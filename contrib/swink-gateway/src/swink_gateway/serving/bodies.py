@@ -51,7 +51,7 @@ async def receive_body(request: web.Request, hold: Callable[[int], None]) -> byt
 
 
 async def memory_needed(body: bytes) -> int:
-    """Return how many bytes of memory a body takes until its request is answered."""
+    """Return the memory in bytes that a body takes until its request is answered."""
     if len(body) > LARGE_BODY_BYTES:
         return await asyncio.to_thread(memory_of, body)
     return memory_of(body)

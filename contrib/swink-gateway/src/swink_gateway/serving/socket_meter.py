@@ -72,9 +72,9 @@ class SocketMeter(asyncio.Protocol):
             refused()
 
     def take(self) -> int:
-        """Return how many bytes are reserved for the oldest complete message, or 0 without one.
+        """Return the memory in bytes that is reserved for the oldest complete message.
 
-        The caller must release this memory.
+        The caller must release this memory. The result is 0 if no message is complete.
         """
         return self._complete.popleft() if self._complete else 0
 

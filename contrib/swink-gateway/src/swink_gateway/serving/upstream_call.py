@@ -36,7 +36,7 @@ MOST_SAID = 500
 """The length to which a provider's message is cut in the log: some providers send a web page."""
 
 MOST_PLACES = 3
-"""The limit for the routes that a log message about an account lists. Many may share an account."""
+"""The limit for the routes in one log message. Many routes may share the account that failed."""
 
 
 @define

@@ -27,7 +27,7 @@ _DIRECT = {"caller": {"type": "direct"}}
 
 
 def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -> list[Any]:
-    """Return the citations of a text. The first one also contains another provider's data, encoded.
+    """Return the citations of a text; data of another provider is encoded into the first citation.
 
     The API defines `encrypted_index` as opaque.
     """

@@ -52,8 +52,7 @@ ECHOED = (
 _SILENT = ("stream", "stream_options", "background", "store", "generate", "type")
 
 ANSWERS = ("_output", "_response")
-"""If an item's type ends in one of these, the item is a client's answer to a tool call or request.
-"""
+"""An item is a client's answer to a tool call or request if its type ends in one of these."""
 
 
 def read_responses(body: Any) -> Asked:
