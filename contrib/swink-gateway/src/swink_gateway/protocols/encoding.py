@@ -108,7 +108,7 @@ class EventEncoder:
 
 
 def cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
-    """Remove the end events of blocks that a failure cut off, because vendors send none.
+    """Remove the end events of blocks that a failure cut off. Vendors do not send such events.
 
     Clients treat a block with an end as complete: Claude Code would keep the block and not retry.
     """
