@@ -38,7 +38,7 @@ _COUNTED = frozenset(
 )
 
 _KEPT = _COUNTED | {"cache_creation", "iterations"}
-"""The fields of the usage whose last value holds until a later frame has another one."""
+"""Fields of the usage that keep their value until a later frame contains a new value."""
 
 _UNDERSTOOD = ("text", "thinking", "redacted_thinking", "tool_use")
 

@@ -21,7 +21,7 @@ __all__ = ["fit_schemas", "limits_in_words", "structured"]
 MOST_STRICT_TOOLS = 20
 MOST_OPTIONAL = 24
 MOST_UNIONS = 16
-"""How many optional fields, and how many union fields, all strict schemas together may have."""
+"""The maximum number of union fields in all strict schemas; `MOST_OPTIONAL`, of optional fields."""
 
 LIMITS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",

@@ -27,7 +27,7 @@ In the first `STEADY_TRIES`, the choices come from the number.
 """
 
 WIDEST = 256
-"""How many characters of a range, such as `a-z`, are considered at most."""
+"""The maximum number of characters of a range, such as `a-z`, to choose from."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _USUAL = f"{_LETTERS}{_LETTERS.upper()}0123456789 _-.,:;!?@#%&*+/=()[]{{}}<>|~^$'\"`\\"

@@ -36,7 +36,7 @@ from swink_provider_echo.sizes import is_within, number_of, text_of
 __all__ = ["NoSample", "sample"]
 
 DEEPEST = 6
-"""How many levels of the data, from the root, contain optional parts."""
+"""The number of levels, counted from the root of the data, that contain optional parts."""
 
 PLENTY = 1_000
 """The number of values after which optional parts are left out."""
