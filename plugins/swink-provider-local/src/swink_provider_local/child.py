@@ -29,9 +29,9 @@ LOG_LEVEL = 2
 """Warnings and errors; lower levels would log the text of conversations."""
 
 LOG_SECONDS = 0.2
-"""How many seconds the process waits before it ends, while a thread copies the engine's log.
+"""The number of seconds that the process waits before it ends, so that a thread can copy the log.
 
-If the engine does not start, only this log contains the reason.
+If the engine does not start, only the engine's log contains the reason.
 """
 
 

@@ -127,7 +127,8 @@ class Beside:
     def end(self, out: EventWriter) -> None:
         """Write the audio, and the remaining data as metadata of the answer.
 
-        Sources and log probabilities remain if the answer has no text block.
+        If the answer has no text block, this metadata also contains its sources and log
+        probabilities.
         """
         held = self._audio or self._logprobs or self._sources
         if not (held or self._sound or self._filters or self._chars):

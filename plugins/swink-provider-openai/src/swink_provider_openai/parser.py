@@ -63,7 +63,10 @@ _EMPTY = (Delta(), Delta(content=""))
 """Deltas without content, in frames with a role or a finish reason."""
 
 LEGACY_CALL = "function_call"
-"""The key of the call in the field `function_call`, the predecessor of `tool_calls`."""
+"""The key under which the parser stores the call in the field `function_call`.
+
+This field is the predecessor of `tool_calls`.
+"""
 
 
 class ChatParser:

@@ -67,7 +67,7 @@ class ThinkTags:
 
 
 def _tag_begun(text: str) -> int:
-    """Return the number of characters at the end of a text that may begin the closing tag."""
+    """Return how many characters at the end of a text may be the beginning of the closing tag."""
     return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)
 
 
