@@ -99,7 +99,7 @@ _SEVERAL = (Mapping, list, tuple)
 
 
 def _names(told: Any) -> set[str]:
-    """Return the field names in the value of `properties` or `required`; empty if it is invalid."""
+    """Return the names in a value of `properties` or `required`; an empty set if it is invalid."""
     return {n for n in told if isinstance(n, str)} if isinstance(told, _SEVERAL) else set()
 
 

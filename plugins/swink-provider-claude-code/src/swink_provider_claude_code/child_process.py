@@ -34,10 +34,10 @@ COMPLAINT_BYTES = 4096
 
 
 class ChildProcess(asyncio.SubprocessProtocol):
-    """A running command. Iterating over it yields its standard output until the command exits.
+    """A running command. Iterating over the object yields the command's output until it exits.
 
-    `complaint` is the end of what the command has written to standard error. `code` is the exit
-    status (`None` while the process runs; negative for a signal). The caller must await `aclose()`.
+    `complaint` is the last part of the command's standard error. `code` is the exit status (`None`
+    while the process runs; negative for a signal). The caller must await `aclose()`.
     """
 
     @classmethod

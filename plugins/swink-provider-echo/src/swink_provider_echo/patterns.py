@@ -23,7 +23,7 @@ STEADY_TRIES = 40
 MOST_TRIES = 200
 """The maximum number of tries in total.
 
-In the first `STEADY_TRIES`, the choices come from the number.
+In the first `STEADY_TRIES` tries, the choices come from the caller's `number`.
 """
 
 WIDEST = 256

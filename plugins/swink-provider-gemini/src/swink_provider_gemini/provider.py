@@ -132,7 +132,7 @@ class GeminiProvider(HTTPProvider):
             super().error_facts(failure)
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by quota and reason, by wording and by the status name; see `errors`."""
+        """Classify a failure by quota and reason, by message and by status name; see `errors`."""
         return errors.classify(failure)
 
     def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:

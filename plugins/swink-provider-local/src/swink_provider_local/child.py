@@ -7,9 +7,9 @@ The first line of stdin is a JSON object with `path`, `name`, `key`, `context`, 
 the server's URL to stdout. The engine runs in a child process, because a failed assertion in the
 engine ends the process.
 
-The child process ends together with its parent, because its stdin is closed in whatever way the
-parent ends. Another process that the parent has forked can keep this pipe open, so the child also
-checks whether its parent process id has changed.
+The child process ends together with its parent: however the parent ends, the pipe to the child's
+stdin is closed. Another process that the parent has forked can keep this pipe open, so the child
+also checks whether its parent process id has changed.
 """
 
 from __future__ import annotations

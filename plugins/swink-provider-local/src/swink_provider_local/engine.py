@@ -38,7 +38,7 @@ START_SECONDS = 600.0
 
 STOP_SECONDS = 5.0
 EXIT_SECONDS = 1.0
-"""How long a failed call waits to learn whether the child process has ended, in seconds."""
+"""The number of seconds that a failed call waits to learn whether the child process has ended."""
 
 LOG_LINES = 50
 """The number of lines at the end of the engine's log that are kept for error messages."""

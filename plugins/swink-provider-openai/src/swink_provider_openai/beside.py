@@ -64,7 +64,7 @@ class Beside:
                 out.response(metadata={name: value})
 
     def note_filters(self, raw: msgspec.Raw, out: EventWriter) -> None:
-        """Store the result of a content filter, unless an earlier chunk contained the same."""
+        """Store a content filter's result, unless an earlier chunk contained the same result."""
         found = bytes(raw)
         if found not in self._filters:
             self._filters[found] = None

@@ -101,7 +101,7 @@ def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
 
 
 def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
-    """Map the name of each option that this module converts to the request fields it may set."""
+    """Return the request fields that each option may set, for options that this module converts."""
     return {
         "thinking": (
             "reasoning", "reasoning_effort", "thinking", "thinking_budget", "enable_thinking",
@@ -203,7 +203,7 @@ def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
 
 
 def _form(options: StreamOptions) -> Any:
-    """Return `response_format.json_schema` of the call's `extra`, which may name the schema."""
+    """Return `response_format.json_schema` of the call's `extra`; it may contain a schema name."""
     form = options.extra.get("response_format")
     return form.get("json_schema") if isinstance(form, Mapping) else None
 

@@ -127,7 +127,7 @@ class ChatParser:
         self._take(chunk, frame, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Report the content of an answer that was not streamed to `out`."""
+        """Report to `out` the content of an answer that was not streamed."""
         answer = _decode_answer(body)
         out.response(_word(answer.id), answer.model)
         self._beside.note_facts(body, out)

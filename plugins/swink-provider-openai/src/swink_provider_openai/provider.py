@@ -381,7 +381,7 @@ class OpenAIProvider(HTTPProvider):
         return notices
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the tables in the module `errors`."""
+        """Classify a failure by the tables in the module `errors`."""
         return classify(failure)
 
     def error_facts(self, failure: Failure) -> None:
