@@ -242,7 +242,7 @@ class _Sampler:
         return data
 
     def _new_name(self, node: Node, number: int, place: str) -> str:
-        """Return a name that matches `propertyNames` and the first pattern of `patternProperties`."""
+        """Return a name that matches `propertyNames` and the first of the `patternProperties`."""
         names = [self._plain(node.get("propertyNames", True))]
         names += [{"pattern": pattern} for pattern in node.get("patternProperties", {})][:1]
         described = joined(names)

@@ -184,5 +184,5 @@ class MistralProvider(OpenAIProvider):
         return body
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify a failure by Mistral's own codes, then as for other OpenAI-compatible services."""
+        """Classify a failure by Mistral's own codes, then as in the base class."""
         return by_tables(failure, CODES, WORDINGS) or super().classify(failure)
