@@ -39,7 +39,7 @@ UNKNOWN_FIELD = "unknown_field"
 MAX_REPORTS = 10
 
 MAX_NAME = 40
-"""The number of bytes of a field name that are quoted in a notice."""
+"""The maximum number of bytes of a field name that a notice quotes."""
 
 _FIELDS = frozenset({b"event", b"id", b"retry"})
 
@@ -73,7 +73,7 @@ class SSEDecoder:
     )  # fmt: skip
 
     extra_fields: ClassVar[tuple[str, ...]] = ()
-    """Field names besides those of the specification that are ignored without a notice."""
+    """Further field names, not in the specification, that are ignored without a notice."""
 
     def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
         self._limit = limit
@@ -81,8 +81,8 @@ class SSEDecoder:
         self.reports: list[tuple[int, str, str]] = []
         """Notices as (frame, code, detail), at most `MAX_REPORTS` in total.
 
-        `frame` is the frame of this `feed`, counted from 0, before which the notice occurred. The
-        caller removes them from the list.
+        `frame` is the number of frames that this call of `feed` completed before the notice. The
+        caller removes the notices from the list.
         """
         self._between_frames = False  # the next byte begins a frame, and no bytes are stored
         # The first bytes of the stream while they may still become a byte order mark, then None.

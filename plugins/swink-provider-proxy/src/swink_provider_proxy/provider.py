@@ -131,7 +131,7 @@ class ProxyProvider(HTTPProvider):
         return _Parser()
 
     def _portable(self, message: Message) -> Message:
-        """Return a message whose `provider` is `None` if it was this proxy.
+        """Return a message without its `provider` if the provider is this proxy.
 
         Without a provider, the message is valid for every model behind the gateway.
         """
