@@ -126,7 +126,7 @@ def _codings(secret: str) -> tuple[str, ...]:
 def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
     """Return the secrets in the headers and the URL of a request.
 
-    If the name of a header or query parameter indicates credentials, the words of its value are
+    If the name of a header or query parameter indicates credentials, the words in its value are
     secrets. The user information in the URL is secret, too. The user information is returned in
     three forms: unchanged, unescaped, and as HTTP Basic credentials.
     """

@@ -125,13 +125,13 @@ class Attempt:
 
     `number` is 1 for the first attempt of a call, 2 for the second, and so on. `legs` are the
     requests in the order of sending, including those that fetch credentials. `leg` records the last
-    request for an answer and the head of its response (`None`: no HTTP request was sent). `reads`
+    request for an answer and the head of the response (`None`: no HTTP request was sent). `reads`
     is the number of network reads of the body so far; it is the same for events that arrived
     together. `usage` is the reported usage; `reported_cost` is the cost in US dollars that the
     provider reported (`None`: not reported). `plan` contains the `context`, `options`, tool
     `names`, `notices` and `request` to send. It is `None` before the attempt begins, and for a
     plugin whose `stream` hook does not return an `EventSource`. `charge` is the `Charge` of the
-    attempt; while the attempt runs, it is the amount that is reserved within the spending limits.
+    attempt; while the attempt runs, it is the maximum expected charge.
 
     Times are seconds of the call's clock. `started_at` is when the attempt began (`None`: not yet,
     or a gate refused it). `first_event_at` is when its first content arrived: a delta, a tool call
@@ -246,7 +246,7 @@ class Attempt:
 
     @property
     def charge(self) -> Charge:
-        """The charge for the attempt; while the attempt runs, the amount reserved for it.
+        """The charge for the attempt; while the attempt runs, its maximum expected charge.
 
         The charge is zero if the attempt has not begun or if a gate refused it.
         """

@@ -74,9 +74,9 @@ class AiohttpClient:
     def check(self, request: HTTPRequest) -> tuple[HTTPRequest, str | None]:
         """Return the request with checked headers, and its proxy (`None`: no proxy).
 
-        User information in the URL becomes a header. An HTTP client that uses this class only for a
-        part of its requests calls this method for all other requests. Raises ProviderFailure for an
-        invalid header, and UsageError once the client is closed.
+        User information in the URL becomes a header. An HTTP client that sends only some requests
+        with this class calls this method for all others. Raises ProviderFailure for an invalid
+        header, and UsageError once the client is closed.
         """
         if self._closed:
             hint = "Make another Client, or close it later."

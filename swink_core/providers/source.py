@@ -67,7 +67,7 @@ After that, the stream ends as if the server had ended the response.
 
 
 AFTER_ANSWER = "after_answer"
-"""The code of the notice if a request that follows a complete answer has failed."""
+"""The code of the notice about a request that failed after the answer was complete."""
 
 _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 """The stop reasons of a complete answer."""
@@ -132,12 +132,13 @@ class Source(Protocol):
 class EventSource:
     """The events of one attempt, parsed from bytes.
 
-    The order of events is not checked, because the writer guarantees it. `malformed` is the policy
-    for damaged frames: `read_on` leaves out up to 3 damaged frames in a row or 10 in all, delivers
-    the other frames, and fails at the end; `skip` ignores damaged frames; `fail` ends the stream at
-    once. `names` maps the names of tools in the request to the caller's names. Instead of iterating
-    over the source, code can call its methods: first `begin`; then repeatedly `pull`, and `take`
-    with the result, or `fail` with the exception; when `ended` is true, `aclose`.
+    The order of events is not checked, because `EventWriter` creates events in an allowed order.
+    `malformed` is the policy for damaged frames: `read_on` leaves out up to 3 damaged frames in a
+    row or 10 in all, delivers the other frames, and fails at the end; `skip` ignores damaged
+    frames; `fail` ends the stream at once. `names` maps the names of tools in the request to the
+    caller's names. Instead of iterating over the source, code can call its methods: first `begin`;
+    then repeatedly `pull`, and `take` with the result, or `fail` with the exception; when `ended`
+    is true, `aclose`.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ LONG = 3600
 """Cache writes with at least this lifetime, in seconds, have the price for long-lived caches."""
 
 SEARCH_TOKENS = 8_000
-"""How many prompt tokens are reserved for the results of one search.
+"""The number of prompt tokens to reserve for the results of one search.
 
 Source: https://developers.openai.com/api/docs/pricing, which states this number for some models.
 """
@@ -72,7 +72,7 @@ _TERMS = ("service_tier", "speed", "serviceTier", "inference_geo")
 """The request fields that select a service tier, a speed or a region with other prices."""
 
 _USUAL_TERMS = ("auto", "default", "flex", "global", "on_demand", "standard", "standard_only")
-"""The values of such a field with which the price is not higher than the usual one."""
+"""The values of the fields in `_TERMS` that select the usual price or a lower one."""
 
 _SHORT = ("5m", "30m")
 """The values of a cache mark's `ttl` for which cache writes have the normal price."""
@@ -200,7 +200,7 @@ def reserved(
 
 
 def _reserved_searches(context: Context | None, options: StreamOptions) -> dict[str, int]:
-    """Return the number of searches to reserve for all answers, by its name in `Usage.extra`."""
+    """Return the number of searches to reserve for all answers, under its key in `Usage.extra`."""
     found = searches_of(context if context is not None else Context([]), options)
     return {name: count * _answers_of(options) for name, count in found.items()}
 
@@ -217,7 +217,7 @@ def _has_unknown_price(
 
 
 def _sound_in(prompt: int, info: ModelInfo, seconds: float) -> dict[str, int]:
-    """Return the quantities of a prompt with sound that have a separate price."""
+    """Return the quantities of sound in a prompt, by their names in the price table."""
     media = info.media or _DEFAULT_MEDIA
     tokens = min(prompt, ceil(media.audio_second * seconds))
     return {"input_audio": tokens, "audio_seconds": ceil(seconds)} if seconds else {}
