@@ -57,7 +57,7 @@ PLUGIN_GROUP = "swink.plugins"
 
 @define
 class PluginEntry:
-    """An installed plugin, known from metadata. If loading has failed, `error` is the reason."""
+    """An installed plugin, described by its metadata; `error` says why loading it has failed."""
 
     name: str
     group: str

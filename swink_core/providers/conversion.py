@@ -103,8 +103,8 @@ class PlacedTurns:
     """Messages prepared for a provider, with their places in the caller's conversation.
 
     `turns` contains the prepared messages, and `at` the index of each of them in the caller's
-    conversation. If some blocks of a message are left out, `places` maps the index in `turns` to
-    the original indexes of the remaining blocks.
+    conversation. If some blocks of a message are left out, `places` maps the index of the message
+    in `turns` to the original indexes of the remaining blocks.
     """
 
     turns: list[Turn] = field(factory=list)

@@ -66,8 +66,8 @@ class HTTPProvider:
     * `features`: what a call may use, by default `tools`, `tool_choice` and `stop`. Other features
       are `images`, `documents`, `audio`, `json`, `structured_output`, `file_ids` and `extensions`,
       and for media in assistant messages, for example, `assistant_images`. Without the feature
-      `strict`, tools are sent without `strict`. Without `system_messages`, system messages inside
-      the conversation are sent as user messages.
+      `strict`, tools are sent without the field `strict`. Without `system_messages`, system
+      messages inside the conversation are sent as user messages.
     * `knobs`: the sampling and output options and their request fields, see `sent_options`.
     * `decoder`: a function that creates the decoder of a response.
     * `content_types`: the content types of a stream.

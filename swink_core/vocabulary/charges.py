@@ -280,12 +280,12 @@ def completed_usage(
 ) -> Usage:
     """Return the usage to charge if the provider has not reported the usage of the whole answer.
 
-    `prompt` is the estimated number of prompt tokens, and `seen` that of the output tokens that
-    arrived in `seconds`. Numbers that the provider reported take precedence over these estimates,
-    but if the answer is not complete, the charged output may be higher than the reported one.
-    Estimated sound in `context` and in the answer is counted as audio. For a request with a search
-    tool of the provider, the searches that are possible in `seconds` are counted, with the tokens
-    of their results, but not more than are reserved.
+    `prompt` is the estimated number of prompt tokens, and `seen` is the estimated number of output
+    tokens that arrived in `seconds`. Numbers that the provider reported take precedence over these
+    estimates, but if the answer is not complete, the charged output may be higher than the reported
+    one. Estimated sound in `context` and in the answer is counted as audio. For a request with a
+    search tool of the provider, the searches that are possible in `seconds` are counted, with the
+    tokens of their results, but not more than are reserved.
     """
     usage = reported if reported is not None else Usage()
     quantities: dict[str, Any] = {}

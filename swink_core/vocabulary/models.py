@@ -124,8 +124,8 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `api_key_env` and `base_url_env` list environment variables; the first that is set is used.
     `auth` says whether calls need an API key: `key`, `optional`, `none`, or a word that only this
     provider uses. `portal` is the web page on which API keys are created, and `key_prefixes` are
-    prefixes that only keys of this provider have. `settings` maps the keys that the option
-    `settings` may have to their types; the key `*` allows any others. `continues` lists fields of
+    prefixes that only keys of this provider have. `settings` contains the type of each key that is
+    allowed in the option `settings`; the key `*` allows any others. `continues` lists fields of
     `extra`: a call with one of these fields continues a conversation that the provider stores.
     `required_env` lists environment variables that every call needs. `media` contains rules for
     estimating the tokens of images, audio and documents.

@@ -136,7 +136,8 @@ class ResponsesConverter(OpenAIConverter):
     def has_place(self, message: ToolResultMessage) -> bool:
         """Return True if a tool result can be sent although no tool call block precedes it.
 
-        Its call is either in an `ExtensionBlock`, or in a conversation that the service stores.
+        The call of the result is then in an `ExtensionBlock`, or in a conversation that the service
+        stores.
         """
         return self._continued or message.tool_call_id in self._asked
 
