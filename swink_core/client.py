@@ -52,7 +52,7 @@ OneModel: TypeAlias = str | Model | Target
 ModelChoice: TypeAlias = OneModel | tuple[OneModel, TargetOptions]
 
 ModelChain: TypeAlias = ModelChoice | Sequence[ModelChoice]
-"""A model, optionally with options for it alone, or a fallback chain of such models."""
+"""A model, optionally paired with its own options, or a fallback chain of such models."""
 
 
 class Client:
@@ -66,14 +66,14 @@ class Client:
     host, the HTTP client and the clock. Calls without a model use `default`, or the environment
     variable `SWINK_MODEL` if `default` is `None`. `gates` can delay or refuse an attempt, see
     `Gate`. They are called in order before each attempt, after the circuit breaker; `breaker=False`
-    removes the circuit breaker. `providers` maps the name of a provider to options for it alone,
-    such as credentials and address, or to the class of a provider that is not installed:
-    `{"acme": Acme}`. `count_tokens` replaces swink's estimate of the tokens in a prompt: a
-    function, possibly async, that takes a `Model` and a `Context` and returns the number of tokens.
-    If it raises an exception, the estimate is used. `limits` apply to the total of all calls of the
-    client, for example to their total cost. Other keyword arguments are the default options of
-    every call. Raises UsageError for an unknown option, or for a credential that would apply to
-    every provider.
+    removes the circuit breaker. `providers` maps the name of a provider to options for this
+    provider only, such as credentials and address, or to the class of a provider that is not
+    installed: `{"acme": Acme}`. `count_tokens` replaces swink's estimate of the tokens in a prompt:
+    a function, possibly async, that takes a `Model` and a `Context` and returns the number of
+    tokens. If it raises an exception, the estimate is used. `limits` apply to the total of all
+    calls of the client, for example to their total cost. Other keyword arguments are the default
+    options of every call. Raises UsageError for an unknown option, or for a credential that would
+    apply to every provider.
 
     The attribute `catalog` contains the data about providers and models, see `Catalog`.
     """

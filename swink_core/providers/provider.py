@@ -87,8 +87,8 @@ class HTTPProvider:
     """The fields of the body in which an option is sent, as dotted paths.
 
     Needed for options that a function in `knobs` converts or that `knobs` does not contain, unless
-    they are sent under their own names. If the call's `extra` contains such a field, this value
-    replaces the value of an option that only the client sets.
+    they are sent under their own names. If the call's `extra` contains such a field, the value in
+    `extra` replaces the value of an option that only the client sets.
     """
 
     speaks_http: bool = True
@@ -353,10 +353,10 @@ class HTTPProvider:
     ) -> Callable[[Failure], bool] | None:
         """Sign a request, unless its headers already contain credentials.
 
-        If the credential is a fetched token, return a function for the case that the request fails.
-        The function takes the failure. If the server refused the token, the function discards it
-        and returns True. Otherwise, return `None`. Raises ProviderFailure if a credential is
-        missing or a token cannot be fetched.
+        If the credential is a fetched token, return a function to call with the failure if the
+        request fails. If the server refused the token, the function discards it and returns True.
+        Otherwise, return `None`. Raises ProviderFailure if a credential is missing or a token
+        cannot be fetched.
         """
         if self.has_credentials(request):
             return None

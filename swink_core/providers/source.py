@@ -77,8 +77,9 @@ class Parser(Protocol):
     """Parses the frames of a provider, without access to a socket, a clock or a log.
 
     A parser that needs a subclass of `EventWriter` sets its attribute `writer` to the subclass. If
-    a parser has a method `after_read(out)`, this is called once after all frames of a network read.
-    There, a parser can report values that every frame repeats, such as cumulative counts.
+    a parser has a method `after_read(out)`, this method is called once after all frames of a
+    network read. There, a parser can report values that every frame repeats, such as cumulative
+    counts.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -466,7 +467,7 @@ class EventSource:
     def _ends_an_agent(self) -> bool:
         """Whether an empty answer is accepted as complete.
 
-        This is so if the answer follows tool results and its stop reason is `STOP`. Source:
+        It is accepted if it follows tool results and its stop reason is `STOP`. Source:
         https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons, "Empty
         responses with end_turn".
         """

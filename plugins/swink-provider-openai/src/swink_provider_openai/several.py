@@ -28,7 +28,7 @@ from swink_provider_openai.parser import DONE
 __all__ = ["answers_of", "with_several"]
 
 MOST_ANSWERS = 128
-"""The most answers that a request can ask for."""
+"""The maximum number of answers that a request can ask for."""
 
 MOST_LEVELS = 100
 """The maximum depth of nested data in a piece of a choice."""

@@ -27,7 +27,7 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "tool_search_call": ("tool_search_output", "call_id"),
     "mcp_approval_request": ("mcp_approval_response", "approval_request_id"),
 }
-"""Types of calls, with the type of the result item and its field for the id of the call."""
+"""For each type of call, the type of the result item and the item's field for the call's id."""
 
 _FIELDS = dict(ANSWERS.values())
 
