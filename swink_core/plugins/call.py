@@ -43,7 +43,7 @@ from swink_core.vocabulary.outcome import (
 log = logging.getLogger(__name__)
 
 MOST_CODE = 100
-"""The most characters of a provider's error code that are kept."""
+"""Longer error codes of providers are cut to this many characters."""
 
 
 @define(eq=False)
@@ -260,7 +260,7 @@ class Call:
         return redact("".join(traceback.format_exception(error)), self.secrets)
 
     def redact(self, text: str) -> str:
-        """Return a text for people or logs without the secrets of the call."""
+        """Remove the secrets of the call from a text for people or logs."""
         return redact(text, self.secrets)
 
     def hide(self, headers: Mapping[str, str], url: str = "") -> None:

@@ -118,7 +118,7 @@ class Driver:
     def part(self) -> Batch:
         """Return the last events after another task has closed the stream.
 
-        They are for the task that reads the stream. Later calls return an empty list.
+        The task that reads the stream delivers them. Later calls return an empty list.
         """
         parting = self._parting
         self._parting = []
