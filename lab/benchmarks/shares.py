@@ -56,7 +56,7 @@ STAGES = (
     )),
     ("event loop and its clients", ("/asyncio/", "selectors.py")),
 )  # fmt: skip
-"""Each stage, with strings that the paths of its modules contain; the first match is used."""
+"""Each stage, with parts of module paths. A module belongs to the first stage that matches."""
 
 OTHER = "other"
 
