@@ -118,7 +118,7 @@ _FINDERS = (
     (("credential", "sign", "fetch", "grant", "token"), "a recording of a call that fetches a "
      "token"),
 )  # fmt: skip
-"""For words in a function's name, the recording or row that would reveal the function's fault."""
+"""Maps words in a function's name to a recording or row that would reveal the function's fault."""
 
 
 def would_find(mutant: Mutant) -> str:

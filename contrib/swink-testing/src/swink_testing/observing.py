@@ -176,7 +176,7 @@ def _log() -> Iterator[io.StringIO]:
 
 
 class _Other(ev.AssistantMessageEvent, tag="other"):
-    """An event of a library that is built on the core, outside the time of a call."""
+    """An event of a library that is built on the core, sent before or after a call."""
 
 
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
@@ -366,7 +366,7 @@ class _CountingClock(ManualClock):
 
 
 def set_times(call: Call, event: ev.AssistantMessageEvent, now: float) -> None:
-    """Set the times that the core sets before it shows an event; `now` is the time in seconds."""
+    """Set the times that the core sets before observers get an event, to `now` (in seconds)."""
     if isinstance(event, ev.Start):
         call.attempts += 1
         call.turn_to(Attempt(call.attempt.target, call.attempts))

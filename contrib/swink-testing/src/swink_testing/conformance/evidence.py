@@ -39,7 +39,7 @@ _REFUSED_TOKEN = "refused token"
 """A token that the API does not accept although it was just issued."""
 
 _OPTIONS = ("stop", "tool_choice", "response_format", "thinking")
-"""Options that a provider supports if its features include one of the same name."""
+"""Options that a provider supports if a feature with the option's name is in its features."""
 
 
 @define(frozen=True)
@@ -58,9 +58,10 @@ class Item:
 class Evidence:
     """The items that recordings or rows confirm (`backed`), and the `missing` ones.
 
-    `recordings` counts the recordings of a real server. `confirmed` counts those whose message a
-    person confirmed. `uncalled` counts the recordings without the arguments of the call: of their
-    requests, only the address, the headers and the model's name can be compared.
+    `recordings` counts the recordings of a real server. `confirmed` counts the recordings whose
+    message was confirmed by a person. `uncalled` counts the recordings that do not contain the
+    arguments of the call: of their requests, only the address, the headers and the model's name
+    can be compared.
     """
 
     backed: list[Item]

@@ -242,7 +242,7 @@ class Subject:
         ]
 
     def listed_model(self, id: str | None) -> Model:
-        """Return the model with the id in a row of a file.
+        """Return the model for a row of a file that contains this model id.
 
         If `id` is `None`, this is the first model in the catalogue or, if the catalogue is empty,
         the model under test.
@@ -255,7 +255,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The provider's recordings; without any, recordings of the same wire format.
+        """The provider's recordings or, if it has none, recordings of the same wire format.
 
         Raises RecordingError if a recording cannot be read.
         """

@@ -159,7 +159,7 @@ class _Session:
             require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
 
     async def _require_sent(self, name: str) -> None:
-        """Check that a request contains a setting's value, or is sent to the value as its URL."""
+        """Check that a request contains a setting's value, or is sent to it if it is a URL."""
         sent: list[bool] = []
         for value in ("swink-setting", "https://swink-setting.invalid/own"):
             before = len(self._http.played)

@@ -126,7 +126,7 @@ def _tools() -> Context:
 
 
 def begun_elsewhere() -> tuple[Context, tuple[str, ...]]:
-    """Return a conversation begun with another provider, and the texts only for that provider."""
+    """Return a conversation begun with another provider, and its texts that only it may receive."""
     metadata = {"elsewhere": _FOREIGN_METADATA}
     context = Context(
         [

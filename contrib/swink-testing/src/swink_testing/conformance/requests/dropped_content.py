@@ -51,7 +51,8 @@ def check_nothing_dropped(subject: Subject) -> None:
 
     The check uses one model for each combination of capabilities. Calls that a model can answer are
     not refused. If a tool's schema describes a field with the name of a schema keyword, such as
-    `title`, the field is kept. All fields that a sent schema lists in `required` are described.
+    `title`, the field is kept. If a sent schema lists a field in `required`, it also describes the
+    field in `properties`.
     """
     subject.require_http()
     able, thinking = _others(subject)

@@ -29,7 +29,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["LISTED_REQUESTS", "check_listed_requests"]
 
 LISTED_REQUESTS = "requests.jsonl"
-"""The file of a package that lists calls and their requests, one on each line."""
+"""The name of a package's file of calls: each line contains one call and its expected request."""
 
 
 class Listed(msgspec.Struct):
