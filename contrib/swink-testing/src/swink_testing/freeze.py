@@ -142,9 +142,9 @@ def large_frames(
 
 
 class _New:
-    """Contains each field of each kind of frame until it is looked up, so that it is used once.
+    """Selects the variants that `inflated` creates: each only once for each kind of frame.
 
-    A nested value in place of a whole frame is used once for all kinds of frames.
+    The variant in which a nested value replaces the whole frame is created once for all kinds.
     """
 
     def __init__(self, known: set[tuple[Any, str]], kind: Any) -> None:

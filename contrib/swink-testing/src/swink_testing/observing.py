@@ -366,7 +366,7 @@ class _CountingClock(ManualClock):
 
 
 def set_times(call: Call, event: ev.AssistantMessageEvent, now: float) -> None:
-    """Set the times that the core sets before observers get an event, to `now` (in seconds)."""
+    """Set a call's times to `now`, in seconds, as the core does before observers get an event."""
     if isinstance(event, ev.Start):
         call.attempts += 1
         call.turn_to(Attempt(call.attempt.target, call.attempts))

@@ -33,7 +33,7 @@ Such a request without a body is sent without `Content-Length` (RFC 9110 section
 """
 
 FOR_AIOHTTP = frozenset({"accept-encoding", "connection", "expect", "te", "upgrade"})
-"""Headers whose features only aiohttp supports; it sends every request with such a header."""
+"""Headers whose features only aiohttp supports. aiohttp sends the requests with such headers."""
 
 STALE = "stale"
 """The code of a failure on a pooled connection that the server had already closed."""

@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def check(self) -> None:
-        """Raise ProviderFailure if the response is damaged or the connection closed too early."""
+        """Raise ProviderFailure if the response is malformed or was cut off before its end."""
         if self._fault is not None:
             raise ProviderFailure(faults.malformed(self._fault, True)) from self._fault
         if self.is_over:
@@ -252,7 +252,7 @@ class Connection(asyncio.Protocol):
     # -- httptools -------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Prepare for a response. An informational response (1xx) is followed by another one."""
+        """Prepare for a response, or for the one that follows an informational response (1xx)."""
         if self.is_complete:
             raise _Refused("a second response follows")
         self._fields = []

@@ -1,4 +1,4 @@
-"""Locates faults: the file and line of the plugin, the request, and the expected value."""
+"""Explains a failed check: the file and line in the plugin, the request, and the expected value."""
 
 from __future__ import annotations
 

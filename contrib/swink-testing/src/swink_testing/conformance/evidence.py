@@ -33,7 +33,7 @@ _FAILURES = (
     StreamErrorKind.CONTEXT_WINDOW_EXCEEDED,
     StreamErrorKind.QUOTA_EXHAUSTED,
 )
-"""Kinds of failure that each API words differently, so that each kind needs evidence."""
+"""Kinds of failure that each API reports in other words, so that each kind needs evidence."""
 
 _REFUSED_TOKEN = "refused token"
 """A token that the API does not accept although it was just issued."""

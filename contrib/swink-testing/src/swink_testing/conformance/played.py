@@ -54,7 +54,7 @@ def text_pattern(recorded: str, texts: Mapping[str, str]) -> re.Pattern[str]:
 
 @define
 class Through:
-    """Sends requests through another HTTP client, to the server at `url` (`None`: unchanged)."""
+    """Sends requests through another HTTP client, to the server at `url` unless it is `None`."""
 
     http: HTTPClient
     url: str | None = None
@@ -141,7 +141,7 @@ class PlayedClient(MemoryHTTPClient):
         self.expires: float | None = None
         self.refused_tokens: set[str] = set()
         self.is_open = False
-        """Whether every request gets the first of `answers`, instead of the next one."""
+        """Whether every request gets the same answer, the first of `answers`."""
         self._tokens = token_legs(recordings)
         self._recording = recording or exchange_of(recordings)
         self.faults = faults or {}

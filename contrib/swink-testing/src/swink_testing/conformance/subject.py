@@ -242,7 +242,7 @@ class Subject:
         ]
 
     def listed_model(self, id: str | None) -> Model:
-        """Return the model for a row of a file that contains this model id.
+        """Return the model for a row of a file; `id` is the model id in the row.
 
         If `id` is `None`, this is the first model in the catalogue or, if the catalogue is empty,
         the model under test.

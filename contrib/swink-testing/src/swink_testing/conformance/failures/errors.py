@@ -24,7 +24,7 @@ from swink_testing.quiet import quiet
 __all__ = ["LISTED_ERRORS", "ListedError", "check_errors"]
 
 LISTED_ERRORS = "errors.jsonl"
-"""The name of a package's file of errors: each line contains one error and its expected kind."""
+"""The name of the file in which a package lists errors. Each line has one error and its kind."""
 
 KINDS = {
     400: Kind.INVALID_REQUEST,

@@ -31,7 +31,7 @@ from swink_testing.quiet import quiet
 __all__ = ["check_connections_are_closed"]
 
 _LONG = 512
-"""How many chunks the answer with too much data has. It has about 30 MB, more than the limit."""
+"""The number of chunks in a response of about 30 MB, which exceeds the size limit."""
 
 _PIECE = b'{"a":[' + b"1," * 30_000
 

@@ -39,8 +39,9 @@ _MORE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("plain", {"extra": {"nonce_extra": {"nonce_name": ["nonce_value", False, 0]}, **_REMOVED}}),
     ("tools", {"extra": {"tools": [{"type": "nonce_of_the_caller"}]}}),
 )
-"""Further calls: a field that is set twice, an unknown and a removed field, and a tool beside
-those of the conversation."""
+"""Further calls: with a field that is set twice; with an unknown and a removed field; and with a tool
+in addition to the conversation's tools.
+"""
 
 _OF_A_MODEL = ("thinking", "tool_choice", "response_format")
 """Options whose accepted values depend on the model."""

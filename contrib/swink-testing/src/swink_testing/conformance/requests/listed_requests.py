@@ -29,7 +29,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["LISTED_REQUESTS", "check_listed_requests"]
 
 LISTED_REQUESTS = "requests.jsonl"
-"""The name of a package's file of calls: each line contains one call and its expected request."""
+"""The name of the file in which a package lists calls. Each line has a call and its request."""
 
 
 class Listed(msgspec.Struct):
