@@ -39,8 +39,8 @@ _MORE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("plain", {"extra": {"nonce_extra": {"nonce_name": ["nonce_value", False, 0]}, **_REMOVED}}),
     ("tools", {"extra": {"tools": [{"type": "nonce_of_the_caller"}]}}),
 )
-"""Further calls: with a field that is set twice; with an unknown and a removed field; and with a tool
-in addition to the conversation's tools.
+"""Further calls: one sets a field twice, one has an unknown and a removed field, and one has a tool
+in addition to those of the conversation.
 """
 
 _OF_A_MODEL = ("thinking", "tool_choice", "response_format")
