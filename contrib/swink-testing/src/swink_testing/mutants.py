@@ -202,7 +202,7 @@ def _renamed(node: ast.AST) -> bool:
 
 
 def _nothing(node: ast.AST) -> bool:
-    """Return `None` in place of a value."""
+    """Make a function return `None` instead of a value."""
     if isinstance(node, ast.Return) and not isinstance(node.value, ast.Constant | None):
         node.value = ast.Constant(None)
         return True

@@ -203,7 +203,7 @@ def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent
 
 
 def check_fits_the_hooks(subject: PluginSubject) -> None:
-    """The plugin has a hook, spells all hooks correctly, and supports this plugin API level."""
+    """The plugin has a hook, spells all hooks correctly, and supports the core's API level."""
     try:
         binding = subject.binding()
     except PluginError as error:

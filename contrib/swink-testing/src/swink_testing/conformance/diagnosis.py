@@ -18,7 +18,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["explain"]
 
 SHOWN = 4000
-"""The most characters of a request in an explanation."""
+"""The maximum number of characters of a request that an explanation shows."""
 
 _PLACES: dict[str, Callable[[Subject], Any]] = {
     "convert": lambda subject: subject.provider.convert,

@@ -71,7 +71,7 @@ class Evidence:
     uncalled: int = 0
 
     def line(self) -> str:
-        """Return a line that counts the evidence."""
+        """Return a line with the number of items that have evidence, and of recordings."""
         total = len(self.backed) + len(self.missing)
         if not total:
             return "evidence: none is needed, it has no wire format"
@@ -80,7 +80,7 @@ class Evidence:
         return f"evidence: {len(self.backed)} of {total}, from {from_server}{confirmed} and rows"
 
     def lines(self) -> list[str]:
-        """Return lines that count the evidence and name what to record next."""
+        """Return `line()`, and lines with the items without evidence and what to record next."""
         missing: dict[str, list[str]] = {}
         for item in self.missing:
             missing.setdefault(item.kind, []).append(item.name)

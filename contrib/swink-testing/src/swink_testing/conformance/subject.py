@@ -56,7 +56,7 @@ NOWHERE = "http://conformance.invalid/v1"
 """The address of calls that are answered from memory (RFC 2606: it cannot exist)."""
 
 PATIENCE = Timeouts(connect=5.0, first_event=10.0, idle=10.0, no_progress=10.0, total=20.0)
-"""Limits of every call, so that a provider that hangs fails a check instead of holding it up."""
+"""Time limits of every call, so that a provider that hangs fails a check instead of blocking it."""
 
 WAIVERS = "waivers.toml"
 

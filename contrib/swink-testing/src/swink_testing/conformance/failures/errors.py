@@ -103,7 +103,9 @@ _WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
     (500, "The request could not be processed: invalid state.", (Kind.OVERLOADED,)),
     (503, "The service is unavailable: its limit is reached.", ()),
 )  # fmt: skip
-"""Errors whose words suggest other kinds: a status, a message, and further accepted kinds."""
+"""Errors whose message could be taken for another kind than that of the status: the status, the
+message, and other kinds that are accepted too.
+"""
 
 
 class ListedError(msgspec.Struct):

@@ -80,7 +80,7 @@ def _others(subject: Subject) -> tuple[list[str], list[str]]:
     """Return ids of models whose capabilities or reasoning efforts differ from the first model's.
 
     The first list has at least one model, if the catalogue has more than one. The models in the
-    second list have other reasoning efforts than the first model and the first list.
+    second list have other reasoning efforts than the first model and the models in the first list.
     """
     try:
         infos = subject.catalog.models(subject.name)
