@@ -56,11 +56,11 @@ class Call:
     the usage and charges of all attempts of this call, and `shared_totals` those of all calls of
     the client. `counter` counts the tokens of prompts, see `count_tokens` of `Client` (`None`:
     swink estimates them). Each gate in `gates` is called before every attempt of this call, after
-    the gates of the client. Each function in `guards` is called with the request body and returns
-    the body to send, or refuses the call by raising an exception, like a wrapper of the hook
-    `convert_messages`. A guard is called in a thread unless its attribute `is_quick` is true.
-    `size` is the approximate number of characters of text and media in `context`, including files;
-    it is 0 before the first attempt. If one client serves several users, `tenant` identifies the
+    the gates of the client. Each function in `guards` is called with the request body. It returns
+    the body to send, or raises an exception to refuse the call. A guard is called in a thread
+    unless its attribute `is_quick` is true. `size` is the approximate number of characters in
+    `context`: of its text and of the base64 data of its images and other files; it is 0 before the
+    first attempt. If one client serves several users, `tenant` identifies the
     user who makes the call; caches do not share answers between tenants. `headers` are sent with
     every request of the call; observers may add headers, for example a trace context. Each function
     in `taps` is called as `tap(attempt, leg, data)` with every piece of a response body, and with

@@ -90,7 +90,8 @@ def normalise(
 ) -> list[Turn]:
     """Return the messages of a conversation, prepared for `provider`.
 
-    Private content of other providers, unfinished tool calls and empty messages are omitted.
+    Content that only another provider can read, unfinished tool calls and empty messages are
+    omitted.
     Unanswered tool calls get error results. If `system` is true, system messages inside the
     conversation stay system messages. `has_place` is called with each tool result whose call is
     missing, and returns True if the API accepts it; otherwise, the result becomes user text.

@@ -56,7 +56,7 @@ A larger one is converted in a thread.
 
 
 def size_of(context: Context) -> int:
-    """Return the approximate number of characters of text and media in a conversation."""
+    """Return the approximate number of characters of a conversation's text and base64 data."""
     size = 0
     for message in context.messages:
         content = message.content

@@ -169,7 +169,7 @@ class Fitted:
         self.failure = self.failure or unsupported(feature, f"{self.model} {what}").failure
 
     def age(self, today: date, at_home: bool) -> None:
-        """Refuse a call to a retired model, or add a notice with the date of retirement.
+        """Add a notice if the model retires soon; refuse the call if the model has retired.
 
         In the last `NOTICE_DAYS` days before the date of retirement, a notice announces it. From
         that date on, the call is refused if it goes to the provider's own address (`at_home`), if

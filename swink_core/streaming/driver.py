@@ -286,7 +286,10 @@ class Driver:
     def _stifled(
         self, batch: Batch, reason: Failure | None, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return the last events and the outcome if a plugin caught CancelledError and went on."""
+        """Return the last events and the outcome of an attempt in which a plugin caught CancelledError.
+
+        Raises CancelledError again if another task cancelled the call.
+        """
         if reason is not None:
             is_whole = batch and type(batch[-1]) is ev.Done and reason.code != CLOSED
             if is_whole:

@@ -163,7 +163,7 @@ def parsed(text: str) -> Sequence[Token]:
 
 
 _NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
-"""Matches an incomplete line that cannot continue a list after a blank line."""
+"""Matches the first characters of a line after a blank line if the line cannot continue a list."""
 
 
 def settled(text: str) -> int:

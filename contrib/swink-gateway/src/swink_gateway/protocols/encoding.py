@@ -148,7 +148,10 @@ def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, pr
 
 
 def model_of(known: Known, batch: Sequence[AssistantMessageEvent]) -> str:
-    """Return the answering model's name: the provider's if already known, or else its id."""
+    """Return the name of the answering model.
+
+    It is the name that the provider reported or, before that, the id of the requested model.
+    """
     said: str = known.response_model or _end(batch, "model") or known.model.id
     return said
 

@@ -31,7 +31,10 @@ _LENGTH_BYTES = {126: 2, 127: 8}
 """The size of the extended payload length, by the 7-bit length (RFC 6455, section 5.2)."""
 
 Reserve = Callable[[int, int], int]
-"""Change a reservation from one number of bytes to another. Returns the new one; raises Refused."""
+"""Changes a reservation of memory from the first number of bytes to the second.
+
+The function returns the second number, or raises Refused.
+"""
 
 
 class SocketMeter(asyncio.Protocol):
