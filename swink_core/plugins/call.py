@@ -58,15 +58,14 @@ class Call:
     swink estimates them). Each gate in `gates` is called before every attempt of this call, after
     the gates of the client. Each function in `guards` is called with the request body. It returns
     the body to send, or raises an exception to refuse the call. A guard is called in a thread
-    unless its attribute `is_quick` is true. `size` is the approximate number of characters in
-    `context`: of its text and of the base64 data of its images and other files; it is 0 before the
-    first attempt. If one client serves several users, `tenant` identifies the
-    user who makes the call; caches do not share answers between tenants. `headers` are sent with
-    every request of the call; observers may add headers, for example a trace context. Each function
-    in `taps` is called as `tap(attempt, leg, data)` with every piece of a response body, and with
-    the body of an HTTP error. Its argument `leg` is the `Leg` of the HTTP request, or `None` for
-    bytes that do not come over HTTP. `http` is the HTTP client, `clock` the clock. `convert()` and
-    `classify()` call the hooks.
+    unless its attribute `is_quick` is true. `size` is the approximate number of characters of text
+    and base64 data in `context`; it is 0 before the first attempt. If one client serves several
+    users, `tenant` identifies the user who makes the call; caches do not share answers between
+    tenants. `headers` are sent with every request of the call; observers may add headers, for
+    example a trace context. Each function in `taps` is called as `tap(attempt, leg, data)` with
+    every piece of a response body, and with the body of an HTTP error. Its argument `leg` is the
+    `Leg` of the HTTP request, or `None` for bytes that do not come over HTTP. `http` is the HTTP
+    client, `clock` the clock. `convert()` and `classify()` call the hooks.
     """
 
     attempt: Attempt
