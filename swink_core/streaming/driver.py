@@ -286,7 +286,7 @@ class Driver:
     def _stifled(
         self, batch: Batch, reason: Failure | None, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return the last events and the outcome of an attempt in which a plugin caught CancelledError.
+        """Return the last events and the outcome if a plugin of the attempt caught CancelledError.
 
         Raises CancelledError again if another task cancelled the call.
         """
