@@ -200,7 +200,7 @@ def reserved(
 
 
 def _reserved_searches(context: Context | None, options: StreamOptions) -> dict[str, int]:
-    """Return the number of searches to reserve for all answers, under its key in `Usage.extra`."""
+    """Map the key of searches in `Usage.extra` to the number to reserve for all answers."""
     found = searches_of(context if context is not None else Context([]), options)
     return {name: count * _answers_of(options) for name, count in found.items()}
 
@@ -217,7 +217,7 @@ def _has_unknown_price(
 
 
 def _sound_in(prompt: int, info: ModelInfo, seconds: float) -> dict[str, int]:
-    """Return the quantities of sound in a prompt, by their names in the price table."""
+    """Return the tokens and seconds of sound in a prompt, by their names in the price table."""
     media = info.media or _DEFAULT_MEDIA
     tokens = min(prompt, ceil(media.audio_second * seconds))
     return {"input_audio": tokens, "audio_seconds": ceil(seconds)} if seconds else {}

@@ -27,7 +27,8 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 def is_too_deep(text: bytes | str) -> bool:
     """Return True if JSON text is nested deeper than `MAX_DEPTH`.
 
-    Returns False for text with unbalanced brackets, which is not JSON. The work is linear.
+    Returns False for text with unbalanced brackets, which is not JSON. The time is linear in the
+    length of the text.
     """
     if len(text) <= SHALLOW_SIZE:
         return False
