@@ -2,8 +2,8 @@
 
 Decoding JSON, `swink_core.dump`, comparison, `copy.deepcopy` and `repr` are all recursive. Of
 these, `dump` needs the most stack: three frames for each level of the data, and Python allows 1,000
-frames by default. With at most `MAX_DEPTH` levels, all of them work even if they are called when
-much of the stack is in use.
+frames by default. For data of at most `MAX_DEPTH` levels, these functions work even if much of the
+stack is already in use.
 """
 
 from __future__ import annotations
