@@ -9,7 +9,7 @@ from binascii import Error, a2b_base64
 from collections.abc import Iterator
 
 HEADER = 65_536
-"""The width and height of an image are searched in at most this many characters of base64."""
+"""The maximum number of base64 characters that are read to find an image's size in pixels."""
 
 BYTES_A_SECOND = 8_000
 """The assumed bytes per second of compressed sound without a header (64 kbit/s)."""
@@ -40,7 +40,7 @@ STREAMS = 10_000
 
 
 def _name(name: bytes) -> bytes:
-    """Return the pattern of a PDF name, whose characters may be hexadecimal (ISO 32000 7.3.5)."""
+    """Return a pattern for a PDF name, whose characters may be hexadecimal (ISO 32000 7.3.5)."""
     return b"/" + b"".join(b"(?:%c|#(?i:%02x))" % (char, char) for char in name)
 
 
