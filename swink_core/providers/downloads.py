@@ -44,7 +44,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 def is_public(address: str) -> bool:
     """Return True if an IP address belongs to the public internet.
 
-    If an IPv6 address contains an IPv4 address, the IPv4 address decides.
+    If an IPv6 address contains an IPv4 address, the IPv4 address is checked instead.
     """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])

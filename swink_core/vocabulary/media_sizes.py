@@ -145,7 +145,7 @@ def _is_mpeg1(raw: bytes) -> bool:
 
 
 def _ogg_seconds(raw: bytes, data: str) -> float:
-    """Return the duration at the end of an Ogg file's last page (RFC 3533 section 6)."""
+    """Return the duration of an Ogg file in seconds, from its last page (RFC 3533 section 6)."""
     tail = _decoded(data[len(data) % 4 :][-HEADER:])
     at = tail.rfind(b"OggS")
     samples = int.from_bytes(tail[at + 6 : at + 14], "little", signed=True) if at >= 0 else 0
@@ -157,8 +157,8 @@ def _ogg_seconds(raw: bytes, data: str) -> float:
 def pdf_pages(data: str) -> int:
     """Return the number of pages of a PDF in base64, at least one.
 
-    The highest count is used, because comments and unused objects may contain lower ones. If no
-    page is readable, the number is at least the one estimated from the size.
+    The highest page count in the file is used, because comments and unused objects may contain
+    lower counts. If no page is readable, the number is at least the one estimated from the size.
     """
     raw = _decoded(data)
     room = INFLATED

@@ -61,7 +61,7 @@ CONTINUE = "100-continue"
 """The only supported value of the header `Expect`."""
 
 GRACE_SECONDS = 5
-"""How many seconds active answers may take when the gateway stops."""
+"""When the gateway stops, active answers may continue for at most this many seconds."""
 
 _GENERAL = frozenset({"Not Found", "Method Not Allowed"})
 """HTTP reason phrases of errors that the router raises; routes give more specific reasons."""

@@ -32,8 +32,8 @@ FREEZE = 0.1
 """CPU seconds that one event may take."""
 
 SMALL = 1024
-"""A body of at most this many bytes is cut in two at every offset. A longer body is cut at a
-sixteenth as many offsets, chosen at random.
+"""A body of at most this many bytes is cut in two at every offset. A longer body is cut at
+64 offsets (a sixteenth of this number), chosen at random.
 """
 
 LONGEST_BYTE_BY_BYTE = 128 * 1024

@@ -31,7 +31,7 @@ from swink_testing.quiet import quiet
 __all__ = ["check_connections_are_closed"]
 
 _LONG = 512
-"""The number of chunks in a response of about 30 MB, which is larger than clients accept."""
+"""The number of chunks in a response of about 30 MB, which is too large to be read whole."""
 
 _PIECE = b'{"a":[' + b"1," * 30_000
 
