@@ -248,8 +248,8 @@ class Client:
         """Close all connections, and the shared plugins (the plugins that apply to every call).
 
         The `aclose()` method of each plugin is awaited for a few seconds at most. Plugins stay open
-        if another client of the same host uses them, or if they were passed as objects. A closed
-        client accepts no more calls. Closing a closed client does nothing.
+        if another client with the same plugin host uses them, or if they were passed as objects. A
+        closed client accepts no more calls. Closing a closed client does nothing.
         """
         if not self._closed:
             self._closed = True

@@ -67,7 +67,7 @@ REFUSED_FROM = 300
 
 
 class UnderWay:
-    """An attempt from its first gate to its end, with the state that plugins cannot access.
+    """An attempt in progress, with the state that plugins cannot access.
 
     `entered` are the gates that have admitted the attempt. `source` produces its events, and is
     `None` until the attempt begins. `content_shown` is true if the caller has received content of

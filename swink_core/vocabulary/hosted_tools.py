@@ -32,7 +32,7 @@ _MOST = 2**62
 
 
 def searches_of(context: Context, options: StreamOptions) -> dict[str, int]:
-    """Return the number of searches for which to reserve the price.
+    """Return the number of searches to expect, so that their price can be reserved.
 
     The keys are the names under which `Usage.extra` contains the number of searches; searches in
     files have a separate name. Searches are expected if the request defines a tool of the provider
@@ -81,7 +81,7 @@ def _most_uses(kind: str, tool: Mapping[str, Any], extra: Mapping[str, Any]) -> 
 
 
 def hosted_tools(context: Context, *fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the tools that a request defines in a provider's format, and that may run there.
+    """Yield the tools that a request defines in a provider's format and the provider may run.
 
     `fields` are fields of the request body. In these fields, and in blocks that are sent unchanged,
     every item of a list named `tools` and the tool of every `tool_addition` is yielded, at any

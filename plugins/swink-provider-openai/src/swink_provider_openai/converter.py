@@ -218,7 +218,8 @@ class ChatConverter(OpenAIConverter):
     def _name(self, name: str, message: UserMessage) -> str:
         """Replace the characters of a user's name that the API does not accept.
 
-        Source: OpenAI's API rejects such names with a 400 that contains the required pattern.
+        Source: OpenAI's API rejects such names with HTTP 400; the error contains the required
+        pattern.
         """
         accepted = accepted_id(name, NOT_IN_NAMES, LONGEST_NAME)
         if accepted != name:

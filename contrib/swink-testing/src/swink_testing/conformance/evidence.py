@@ -1,4 +1,4 @@
-"""Evidence for a provider's correctness: recordings of a real server, and rows of known answers.
+"""Evidence for a provider's correctness: recordings of a real server, and rows of JSONL files.
 
 The checks only compare a provider with its own recordings. The evidence is the list of requests,
 options, finish reasons, failures and kinds of content that occur in the data from a real server.
@@ -33,7 +33,7 @@ _FAILURES = (
     StreamErrorKind.CONTEXT_WINDOW_EXCEEDED,
     StreamErrorKind.QUOTA_EXHAUSTED,
 )
-"""Kinds of failure that each API reports in other words, so that each kind needs evidence."""
+"""Kinds of failure whose error format differs between APIs, so that each kind needs evidence."""
 
 _REFUSED_TOKEN = "refused token"
 """A token that the API does not accept although it was just issued."""
