@@ -336,8 +336,8 @@ class Client:
     ) -> Target:
         """Return the target for a model.
 
-        `asked` contains the options of the call, which override `given`, the options of the client
-        and of the chain.
+        `asked` contains the options of the call. They override `given`, which contains the options
+        of the client and of the chain.
         """
         merged = _merged(given, asked)
         options = options_of(merged)

@@ -6,10 +6,10 @@
     emoji     characters outside of the Basic Multilingual Plane
     other     all other scripts, by the bytes of a character in UTF-8
 
-An `Estimate` contains the expected number of tokens and an upper bound. Before a call, limits
+An `Estimate` contains the expected number of tokens and an upper bound. Before an attempt, limits
 reserve the upper bound. If an answer reports no usage, the expected number is charged. The page
-"Usage and cost" lists the measured errors of the estimates. A text is counted by a few functions in
-C that each read the whole text, without a token dictionary.
+"Usage and cost" lists the measured errors of the estimates. Counting a text takes a few calls of
+functions that are implemented in C, and needs no token dictionary.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Convert conversations for Chat Completions and Responses.
 
 Source: OpenAI's API reference, "Create chat completion", `messages` and `tools`. Chat Completions
-has no field that marks a tool result as failed, so the text of a failure starts with `Error: `. It
-does not accept media in a tool result, so media are sent after the results, in a user message.
+has no field that marks a tool result as failed, so the text of a failure starts with `Error: `. The
+API does not accept media in a tool result, so media are sent after the results, in a user message.
 """
 
 from __future__ import annotations

@@ -65,11 +65,11 @@ class Dialect:
     `reasoning` sends an object `reasoning` with `effort` or `max_tokens`. `switch` sends
     `reasoning_effort` and `thinking: {type}`. `type` sends `thinking: {type}` if the rules map the
     thinking level to a type such as `enabled`, and otherwise sends `reasoning_effort`. `template`
-    sends `reasoning_effort`, and `{enable_thinking}` in the field that `template` names. `budget`
-    sends `enable_thinking` and `thinking_budget`. `enabled` sends `reasoning: {enabled}` to turn
-    reasoning off, and `reasoning_effort` otherwise. `replay` is the field of an assistant message
-    in which earlier reasoning is sent back. `think_tags`: reasoning may arrive as
-    `<think>…</think>` at the start of the content.
+    sends `reasoning_effort`, and `enable_thinking` inside a field whose name is the value of the
+    dialect's field `template`. `budget` sends `enable_thinking` and `thinking_budget`. `enabled`
+    sends `reasoning: {enabled}` to turn reasoning off, and `reasoning_effort` otherwise. `replay`
+    is the field of an assistant message in which earlier reasoning is sent back. `think_tags`:
+    reasoning may arrive as `<think>…</think>` at the start of the content.
 
     `api` is the API that is used if neither caller nor model selects one. With the value `agent`,
     Perplexity's variant of the Responses API is always used. `websocket` is `offered` if the

@@ -67,7 +67,7 @@ class ThinkTags:
 
 
 def _tag_begun(text: str) -> int:
-    """Return how many characters at the end of a text may be the beginning of a closing tag."""
+    """Return the number of final characters that may be the beginning of a closing tag."""
     return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)
 
 

@@ -89,8 +89,8 @@ class Spoken:
         `own` are options that override the client's. If the provider has several APIs and the
         client's is one of them, the following are searched in order for the name of an API: the
         operator's setting, the model's catalog entry, the catalog's rules for calls with such
-        options, the provider's dialect. If there is none, the result is the provider's usual wire
-        format, or `""` for an unknown provider. Raises UsageError for an invalid call.
+        options, the provider's dialect. If none of them names an API, the result is the provider's
+        usual wire format, or `""` for an unknown provider. Raises UsageError for an invalid call.
         """
         info = self._client.catalog.provider(model.provider)
         if info is None:

@@ -25,7 +25,7 @@ PIECE = 262_144
 
 @define(frozen=True)
 class LongSearch:
-    """A pattern, and the maximum length of its matches in characters.
+    """A pattern, and the maximum length of a match in characters.
 
     `width` is `None` if the length has no limit, or if the pattern can match an empty text or looks
     at the text around a match. With such a pattern, texts are searched whole.

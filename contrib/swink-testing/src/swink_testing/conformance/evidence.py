@@ -80,7 +80,7 @@ class Evidence:
         return f"evidence: {len(self.backed)} of {total}, from {from_server}{confirmed} and rows"
 
     def lines(self) -> list[str]:
-        """Return `line()`, and lines with the items without evidence and what to record next."""
+        """Return `line()`, then lines with the items without evidence, and what to record next."""
         missing: dict[str, list[str]] = {}
         for item in self.missing:
             missing.setdefault(item.kind, []).append(item.name)

@@ -24,7 +24,7 @@ from swink_testing.quiet import quiet
 __all__ = ["check_large_input", "check_standard_faults"]
 
 _LONGEST = 16_384
-"""Size limit, in bytes, of the recording that is damaged.
+"""The maximum size, in bytes, of a recording that the checks damage.
 
 Damage to a longer recording would reveal no further faults.
 """
