@@ -15,7 +15,7 @@ from swink_core.vocabulary.messages import Context, ExtensionBlock
 from swink_core.vocabulary.options import StreamOptions
 
 SEARCHES = 5
-"""The number of searches to reserve for a provider's search tool if the request sets no limit."""
+"""If a request sets no limit, the price of this many searches is reserved for a search tool."""
 
 _DEFINES_NOTHING = frozenset({
     "arguments", "chat_template_kwargs", "configs", "documents", "guided_json", "input_examples",

@@ -74,7 +74,7 @@ class OpenAIConverter(MessageConverter):
     """The base class of the converters of both APIs; an instance converts one conversation.
 
     Every tool call in a request needs an id. For a call that a server has sent without an id,
-    `tool_id` returns a numbered id. It also shortens ids that are too long for the server. A
+    `tool_id` returns a numbered id. `tool_id` also shortens ids that are too long for the server. A
     subclass can override `tool_id` for a service with other rules for ids. Such a method must
     return the same result whenever it gets the same id.
     """

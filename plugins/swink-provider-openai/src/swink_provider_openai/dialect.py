@@ -47,10 +47,11 @@ class Dialect:
     `stream_options`. `json_object`: the service supports JSON mode; without JSON mode, a schema
     that allows any object is sent. `developer_role`: for reasoning models, the system prompt has
     the role `developer`. `cache_key` is the field for the session id and `user` is the field for
-    the end user (`None` if the API has no such field); `shortest_user` is the minimum length of the
-    end user's name. `headers` maps names of request headers to environment variables. A header is
-    left out if its variable is not set, unless the provider's `required_env` lists this variable.
-    `tool_id_length` is the maximum length of a tool call id in characters; `None` means unlimited.
+    the end user (`None` if the API has no such field); an end user's name with fewer characters
+    than `shortest_user` is extended. `headers` maps names of request headers to environment
+    variables. A header is left out if its variable is not set, unless the provider's `required_env`
+    lists this variable. `tool_id_length` is the maximum length of a tool call id in characters
+    (longer ids are replaced by shorter ones); `None` means unlimited.
 
     `documents` selects how documents are sent over Chat Completions. `data`, `either` and `address`
     send a part of the type `file`: `data` with the document's data, `address` with its URL, and

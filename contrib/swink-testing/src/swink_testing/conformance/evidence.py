@@ -71,7 +71,7 @@ class Evidence:
     uncalled: int = 0
 
     def line(self) -> str:
-        """Return a line with the number of items that have evidence, and of recordings."""
+        """Return a line with two numbers: of items that have evidence, and of recordings."""
         total = len(self.backed) + len(self.missing)
         if not total:
             return "evidence: none is needed, it has no wire format"
