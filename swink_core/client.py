@@ -248,8 +248,8 @@ class Client:
         """Close all connections, and the shared plugins (the plugins that apply to every call).
 
         The `aclose()` method of each plugin is awaited for a few seconds at most. Plugins stay open
-        if another client of the same host uses them, or if they were passed as objects. A closed
-        client accepts no more calls. Closing a closed client does nothing.
+        if another client with the same plugin host uses them, or if they were passed as objects. A
+        closed client accepts no more calls. Closing a closed client does nothing.
         """
         if not self._closed:
             self._closed = True
@@ -336,8 +336,8 @@ class Client:
     ) -> Target:
         """Return the target for a model.
 
-        `asked` contains the options of the call, which override `given`, the options of the client
-        and of the chain.
+        `asked` contains the options of the call. They override `given`, which contains the options
+        of the client and of the chain.
         """
         merged = _merged(given, asked)
         options = options_of(merged)

@@ -89,8 +89,8 @@ class Binding:
 def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, str]:
     """Find the plugin in whose code an exception was raised.
 
-    `owner` returns the plugin to which a module belongs. The innermost frame of the traceback whose
-    module belongs to a plugin decides. Return this plugin and the frame's position, in the form
+    `owner` returns the plugin to which a module belongs. In the traceback, find the innermost frame
+    whose module belongs to a plugin. Return this plugin and the frame's position, in the form
     ` (package/file.py:line)`. If no module belongs to a plugin, return `None` and an empty string.
     """
     found: tuple[Any, str] = (None, "")

@@ -310,7 +310,7 @@ async def _close(name: str, plugin: Any) -> None:
 def _check_declared_level(entry: PluginEntry) -> None:
     """Check a plugin's API level before the plugin is imported.
 
-    For a wrong level, the import could fail with an error that does not mention the level.
+    If the level is wrong, the import could fail with an error that does not mention the level.
     """
     if (info := entry.catalog().providers.get(entry.name)) is not None:
         check_level(info.api_level, entry)

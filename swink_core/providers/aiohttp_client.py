@@ -99,8 +99,8 @@ class AiohttpClient:
         """Return the proxy that the environment sets for a URL.
 
         aiohttp's own function is not used, because it starts two threads for every request.
-        Requests to loopback addresses never use a proxy: for a remote proxy, such an address means
-        the proxy's machine, which would then receive private data.
+        Requests to loopback addresses never use a proxy: a remote proxy would send such a request
+        to its own machine, which would receive private data.
         """
         if self._proxies is None:
             from urllib.request import getproxies

@@ -40,7 +40,7 @@ def layered_extra(
     inherited: Iterable[str],
     places: Mapping[str, Collection[str]],
 ) -> LayeredExtra:
-    """Return `merged` as a `LayeredExtra` that records which fields `own` may override.
+    """Return `merged` as a `LayeredExtra`, which records the fields of `own` that override options.
 
     `merged` is the `extra` of the client and of the call together, and `own` that of the call
     alone. `own` takes precedence over the options in `inherited`, which only the client sets.
@@ -69,7 +69,7 @@ def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
 def with_extra(
     extra: Mapping[str, Any], fields: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Merge `defaults`, `extra` and `fields` to a body; later ones take precedence.
+    """Merge a request body: `fields` override `extra`, and `extra` overrides `defaults`.
 
     As an exception, the call's own `extra` takes precedence over fields for options that only the
     client sets. The value `None` in `extra` removes a field. In `fields`, `None` is a normal value,
@@ -99,7 +99,7 @@ def _replace(body: dict[str, Any], over: Mapping[str, Any]) -> None:
 
 
 def with_metadata(native: Mapping[str, Any], tool: Tool, provider: str) -> dict[str, Any]:
-    """Return a tool's native form, with the fields for `provider` from the tool's metadata."""
+    """Add the tool's metadata for `provider` to `native`, the tool's definition in a request."""
     own = tool.metadata.get(provider) if tool.metadata else None
     return merge_fields(native, own) if own else {**native}
 

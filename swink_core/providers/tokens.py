@@ -279,7 +279,7 @@ class Tokens:
 
 
 def secrets_of(value: Any) -> set[str]:
-    """Return the strings in those fields of an attrs object that its repr hides."""
+    """Return the strings in the fields of an attrs object that its repr does not show."""
     found: set[str] = set()
     for each in fields(type(value)) if has(type(value)) else ():
         inner = getattr(value, each.name)

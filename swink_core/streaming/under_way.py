@@ -67,11 +67,11 @@ REFUSED_FROM = 300
 
 
 class UnderWay:
-    """An attempt from its first gate to its end, with the state that plugins cannot access.
+    """An attempt in progress, with the state that plugins cannot access.
 
-    `entered` are the gates that have admitted the attempt. `source` produces its events, and is
-    `None` until the attempt begins. `content_shown` is true if the caller has received content of
-    this attempt.
+    `entered` are the gates that have admitted the attempt. `source` produces the attempt's events,
+    and is `None` until the attempt begins. `content_shown` is true if the caller has received
+    content of this attempt.
     """
 
     def __init__(self, attempt: Attempt) -> None:
@@ -95,9 +95,9 @@ _FROM_OUTSIDE = {Outcome.CUT, Outcome.BOUNDED, Outcome.CANCELLED}
 def has_left(attempt: Attempt, terminal: Done | Error, outcome: Outcome) -> bool:
     """Return True if a provider may bill an attempt that ended with this event.
 
-    It may bill the attempt if an HTTP request was sent and was not refused. If a plugin's `stream`
-    hook does not use an `EventSource`, its requests are not recorded in the attempt. Such an
-    attempt may be billed if a time limit, the size limit or the caller ended it.
+    The provider may bill the attempt if an HTTP request was sent and was not refused. If a plugin's
+    `stream` hook does not use an `EventSource`, its requests are not recorded in the attempt. Such
+    an attempt may be billed if a time limit, the size limit or the caller ended it.
     """
     if attempt.response is not None:
         return attempt.response.status < REFUSED_FROM

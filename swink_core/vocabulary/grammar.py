@@ -9,7 +9,7 @@
 A block's `content_index` is the number of blocks that began before it in the attempt; blocks may
 overlap. The table `RULES` defines for each event when it is allowed, and its effect on the state of
 the stream. The runtime checks, the documentation and the tests use this table. `SHAPES` defines the
-types of those fields of events that the core reads, to check the events of plugins.
+types of the event fields that the core reads; the events of plugins are checked against it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from swink_core.vocabulary.messages import Context, ExtensionBlock
 from swink_core.vocabulary.options import StreamOptions
 
 SEARCHES = 5
-"""The number of searches to reserve for a provider's search tool if the request sets no limit."""
+"""If a request sets no limit, the price of this many searches is reserved for a search tool."""
 
 _DEFINES_NOTHING = frozenset({
     "arguments", "chat_template_kwargs", "configs", "documents", "guided_json", "input_examples",
@@ -32,7 +32,7 @@ _MOST = 2**62
 
 
 def searches_of(context: Context, options: StreamOptions) -> dict[str, int]:
-    """Return the number of searches for which to reserve the price.
+    """Return the number of searches to expect, so that their price can be reserved.
 
     The keys are the names under which `Usage.extra` contains the number of searches; searches in
     files have a separate name. Searches are expected if the request defines a tool of the provider
@@ -68,11 +68,10 @@ def _most_uses(kind: str, tool: Mapping[str, Any], extra: Mapping[str, Any]) -> 
     """Return the number of searches whose price is reserved for a search tool.
 
     Only the Messages API has tools whose type ends with a date (`web_search_20250305`). For such a
-    tool, the number is the limit in its field `max_uses`, or `SEARCHES` without a limit. For other
-    tools, the limit is the field `max_tool_calls` of a request to the Responses API. Other vendors
-    with that API may ignore the limit, so a limit below `SEARCHES` does not lower the number.
-    Sources:
-    https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool,
+    tool, the number is the limit in its field `max_uses`, or `SEARCHES` if it has no limit. For
+    other tools, the limit is the field `max_tool_calls` of a request to the Responses API. Other
+    vendors with that API may ignore the limit, so a limit below `SEARCHES` does not lower the
+    number. Sources: https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool,
     https://developers.openai.com/api/reference/resources/responses/methods/create.
     """
     if _DATED.search(kind):
@@ -81,7 +80,7 @@ def _most_uses(kind: str, tool: Mapping[str, Any], extra: Mapping[str, Any]) -> 
 
 
 def hosted_tools(context: Context, *fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the tools that a request defines in a provider's format, and that may run there.
+    """Yield the tools that a request defines in a provider's format and that the provider may run.
 
     `fields` are fields of the request body. In these fields, and in blocks that are sent unchanged,
     every item of a list named `tools` and the tool of every `tool_addition` is yielded, at any

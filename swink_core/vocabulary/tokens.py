@@ -6,10 +6,10 @@
     emoji     characters outside of the Basic Multilingual Plane
     other     all other scripts, by the bytes of a character in UTF-8
 
-An `Estimate` contains the expected number of tokens and an upper bound. Charges use the expected
-number, and reservations use the upper bound. The page "Usage and cost" lists the measured errors of
-the estimates. A text is counted by a few functions in C that each read the whole text, without a
-token dictionary.
+An `Estimate` contains the expected number of tokens and an upper bound. Before an attempt, limits
+reserve the upper bound. If an answer reports no usage, the expected number is charged. The page
+"Usage and cost" lists the measured errors of the estimates. Counting a text takes a few calls of
+functions that are implemented in C, and needs no token dictionary.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class MediaTokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a provider counts the tokens of media.
 
     If `image_tile` (the side of a tile in pixels) is 0, an image counts as `image` tokens.
-    Otherwise, an image whose longer side exceeds `image_side` pixels is scaled down to this size
-    (0: not scaled), and counts as `image_base` tokens plus `image_tile_tokens` for each tile;
+    Otherwise, an image is first scaled down so that its longer side has at most `image_side` pixels
+    (0: not scaled). It then counts as `image_base` tokens plus `image_tile_tokens` for each tile;
     `image` is used only for an image whose size is unknown. Sound counts as `audio_second` tokens
     per second, and a document as `page` tokens per page.
     """
@@ -85,7 +85,9 @@ _CJK = "[\u2e80-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af\uf900-\uffef]+"
 _THREE_BYTES = "[\u0800-\uffff]+"
 
 LONG_WORD = 12
-"""A text whose words have more letters on average is counted as base64, hashes or minified code."""
+"""If a text's words have more letters than this on average, the text is counted as base64,
+hashes or minified code.
+"""
 
 MESSAGE = Estimate(4.0, 8.0)
 """Tokens of a message besides its text."""

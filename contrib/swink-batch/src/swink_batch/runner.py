@@ -52,7 +52,10 @@ async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 
 class Runner:
-    """One run of a job: `async with` opens the client, and at its end closes client and journal."""
+    """One run of a job.
+
+    `async with` opens the client, and on exit closes the client and the journal.
+    """
 
     def __init__(
         self,
@@ -157,7 +160,7 @@ class Runner:
         return None if total is None else total // self._job.shard[1]
 
     def _own_rows(self, again: bool = False) -> Iterator[tuple[int, Request]]:
-        """Yield the number and the request of each row of this process.
+        """Yield the number and the request of each row that this process handles.
 
         A row with the id of an earlier row gets a request that is never sent: the row fails, and
         the failure is reported under the row's number. `again` is true when the rows are read a

@@ -2,7 +2,7 @@
 
 Keys are stored in the system keyring, or in a private file if no keyring works (`key_file`). A key
 of the active profile takes precedence over a key without a profile, and a key in the environment
-over both.
+takes precedence over both.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ def forget(provider: str) -> bool:
 
 
 def _at_hand() -> dict[str, tuple[str, Any]]:
-    """Return the keys that the active profile uses, by provider: (profile or "", stored value)."""
+    """Return the keys that the active profile uses, by the names of their providers.
+
+    Each value is a tuple: the profile to which the key belongs (or ""), and the stored value.
+    """
     data = read()
     found = {name: ("", value) for name, value in data.get("keys", {}).items()}
     profile = read_settings().profile if data else ""

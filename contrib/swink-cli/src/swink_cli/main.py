@@ -292,7 +292,7 @@ def _begun() -> bool:
     """Offer a choice of models if `swink` is run without arguments before any setup.
 
     Returns whether the user chose a model; if not, the caller prints the help text. Raises
-    UsageError if the pasted text cannot be a key.
+    UsageError if the user pastes a text that cannot be an API key.
     """
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout) and is_terminal(sys.stderr)):
         return False

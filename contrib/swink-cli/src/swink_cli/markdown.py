@@ -157,7 +157,7 @@ class _Renderer:
 
 
 def _siblings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """Split tokens into blocks: single tokens, or all from an opening to its closing token."""
+    """Split tokens into blocks: single tokens, or all tokens from an opening to its closing one."""
     begin = depth = 0
     for at, token in enumerate(tokens):
         depth += token.nesting

@@ -83,7 +83,8 @@ class KeptDeltas:
 class AttemptTape:
     """Stores the traffic of one attempt of a call, with times in seconds.
 
-    A network read's time is counted from the response's head, an event's from the attempt's start.
+    The time of a network read is counted from the response's head, and the time of an event from
+    the start of the attempt.
 
     `error` is the `Error` with which the attempt failed, or the `Retry` that followed the failure
     (`None`: the attempt has not failed). The tape copies events, because the core reuses their

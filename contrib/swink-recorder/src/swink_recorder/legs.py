@@ -48,9 +48,9 @@ def body_file_for(headers: Mapping[str, str]) -> str:
 class RecordedRequest:
     """A recorded HTTP request.
 
-    `path` includes the query; `body` is JSON data, `form` the fields of a form; both are `None` if
-    the request has no such body. `origin` is the index of the server's address in the recording's
-    `origins`.
+    `path` includes the query; `body` is a JSON body, and `form` contains the fields of a form; each
+    is `None` if the request has no body of this kind. `origin` is the index of the server's address
+    in the recording's `origins`.
     """
 
     method: str = "POST"

@@ -15,8 +15,8 @@ result is cached. Incomplete messages are buffered until all of their bytes have
 keeps the cost linear for reads of any size.
 
 The conformance tests read and write messages as JSON. A message whose payload is a JSON object
-becomes this object, with the headers as additional fields; their names begin with a colon. For an
-event, the single field `type` replaces the headers.
+becomes this object, with the headers as additional fields; their names begin with a colon. The JSON
+of an event contains the field `type` in place of the headers.
 """
 
 from __future__ import annotations

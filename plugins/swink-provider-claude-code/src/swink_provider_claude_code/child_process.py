@@ -24,7 +24,7 @@ REAP_SECONDS = 10.0
 """The maximum time, in seconds, to wait for the end of a process after it was killed."""
 
 LAST_SECONDS = 0.5
-"""How many seconds to wait for the rest of the output after a process has exited.
+"""The maximum time, in seconds, to wait for the rest of the output after a process has exited.
 
 This output is already in the pipe.
 """

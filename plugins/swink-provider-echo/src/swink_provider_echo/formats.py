@@ -1,4 +1,4 @@
-"""Generate strings for each `format` of a JSON schema, a different string for each number."""
+"""Generate strings in each `format` of a JSON schema: different strings for different numbers."""
 
 from __future__ import annotations
 

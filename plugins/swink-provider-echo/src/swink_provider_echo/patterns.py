@@ -27,7 +27,7 @@ In the first `STEADY_TRIES` tries, the choices come from the caller's `number`.
 """
 
 WIDEST = 256
-"""The maximum number of characters of a range, such as `a-z`, to choose from."""
+"""Of a range such as `a-z`, only this many characters are considered."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _USUAL = f"{_LETTERS}{_LETTERS.upper()}0123456789 _-.,:;!?@#%&*+/=()[]{{}}<>|~^$'\"`\\"

@@ -133,7 +133,7 @@ async def _played(
 
 
 def _position(events: list[AssistantMessageEvent], deltas: int) -> int:
-    """Return the index of the event after the first `deltas` deltas, or else that of `Done`."""
+    """Return the index of the event after `deltas` deltas; of `Done`, if there are fewer deltas."""
     said = 0
     for position, event in enumerate(events[:-1]):
         if said == deltas:

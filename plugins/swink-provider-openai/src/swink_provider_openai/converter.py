@@ -1,8 +1,8 @@
 """Convert conversations for Chat Completions and Responses.
 
 Source: OpenAI's API reference, "Create chat completion", `messages` and `tools`. Chat Completions
-has no field that marks a tool result as failed, so the text of a failure starts with `Error: `. It
-does not accept media in a tool result, so media are sent after the results, in a user message.
+has no field that marks a tool result as failed, so the text of a failure starts with `Error: `. The
+API does not accept media in a tool result, so media are sent after the results, in a user message.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class OpenAIConverter(MessageConverter):
     """The base class of the converters of both APIs; an instance converts one conversation.
 
     Every tool call in a request needs an id. For a call that a server has sent without an id,
-    `tool_id` returns a numbered id. It also shortens ids that are too long for the server. A
+    `tool_id` returns a numbered id. `tool_id` also shortens ids that are too long for the server. A
     subclass can override `tool_id` for a service with other rules for ids. Such a method must
     return the same result whenever it gets the same id.
     """
@@ -218,7 +218,8 @@ class ChatConverter(OpenAIConverter):
     def _name(self, name: str, message: UserMessage) -> str:
         """Replace the characters of a user's name that the API does not accept.
 
-        Source: OpenAI's API rejects such names with a 400 that contains the required pattern.
+        Source: OpenAI's API rejects such names with HTTP 400; the error contains the required
+        pattern.
         """
         accepted = accepted_id(name, NOT_IN_NAMES, LONGEST_NAME)
         if accepted != name:

@@ -47,10 +47,11 @@ class Dialect:
     `stream_options`. `json_object`: the service supports JSON mode; without JSON mode, a schema
     that allows any object is sent. `developer_role`: for reasoning models, the system prompt has
     the role `developer`. `cache_key` is the field for the session id and `user` is the field for
-    the end user (`None` if the API has no such field); `shortest_user` is the minimum length of the
-    end user's name. `headers` maps names of request headers to environment variables. A header is
-    left out if its variable is not set, unless the provider's `required_env` lists this variable.
-    `tool_id_length` is the maximum length of a tool call id in characters; `None` means unlimited.
+    the end user (`None` if the API has no such field); an end user's name with fewer characters
+    than `shortest_user` is extended. `headers` maps names of request headers to environment
+    variables. A header is left out if its variable is not set, unless the provider's `required_env`
+    lists this variable. `tool_id_length` is the maximum length of a tool call id in characters
+    (longer ids are replaced by shorter ones); `None` means unlimited.
 
     `documents` selects how documents are sent over Chat Completions. `data`, `either` and `address`
     send a part of the type `file`: `data` with the document's data, `address` with its URL, and
@@ -65,11 +66,11 @@ class Dialect:
     `reasoning` sends an object `reasoning` with `effort` or `max_tokens`. `switch` sends
     `reasoning_effort` and `thinking: {type}`. `type` sends `thinking: {type}` if the rules map the
     thinking level to a type such as `enabled`, and otherwise sends `reasoning_effort`. `template`
-    sends `reasoning_effort`, and `{enable_thinking}` in the field that `template` names. `budget`
-    sends `enable_thinking` and `thinking_budget`. `enabled` sends `reasoning: {enabled}` to turn
-    reasoning off, and `reasoning_effort` otherwise. `replay` is the field of an assistant message
-    in which earlier reasoning is sent back. `think_tags`: reasoning may arrive as
-    `<think>…</think>` at the start of the content.
+    sends `reasoning_effort`, and `enable_thinking` inside a field whose name is the value of the
+    dialect's field `template`. `budget` sends `enable_thinking` and `thinking_budget`. `enabled`
+    sends `reasoning: {enabled}` to turn reasoning off, and `reasoning_effort` otherwise. `replay`
+    is the field of an assistant message in which earlier reasoning is sent back. `think_tags`:
+    reasoning may arrive as `<think>…</think>` at the start of the content.
 
     `api` is the API that is used if neither caller nor model selects one. With the value `agent`,
     Perplexity's variant of the Responses API is always used. `websocket` is `offered` if the

@@ -1,8 +1,8 @@
 """Tools that are called with free text: their only argument, `input`, is that text.
 
-The metadata of such a call contain `{"item": {"type": "custom_tool_call"}}`, as in the Responses
-API. The converters of both APIs recognise it. Source: OpenAI's guide "Function calling", custom
-tools.
+The metadata of such a call contains `{"item": {"type": "custom_tool_call"}}`, as in the Responses
+API. The converters of both APIs recognise such a call by this metadata. Source: OpenAI's guide
+"Function calling", custom tools.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stored results of rows by id, as lines of JSON in an engine (see `engines`).
+"""The stored results of rows by id, as lines of JSON in a storage engine (see `engines`).
 
     {"job": …}                          the first line: the job
     CHECK {"id": …, "text": …}          an answer; CHECK is a digest of the request, 16 hex digits

@@ -16,7 +16,7 @@ class Turns(Protocol):
     async def take(self, key: str, amount: float, rate: float) -> float:
         """Take a turn for an amount (calls, tokens) at a rate, and return the seconds to wait.
 
-        The rate is per second. All processes take turns from one sequence. A turn that is not used
+        The rate is per second. All processes share one sequence of turns. A turn that is not used
         is lost.
         """
 
@@ -31,7 +31,9 @@ ALIVE_SECONDS = 20
 """The seconds for which a process counts as a member after it last called `members`."""
 
 BURST = 0.1
-"""After a pause, the calls that the rate allows in at most this many seconds may begin at once."""
+"""After a pause, several calls may begin at once: as many as the rate allows in this many
+seconds.
+"""
 
 
 def turn(due: float, now: float, amount: float, rate: float) -> tuple[float, float]:

@@ -86,11 +86,11 @@ class Spoken:
     def by(self, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]) -> str:
         """Return the wire format for a request from a client that uses `wire_format`.
 
-        `own` are options that override the client's. If the provider has several APIs and serves
-        the client's, the API comes from the first of these that names one: the operator's setting,
-        the model's catalog entry, the catalog's rules for calls with such options, the provider's
-        dialect. Otherwise, the result is the provider's usual wire format, or `""` for an unknown
-        provider. Raises UsageError for an invalid call.
+        `own` are options that override the client's. If the provider has several APIs and the
+        client's is one of them, the following are searched in order for the name of an API: the
+        operator's setting, the model's catalog entry, the catalog's rules for calls with such
+        options, the provider's dialect. If none of them names an API, the result is the provider's
+        usual wire format, or `""` for an unknown provider. Raises UsageError for an invalid call.
         """
         info = self._client.catalog.provider(model.provider)
         if info is None:

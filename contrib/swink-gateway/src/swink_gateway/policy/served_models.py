@@ -38,7 +38,7 @@ class ServedModels:
                 continue  # errors in a plugin's data are reported when the plugin is used
 
     def model(self, name: str) -> Model | None:
-        """Return the first model behind a name; `None` for an unknown or forbidden name."""
+        """Return the first model that serves a name; `None` for an unknown or forbidden name."""
         try:
             return self.routing.models(name)[0] if self.routing.allows(self.owner, name) else None
         except SwinkError:

@@ -25,9 +25,10 @@ PIECE = 262_144
 
 @define(frozen=True)
 class LongSearch:
-    """A pattern, and how many characters at most decide whether it matches at a position.
+    """A pattern, and the maximum length of a match in characters.
 
-    `width` is `None` if this number has no limit: then texts are searched whole.
+    `width` is `None` if the length has no limit, or if the pattern can match an empty text or looks
+    at the text around a match. With such a pattern, texts are searched whole.
     """
 
     pattern: re.Pattern[str]

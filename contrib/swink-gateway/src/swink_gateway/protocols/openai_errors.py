@@ -34,7 +34,7 @@ def _words(kind: Kind, status: int) -> Words:
 
 
 _CODES = frozenset({"content_filter", "content_policy_violation"})
-"""Vendors' codes that clients distinguish; these codes are not replaced by the kind's code."""
+"""Vendors' codes that clients distinguish, and that the code of the error kind does not replace."""
 
 _OPENAI_CODE = re.compile("(?!.*_error$)[a-z][a-z0-9_]*")
 """Matches OpenAI's codes of an invalid request, for example `invalid_value`.

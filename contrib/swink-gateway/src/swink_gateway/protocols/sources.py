@@ -1,8 +1,8 @@
 """Convert the web sources of a text from any provider's format to that of a client's protocol.
 
 The formats are OpenAI's annotations (nested in an object in Chat Completions), Anthropic's
-citations, Google's grounding, and result lists like Perplexity's. Other data of a citation stays in
-the provider's own metadata.
+citations, Google's grounding, and result lists like Perplexity's. Other data of a citation is not
+converted: it stays in the text's metadata, in the provider's format.
 """
 
 from __future__ import annotations

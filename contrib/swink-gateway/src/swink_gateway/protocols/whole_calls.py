@@ -53,7 +53,7 @@ class WholeCalls:
         return []
 
     def finish(self, reason: StopReason) -> list[ToolCallBlock]:
-        """Return the remaining calls when an answer has ended for this reason."""
+        """Return the remaining calls at the end of an answer that ended for `reason`."""
         left = self._ready(followed=True)
         for call in left:
             if reason is StopReason.LENGTH and not (call.raw_arguments or "").strip():

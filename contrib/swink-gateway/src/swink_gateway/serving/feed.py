@@ -42,7 +42,7 @@ class SharedFeed(Feed):
         self._socket: socket.socket | None = None
 
     async def join(self, app: object) -> None:
-        """Start receiving from the other workers; for an application's `on_startup`."""
+        """Start receiving from the other workers (a handler for an application's `on_startup`)."""
         made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         made.setblocking(False)
         try:
@@ -56,7 +56,7 @@ class SharedFeed(Feed):
         asyncio.get_running_loop().add_reader(made, self._hear, made)
 
     async def leave(self, app: object) -> None:
-        """Stop receiving; for an application's `on_cleanup`."""
+        """Stop receiving (a handler for an application's `on_cleanup`)."""
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()

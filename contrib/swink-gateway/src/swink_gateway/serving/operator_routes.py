@@ -25,8 +25,8 @@ __all__ = ["OperatorRoutes"]
 class OperatorRoutes:
     """Serves the operators' routes; without a `monitor`, only the routes about spending.
 
-    `owner_of` returns the owner of the key of a request; `None` if the configuration in use does
-    not contain the key.
+    `owner_of` returns the owner of the API key in a request; `None` if the configuration in use
+    does not contain the key.
     """
 
     def __init__(

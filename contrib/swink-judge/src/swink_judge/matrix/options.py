@@ -70,8 +70,9 @@ _TRIED: dict[str, tuple[Any, ...]] = {
     "tool_choice": ("auto", "none", "required"),
     "parallel_tool_calls": (True, False),
 }  # fmt: skip
-"""The values to test, by option. Each is included because some API may treat it differently.
+"""The values to test, by option.
 
+Each value is included because at least one API may treat it differently from other values.
 For options that are not in this table, see `values`.
 """
 

@@ -1,4 +1,4 @@
-"""Evidence for a provider's correctness: recordings of a real server, and rows of known answers.
+"""Evidence for a provider's correctness: recordings of a real server, and rows of JSONL files.
 
 The checks only compare a provider with its own recordings. The evidence is the list of requests,
 options, finish reasons, failures and kinds of content that occur in the data from a real server.
@@ -33,7 +33,7 @@ _FAILURES = (
     StreamErrorKind.CONTEXT_WINDOW_EXCEEDED,
     StreamErrorKind.QUOTA_EXHAUSTED,
 )
-"""Kinds of failure that each API reports in other words, so that each kind needs evidence."""
+"""Kinds of failure whose error format differs between APIs, so that each kind needs evidence."""
 
 _REFUSED_TOKEN = "refused token"
 """A token that the API does not accept although it was just issued."""
@@ -71,7 +71,7 @@ class Evidence:
     uncalled: int = 0
 
     def line(self) -> str:
-        """Return a line with the number of items that have evidence, and of recordings."""
+        """Return a line with two numbers: of items that have evidence, and of recordings."""
         total = len(self.backed) + len(self.missing)
         if not total:
             return "evidence: none is needed, it has no wire format"
@@ -80,7 +80,7 @@ class Evidence:
         return f"evidence: {len(self.backed)} of {total}, from {from_server}{confirmed} and rows"
 
     def lines(self) -> list[str]:
-        """Return `line()`, and lines with the items without evidence and what to record next."""
+        """Return `line()`, then lines with the items without evidence, and what to record next."""
         missing: dict[str, list[str]] = {}
         for item in self.missing:
             missing.setdefault(item.kind, []).append(item.name)

@@ -48,7 +48,7 @@ class LiveSubject:
     options: Mapping[str, Any] = field(factory=dict, repr=False)
 
     def environment(self) -> AbstractContextManager[object]:
-        """Return a context that does not change the environment variables."""
+        """Return a context manager that leaves the environment variables unchanged."""
         return nullcontext()
 
     @cached_property

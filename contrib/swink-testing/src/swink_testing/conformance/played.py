@@ -54,7 +54,7 @@ def text_pattern(recorded: str, texts: Mapping[str, str]) -> re.Pattern[str]:
 
 @define
 class Through:
-    """Sends requests through another HTTP client, to the server at `url` unless it is `None`."""
+    """Sends requests through another HTTP client. If `url` is set, they go to that server."""
 
     http: HTTPClient
     url: str | None = None
@@ -122,11 +122,11 @@ class _Call:
 class PlayedClient(MemoryHTTPClient):
     """An HTTP client that returns `answers` to some requests, and recorded responses to others.
 
-    An exception or error response in `answers` is returned for the first request of a call, because
-    a provider sends no further request after it. `requests` lists the requests to which one of
-    `answers` was returned; `played` lists all requests. `faults` maps the number of a recorded
-    request to its response, or to a function that returns the response (`None`: the recorded one).
-    `expires` replaces the lifetime of tokens, in seconds.
+    If an item of `answers` is an exception or an error response, the first request of a call gets
+    it, because a provider sends no further request after a failure. `requests` lists the requests
+    that were answered from `answers`; `played` lists all requests. `faults` maps the number of a
+    recorded request to its response, or to a function that returns the response (`None`: the
+    recorded one). `expires` replaces the lifetime of tokens, in seconds.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class PlayedClient(MemoryHTTPClient):
         return any(_issued(body, "", -1.0) != _issued(body, "", None) for body in bodies)
 
     def tokens_of(self, key: str) -> set[str]:
-        """Return the tokens that requests with a key have fetched."""
+        """Return the tokens that were fetched with the API key `key`."""
         names = {played.token for played in self.played if played.token}
         return {name for name in names if key in _owners[name]}
 

@@ -30,7 +30,7 @@ KNOWN = frozenset({"call_id", "name", "arguments", "input", "status"})
 
 
 def begin(item: Item, out: EventWriter) -> None:
-    """Begin a call. If the call has already begun, add its id and name if they were missing."""
+    """Begin a call. If the call has already begun, add only an id or a name that was missing."""
     out.tool_call(item.number, word(item.data.get("call_id")), word(item.data.get("name")))
 
 

@@ -78,7 +78,7 @@ async def _show(shown: Sequence[Performance]) -> None:
 async def _narrate(shown: Sequence[Performance]) -> None:
     """Print one stream after the other, although all run at once.
 
-    This is used if the output is a file or a pipe.
+    The command uses this function if its output is a file or a pipe.
     """
     from swink_cli.commands.demo import recordings
 

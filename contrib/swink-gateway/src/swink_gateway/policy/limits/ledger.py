@@ -100,7 +100,7 @@ class Allowance:
         return evolve(self, requests=None, tokens=None, streams=None)
 
     def share(self, members: int) -> Allowance:
-        """Return the equal part of each limit for one of `members` processes."""
+        """Return the limits for one of `members` processes: each limit divided by `members`."""
 
         def part(limit: float | None) -> float | None:
             return None if limit is None else limit / members
@@ -248,13 +248,13 @@ class Ledger(Protocol):
         """Return rows of the ledger, the oldest first."""
 
     async def running(self, processes: Collection[str]) -> set[str]:
-        """Return the subset of processes that still run, by the names in `Entry.process`."""
+        """Return the names of those `processes` (see `Entry.process`) that still run."""
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         """Return the spending of each of the keys."""
 
     async def circuit(self, target: str) -> Circuit | None:
-        """Return the circuit breaker of a target for an attempt that begins now.
+        """Return the state of a target's circuit breaker, for an attempt that begins now.
 
         The result is `None` if the target has not failed since its last answer.
         """

@@ -1,7 +1,7 @@
 """Write the ledger's rows in batches, at least every second, if the store is not a SQL database.
 
-If a process is killed, its rows of the last second are lost. The store still has the charges of
-these rows, so `swink spend --audit` reports the difference.
+If a process is killed, its rows of the last second are lost. The store still contains the charges
+of the lost rows, so `swink spend --audit` reports that ledger and store differ.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ class RowWriter:
 
     @property
     def process(self) -> str:
-        """The name of this process in rows."""
+        """The name that identifies this process in its rows."""
         return self._database.name
 
     async def running(self, processes: Collection[str]) -> set[str]:
-        """Return the subset of processes that still run."""
+        """Return the names of those `processes` that still run."""
         return await self._do(lambda: {*filter(self._database.is_running, processes)})
 
     async def aclose(self) -> None:

@@ -1,9 +1,9 @@
 """Convert contents of Google's API to messages: https://ai.google.dev/api/caching#Content.
 
 A client may send a model's answer in the many pieces in which it was streamed; therefore, adjacent
-texts are joined. A `thoughtSignature` that the gateway sealed is decoded (see `sealing`). It
-contains blocks that the client's protocol could not represent; these blocks are inserted before the
-part.
+texts are joined. A `thoughtSignature` that the gateway sealed is decoded (see `sealing`). A sealed
+signature contains blocks that the client's protocol could not represent; these blocks are inserted
+before the part.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Contents:
     def _more(
         self, part: Fields, notes: dict[str, Any] | None, message: AssistantMessage
     ) -> dict[str, Any] | None:
-        """Add further metadata of a part, unless the answer comes from another provider."""
+        """Return `notes` with the part's other fields, unless another provider sent the answer."""
         if message.provider not in (None, self._wire_format) or not (rest := part.rest()):
             return notes
         message.provider = self._wire_format
@@ -204,8 +204,8 @@ class Contents:
     ) -> None:
         """Add text to the current block, or begin a block.
 
-        A part with Google's signature is a separate block, even if it is empty. The data of other
-        providers is attached to a text when the text ends.
+        A part with Google's signature is a separate block, even if it is empty. A part with another
+        provider's metadata ends the current block, which receives the metadata.
         """
         kind = ThinkingBlock if thought else TextBlock
         signature = notes.pop("thoughtSignature", None) if thought and notes else None

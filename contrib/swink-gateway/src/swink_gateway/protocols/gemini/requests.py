@@ -90,7 +90,7 @@ def read_gemini(body: Any, path: Mapping[str, str]) -> Asked:
 
 
 def _keep(said: Fields, asked: Asked, *under: str) -> None:
-    """Store the remaining fields of an object for a provider of the same API."""
+    """Store the fields of an object that are not read yet, for providers with the same API."""
     if not (rest := said.rest()):
         return
     asked.own_places += [said.place(name) for name in rest]

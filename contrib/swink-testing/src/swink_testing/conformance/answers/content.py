@@ -304,7 +304,7 @@ _CONTENT = ("text", "thinking", "arguments")
 _FAILED = StopReason.ERROR
 
 _TRIES = 3
-"""How many fields of one kind are tried, to find one whose text is in the message once."""
+"""How many fields of one kind to try at most, to find one whose text is in the message once."""
 
 _Kind: TypeAlias = tuple[str, str]
 """The wire format and the name of a field."""
@@ -368,7 +368,7 @@ def _counted(
     """Check that the message's usage contains a changed count.
 
     The field of the usage must equal the count, or its sum or difference with other counts of the
-    answer. The results are those of `_place_of`.
+    answer. The results have the same meaning as those of `_place_of`.
     """
     was, is_ = _usage(before), _usage(found)
     changed = [name for name, value in is_.items() if value != was.get(name)]

@@ -24,7 +24,7 @@ from swink_testing.quiet import quiet
 __all__ = ["check_large_input", "check_standard_faults"]
 
 _LONGEST = 16_384
-"""Size limit, in bytes, of the recording that is damaged.
+"""The maximum size, in bytes, of a recording that the checks damage.
 
 Damage to a longer recording would reveal no further faults.
 """
@@ -107,7 +107,7 @@ def _is_same(events: list[Event], expected: list[Event]) -> bool:
 
 
 def check_large_input(subject: Subject) -> None:
-    """No frame and no error body of 256 KB blocks the event loop, whichever part is large."""
+    """No frame or error body of 256 KB blocks the event loop, whichever part of it is large."""
     subject.require_parser()
     with quiet():
         if slow := _slow(_Reading(subject)):

@@ -99,7 +99,10 @@ async def _require_told_apart(
 
 
 def _words(outcome: Outcome) -> set[str]:
-    """Return the words in a request's strings, and the first word of each true field's name."""
+    """Return the words in a request's strings.
+
+    For each field whose value is true, include the first word of the field's name.
+    """
     assert outcome.asked is not None
     return {word for text in _told(outcome.asked.body) for word in re.findall(r"\w+", text.lower())}
 
