@@ -47,7 +47,7 @@ KEPT_BY = "prompt_cache_key"
 """The value of `Dialect.cache_key` for services that support longer prompt caching."""
 
 THINKING_TYPES = ("enabled", "adaptive", "disabled")
-"""The values of a thinking level, in a model's rules, that are sent as `thinking.type`.
+"""The values that are sent as `thinking.type`.
 
 A model's rules map each thinking level to one of these values or to an effort.
 """

@@ -24,8 +24,8 @@ __all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
 """The HTTP status for each kind of failure (RFC 9110 section 15).
 
-If a provider refuses credentials, they are the gateway's own credentials. With a status 401,
-clients would report that their own key is wrong.
+If a provider refuses the gateway's credentials, the status is not 401: clients would report that
+their own key is wrong.
 """
 
 PASSING = frozenset(
@@ -53,7 +53,7 @@ LIMITS_OF_PROVIDERS = ("x-ratelimit-", "anthropic-ratelimit-", "ratelimit")
 MOST_PASSED_ON = 32
 
 MOST_HEADER = 2000
-"""The limit for the characters of a response header."""
+"""The maximum number of characters in a response header."""
 
 
 KEY_HERE = (", or pass api_key=…", " where the gateway runs")

@@ -3,8 +3,8 @@
 Signatures, encrypted reasoning and other opaque data belong to one provider. A client that uses
 another vendor's protocol can store them only in one string: `signature`, `encrypted_content` or
 `thoughtSignature`. `seal` writes the provider and the data into such a string; `unsealed` reads it
-when the client sends it back. A string that was not sealed belongs to the protocol itself: it came
-from a provider with the same protocol. Sealing is an encoding, not encryption.
+when the client sends it back. A string that `seal` did not write came from a provider with the
+client's protocol. Sealing is an encoding, not encryption.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def opened(kind: type[T], data: Any) -> T | None:
 # -- data of calls and texts without an opaque field -----------------------------------------------
 
 Key = tuple[str | None, int]
-"""The key of a call or text: its id, and the number of earlier calls or texts with the same id.
+"""The key of a tool call or text: its id, and the number of earlier ones with the same id.
 
 Some providers repeat ids. The id of a text is `None`.
 """
 
 
 class Numbers:
-    """Numbers the calls and texts of one answer."""
+    """Creates a key for each tool call and each text of one answer."""
 
     def __init__(self) -> None:
         self._seen: Counter[str | None] = Counter()

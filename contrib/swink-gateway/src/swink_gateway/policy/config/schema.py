@@ -172,12 +172,12 @@ class Key:
 
 @define(frozen=True, kw_only=True)
 class Price:
-    """Prices in US dollars per million tokens. Cache tokens cost `input` by default.
+    """Prices in US dollars per million tokens. Cache prices that are left out equal `input`.
 
-    These prices override those in the catalog. The catalog's prices for long prompts, service tiers
-    and regions change in the same ratio. The catalog's prices of images and sound, and its fees,
-    stay the same. `search` is the fee for one search by a tool of the vendor, in US dollars. For
-    free models, set `input` and `output` to 0.
+    These prices override those in the catalog. If `input` is twice the catalog's price, for
+    example, the prices for long prompts, service tiers and regions double too. The catalog's prices
+    of images and sound, and its fees, stay the same. `search` is the fee for one search by a tool
+    of the vendor, in US dollars. For free models, set `input` and `output` to 0.
     """
 
     input: Dollars

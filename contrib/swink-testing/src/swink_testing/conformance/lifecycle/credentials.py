@@ -63,7 +63,7 @@ def check_credentials(subject: Subject) -> None:
 
 
 def _elsewhere(recording: Recording) -> Iterator[tuple[dict[int, Any], bool]]:
-    """Yield responses in which the URL of a later request of the call names another server.
+    """Yield recorded responses, changed so that their URL for a later request is on another server.
 
     The second value is `True` if the later request is sent only when the call is abandoned.
     """

@@ -22,7 +22,7 @@ _NAMES = (
 
 
 async def require_names(subject: Subject) -> None:
-    """Check that fields named like keywords are kept, and that all `required` fields exist."""
+    """Check that fields named like keywords are kept, and that fields in `required` exist."""
     async with subject.asker() as asker:
         for name, said, context, options in _calls():
             outcome = await subject.outcome(asker, name, context, options)
