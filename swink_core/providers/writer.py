@@ -338,7 +338,7 @@ class EventWriter:
         return self._facts.data or None
 
     def hold(self, chars: int) -> None:
-        """Increase `kept` by the characters that a parser stores, except those in events."""
+        """Add to `kept` the number of characters that a parser stores, except those in events."""
         self._kept += chars
 
     @property

@@ -101,7 +101,7 @@ def default_options(settings: Settings) -> dict[str, Any]:
 
 
 def check_defaults(where: str, options: Mapping[str, Any]) -> None:
-    """Raise InvalidOption for a default option that is unknown, provider-specific or has a wrong
+    """Raise InvalidOption for a default option that is unknown or provider-specific, or has a wrong
     value.
     """
     for name in options:

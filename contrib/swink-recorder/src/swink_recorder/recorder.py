@@ -51,7 +51,7 @@ BETWEEN_PRUNES = 50
 """How many calls are written between checks of the retention limits."""
 
 CLOSE_SECONDS = 4.0
-"""How many seconds to wait for pending writes on close; a client gives a plugin 5 seconds."""
+"""How many seconds to wait for pending writes on close; a client waits 5 seconds for a plugin."""
 
 
 @define

@@ -92,6 +92,6 @@ class Goal(Generic[T]):
         return []
 
     def results(self, calls: list[ToolCallBlock]) -> list[ToolResultMessage]:
-        """Return a tool result for the call of the answer tool: the answer was received."""
+        """For each call of the answer tool, return a tool result that confirms the answer."""
         given = [call for call in calls if call.name == ANSWER]
         return [ToolResultMessage(call.id, call.name, RECEIVED) for call in given]

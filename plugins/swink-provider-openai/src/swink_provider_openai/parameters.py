@@ -128,7 +128,7 @@ def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
 def _user(dialect: Dialect, model: Model, options: StreamOptions) -> dict[str, Any]:
     """Return the field with the end user's name.
 
-    A name that is shorter than the API requires is extended, always in the same way.
+    If the name is shorter than the API requires, it is extended, always in the same way.
     """
     name = options.user
     if name is None:

@@ -1,9 +1,9 @@
 """Body fields that the owner of a limited key may set.
 
-Fields that swink does not model pass unchanged to a provider, and some choose the model: `models`
-and `preset` of OpenRouter, `fallbacks` of Anthropic, `draft_model`, a tool that calls another
-model. Vendors may add more such fields. A key with limited models or a budget may therefore use
-only the fields in a protocol's table, and those that the configuration allows.
+Fields that swink does not know pass unchanged to a provider, and some of them choose the model:
+`models` and `preset` of OpenRouter, `fallbacks` of Anthropic, `draft_model`, a tool that calls
+another model. Vendors may add more such fields. A key with limited models or a budget may therefore
+use only the fields in a protocol's table, and those that the configuration allows.
 
 Tools that run at a vendor may have fees that the vendor does not report. A key with a budget may
 therefore use only the tools in a table, and those that the configuration allows.

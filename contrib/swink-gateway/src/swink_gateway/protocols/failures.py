@@ -91,7 +91,7 @@ ITS_OWNER = "Ask the operator of the gateway to check its log. Your own key is n
 UNREACHED = "the model's provider cannot be reached"
 BROKEN_OFF = "the connection to the model's provider failed"
 NOT_NOW = "Retry later. The gateway's log has details for its operator."
-"""Texts about failed connections, without the addresses, which clients must not see."""
+"""These three texts about failed connections contain no addresses, which clients must not see."""
 
 EMPTY = "empty_response"
 """The code of an answer that the provider completed with neither text nor a tool call."""

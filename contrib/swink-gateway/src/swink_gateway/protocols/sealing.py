@@ -83,7 +83,7 @@ class Numbers:
         self._seen: Counter[str | None] = Counter()
 
     def next(self, id: str | None) -> Key:
-        """Return the key of the next call with this id, or of the next text if `id` is `None`."""
+        """Return the key of the next tool call with this id; of the next text if `id` is `None`."""
         self._seen[id] += 1
         return id, self._seen[id] - 1
 
@@ -91,7 +91,7 @@ class Numbers:
 def seal_beside(
     provider: str, key: Key, metadata: Mapping[str, Any], is_wordless: bool = False
 ) -> str:
-    """Return the sealed metadata of a call or a text, for an item next to the call or text.
+    """Return the sealed metadata of a tool call or a text, for an item next to it.
 
     `is_wordless` means that the item replaces an empty text.
     """
@@ -99,7 +99,7 @@ def seal_beside(
 
 
 def with_sealed(content: Sequence[Block], beside: Sequence[Sealed]) -> None:
-    """Add the sealed metadata to the calls and texts of an answer."""
+    """Add the sealed metadata to the tool calls and texts of an answer."""
     encode = msgspec.json.encode  # a client may send any value, even an unhashable one
     held = {encode(one.data["of"]): one.data.get("metadata") for one in beside}
     numbers = Numbers()

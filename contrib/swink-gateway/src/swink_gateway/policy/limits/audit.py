@@ -50,7 +50,7 @@ class Difference:
 class Findings:
     """The result of an audit: rows without a final charge (`unsettled`), and the differences.
 
-    A row without a final charge is counted with its reservation.
+    In the sums of the ledger, a row without a final charge counts with the amount that it reserved.
     """
 
     unsettled: Sequence[Entry]

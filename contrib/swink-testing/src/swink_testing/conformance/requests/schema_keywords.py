@@ -38,7 +38,7 @@ async def require_names(subject: Subject) -> None:
 
 
 def _is_told(outcome: Outcome) -> bool:
-    """Return True if a notice reports a part of a schema."""
+    """Return True if a notice is about a tool or the response format."""
     paths = [path for notice in outcome.notices for path in notice.paths]
     return any(path.startswith(("tools", "options.response_format")) for path in paths)
 
