@@ -37,7 +37,7 @@ process id to another process.
 class Difference:
     """A day or month in which a key's budget differs from the sum of the ledger's rows.
 
-    Both amounts are in US dollars.
+    `store` is the spending in the budget, and `ledger` is the sum of the rows, both in US dollars.
     """
 
     key: str

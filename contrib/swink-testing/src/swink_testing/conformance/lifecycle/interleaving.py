@@ -20,7 +20,7 @@ from swink_testing.driver import MemoryResponse, comparable, fold
 __all__ = ["require_apart_while_waiting"]
 
 _SECONDS = 10.0
-"""Seconds of the real clock that a call may take while another waits.
+"""The maximum number of seconds, by the real clock, that a call may take while another waits.
 
 Such a call normally takes milliseconds.
 """
