@@ -1,7 +1,7 @@
 """Classify failures by the tables of a provider, or by the rules of the core.
 
 Providers call `by_tables` with tables of error codes and wordings. The core's rules, which are the
-same for all providers, classify by HTTP status and by failures that the core itself detected.
+same for all providers, classify HTTP statuses and failures that the core itself detected.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def _facts(folder: Path) -> tuple[str, ...]:
 
 
 def _problem(file: Path) -> str:
-    """Return the reason if a metadata file cannot be read, or else an empty string."""
+    """Return the reason why a metadata file cannot be read; an empty string if it can be read."""
     try:
         file.read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):

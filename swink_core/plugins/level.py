@@ -1,6 +1,6 @@
 """The level of the plugin API that this core offers, and a check of the level that a plugin needs.
 
-A plugin states the number of the level for which it was written as `api_level`: in its entry of
+A plugin sets `api_level` to the number of the level for which it was written: in its entry of
 `models.toml`, which is read before the plugin is imported, or as an attribute of the plugin. The
 default is level 1. For the guarantees of a level, see docs/explanation/plugin-api-level.md.
 """

@@ -193,7 +193,7 @@ _Words: TypeAlias = tuple[Turn, int, Sequence[int] | None]
 
 
 def _answer_calls(result: PlacedTurns, asking: int, waiting: Mapping[str, ToolCallBlock]) -> None:
-    """Add an error result for each tool call of a turn that has no result."""
+    """Add an error result for each tool call in a turn if the call has no result."""
     content = result.turns[asking].content
     for block, path in zip(content, result.paths_of_blocks(asking), strict=True):
         if isinstance(block, ToolCallBlock) and waiting.get(block.id) is block:
@@ -209,7 +209,7 @@ THOUGHT = "thinking_left_out"
 """The code of notices about reasoning that is not sent back, which is normal for many APIs."""
 
 METADATA = "metadata_left_out"
-"""The code of notices about metadata of blocks that is not sent."""
+"""The code of notices about block metadata that is not sent."""
 
 UNANSWERED = "an error result was added for a tool call without a result"
 IN_WORDS = "a tool result without a tool call was sent as a user message"

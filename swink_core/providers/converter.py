@@ -43,7 +43,8 @@ def merged_turns(
 ) -> list[dict[str, Any]]:
     """Merge consecutive native messages of the same role, for APIs in which roles must alternate.
 
-    `parts` is the key of each message's content, a list. The lists of merged messages are joined.
+    `parts` is the key of the list that contains a message's content. The lists of merged messages
+    are joined.
     """
     turns: list[dict[str, Any]] = []
     for message in messages:
@@ -76,7 +77,7 @@ class MessageConverter(ABC):
     """Whether `user` sends the name of a user. If not, the name is left out with a notice."""
 
     block_fields: Container[str] | None = None
-    """The metadata fields of blocks in user messages and tool results that can be sent.
+    """The metadata fields that can be sent for blocks of user messages and tool results.
 
     A notice reports any other field. `None` means that no field is reported.
     """

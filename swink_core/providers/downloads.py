@@ -44,7 +44,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 def is_public(address: str) -> bool:
     """Return True if an IP address belongs to the public internet.
 
-    If an IPv6 address contains an IPv4 address, the IPv4 address decides.
+    If an IPv6 address contains an IPv4 address, the IPv4 address is checked instead.
     """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
@@ -89,9 +89,9 @@ async def with_downloads(
     """Return a conversation with the downloaded content in place of URLs.
 
     `is_wanted` returns True for the blocks to download. `each` and `in_all` are limits in bytes,
-    for one file and for all together; `seconds` is the limit for all downloads together. `allowed`
-    returns True for IP addresses to which swink may connect. Raises ProviderFailure if a URL is
-    refused, or a download fails or exceeds a limit.
+    for one file and for all together; `seconds` is the time limit for all downloads together.
+    `allowed` returns True for IP addresses to which swink may connect. Raises ProviderFailure if a
+    URL is refused, or a download fails or exceeds a limit.
     """
     wanted = [
         block.source
@@ -204,7 +204,7 @@ async def _read(url: str, response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def _check(url: str, allowed: Callable[[str], bool]) -> None:
-    """Raise ProviderFailure for a URL with a host that is not public.
+    """Raise ProviderFailure for an invalid URL, or for an IP address that is not public.
 
     Host names are checked later, when they are resolved.
     """

@@ -125,9 +125,9 @@ class ForeignSource:
 
 @coroutine
 def _resumed(step: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any, Any]:
-    """Continue a coroutine's step in a task.
+    """Continue the coroutine `step` in a task.
 
-    The step was begun outside the task and is now waiting for `waiting`.
+    The coroutine was begun outside the task, and is now waiting for `waiting`.
     """
     while True:
         try:

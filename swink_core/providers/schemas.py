@@ -24,7 +24,7 @@ _DEFINITIONS = ("$defs", "definitions")
 def rewritten_schema(
     rewrite: Callable[..., dict[str, Any]], schema: Mapping[str, Any], *more: Hashable
 ) -> dict[str, Any]:
-    """Return `rewrite(schema, *more)`, from a cache if a schema with the same JSON was rewritten.
+    """Return `rewrite(schema, *more)`, from a cache if it was called before with the same JSON.
 
     The cache saves time because every request of a conversation contains the same tools. Callers
     must not change the result, which they share. `rewrite` must be a pure function.
@@ -84,7 +84,7 @@ def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str
 
 
 def _told(part: Mapping[str, Any], name: str, kind: type) -> Any:
-    """Return the value of a keyword in a schema, or an empty value if it has another type."""
+    """Return the value of a keyword in a schema, or an empty value of the type `kind`."""
     return told if isinstance(told := part.get(name), kind) else kind()
 
 
@@ -122,7 +122,7 @@ def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_recursive(schema: Mapping[str, Any]) -> bool:
-    """Return True if a JSON schema is recursive: a reference points to a part that contains it."""
+    """Return True if a reference in a JSON schema points to a part that contains the reference."""
     followed = {"#": False}  # maps a reference to whether all below it was checked
 
     def leads_back(node: Any) -> bool:

@@ -48,7 +48,7 @@ SMALL_FRAME = 1024
 """The maximum size in bytes of a frame whose nesting is not checked.
 
 Such a frame has at most 512 levels, which the JSON decoder can read. Deeply nested data in it does
-not become part of a message, because the writer checks the nesting, too.
+not become part of a message, because `EventWriter` also checks the nesting.
 """
 
 MALFORMED_IN_A_ROW = 3
@@ -78,8 +78,8 @@ class Parser(Protocol):
 
     A parser that needs a subclass of `EventWriter` sets its attribute `writer` to the subclass. If
     a parser has a method `after_read(out)`, this method is called once after all frames of a
-    network read. There, a parser can report values that every frame repeats, such as cumulative
-    counts.
+    network read. In this method, a parser can report values that every frame repeats, such as
+    cumulative counts.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -103,7 +103,7 @@ class Source(Protocol):
 
     @property
     def voided(self) -> Usage | None:
-        """The usage of partial answers that were discarded because the server began again.
+        """The usage of discarded partial answers, after which the server began a new answer.
 
         The answer that replaces them belongs to the same attempt.
         """
@@ -121,7 +121,10 @@ class Source(Protocol):
         """
 
     def cut(self, failure: Failure) -> list[ev.Event]:
-        """Return the last events after a failure outside the source: block ends, and the error."""
+        """Return the last events after a failure outside the source.
+
+        They are the end events of open blocks and the `Error` event.
+        """
 
     def settle(self) -> list[ev.Event]:
         """Return the last events of a complete answer when the server does not end the response."""
@@ -138,7 +141,7 @@ class EventSource:
     row or 10 in all, delivers the other frames, and fails at the end; `skip` ignores damaged
     frames; `fail` ends the stream at once. `names` maps the names of tools in the request to the
     caller's names. Instead of iterating over the source, code can call its methods: first `begin`;
-    then repeatedly `pull`, and `take` with the result, or `fail` with the exception; when `ended`
+    then repeatedly `pull`, passing each result to `take` or the exception to `fail`; when `ended`
     is true, `aclose`.
     """
 
@@ -301,7 +304,10 @@ class EventSource:
         return self._end(self._out.failure or failure)
 
     def cut(self, failure: Failure) -> list[ev.Event]:
-        """Return the last events after a failure outside the source: block ends, and the error."""
+        """Return the last events after a failure outside the source.
+
+        They are the end events of open blocks and the `Error` event.
+        """
         # get the parser's last events, and signatures that arrived before their blocks ended
         return [*self._rest(), self._error(failure)]
 
@@ -343,7 +349,7 @@ class EventSource:
 
     @property
     def voided(self) -> Usage | None:
-        """The usage of partial answers that were discarded because the server began again."""
+        """The usage of discarded partial answers, after which the server began a new answer."""
         return self._out.voided
 
     def settle(self) -> list[ev.Event]:
@@ -368,7 +374,7 @@ class EventSource:
         self._after_read(self._out)
 
     def _report(self, number: int) -> None:
-        """Add those notices of the decoder that are about input before frame `number` of a read."""
+        """Add the decoder's notices about input that precedes frame `number` of a read."""
         reports = self._reports
         while reports and reports[0][0] <= number:
             _, code, detail = reports.pop(0)

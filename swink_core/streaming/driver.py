@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 Batch = list[ev.Event]
 
 SAYING = DELTAS | {ev.ToolCallStart, ev.Extension}
-"""Events with content, unlike the start of a block of text or thinking."""
+"""Events with content. The start of a block of text or thinking has no content."""
 
 
 class Driver:
@@ -286,7 +286,7 @@ class Driver:
     def _stifled(
         self, batch: Batch, reason: Failure | None, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return the last events and the outcome if a plugin of the attempt caught CancelledError.
+        """Return the last events and the outcome after a plugin has suppressed CancelledError.
 
         Raises CancelledError again if another task cancelled the call.
         """
@@ -329,7 +329,10 @@ class Driver:
         return self._cut(failure)
 
     def _cut(self, failure: Failure) -> Batch:
-        """Return the last events of an attempt that `failure` ends: block ends, and the error."""
+        """Return the last events of an attempt that `failure` ends.
+
+        They are the end events of open blocks and the `Error` event.
+        """
         current = self._under_way
         if current is not None and current.source is not None:
             return current.source.cut(failure)

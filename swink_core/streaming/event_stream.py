@@ -120,7 +120,7 @@ class EventStream(AsyncOnly):
         return self.message
 
     def observe(self, event: ev.AssistantMessageEvent) -> None:
-        """Deliver an event of another library's class to observers with `other_events`.
+        """Pass an event of a class from another library to observers with `other_events`.
 
         This method may be called before the stream starts and after it ends.
         """

@@ -1,8 +1,8 @@
 """The gates of a client, which admit or refuse each attempt, and are notified when it ends.
 
-Gates fail closed. After a gate has raised an exception, the money or requests that it has counted
-may be wrong. Therefore, if `enter` raises an exception, the call ends before a request is sent; if
-`leave` raises an exception, the next attempt fails.
+Gates fail closed. After a gate has raised an exception, its totals of money or requests may be
+wrong. Therefore, if `enter` raises an exception, the call ends before a request is sent; if `leave`
+raises an exception, the next attempt fails.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Retries:
         self._move_on()
 
     def take_notices(self) -> list[ev.Notice]:
-        """Return the notices about skipped targets since the last call of this method."""
+        """Return the notices about targets that were skipped since the last call of this method."""
         notices = self._notices
         self._notices = []
         return notices

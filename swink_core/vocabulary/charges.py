@@ -164,14 +164,14 @@ def reserved(
     """Return the amount to reserve for a prompt of `prompt` tokens.
 
     The prices at the time `at` apply (`None`: now). The amount includes the price of writing the
-    prompt to the cache, because many models do this even if the request does not ask for it. If the
-    request may contain a cache mark that requests a cache of an hour, the price of writing to such
-    a cache is used. If the request names a service tier, the higher of the prices of this tier and
-    of the standard tier is used. The fees of searches by tools of the provider are included, and
-    the tokens of their results. Audio prices apply to sound in the prompt, and to the answer if the
-    request asks for audio, unless text has a higher price. If the provider may summarize the
-    conversation before it answers, the prompt is counted twice. The cost is `None` if the price of
-    the model, of a search or of a requested tier is unknown.
+    prompt to the cache, because many models cache prompts even if the request does not ask for it.
+    If the request may contain a cache mark that requests a cache of an hour, the price of writing
+    to such a cache is used. If the request names a service tier, the higher of the prices of this
+    tier and of the standard tier is used. The fees of searches by tools of the provider are
+    included, and the tokens of their results. Audio prices apply to sound in the prompt, and to the
+    answer if the request asks for audio, unless text has a higher price. If the provider may
+    summarize the conversation before it answers, the prompt is counted twice. The cost is `None` if
+    the price of the model, of a search or of a requested tier is unknown.
     """
     output = reserved_output(info, options)
     terms = requested_terms(options)
@@ -200,7 +200,7 @@ def reserved(
 
 
 def _reserved_searches(context: Context | None, options: StreamOptions) -> dict[str, int]:
-    """Return the number of searches to reserve for all answers, under its key in `Usage.extra`."""
+    """Map the key of searches in `Usage.extra` to the number to reserve for all answers."""
     found = searches_of(context if context is not None else Context([]), options)
     return {name: count * _answers_of(options) for name, count in found.items()}
 
@@ -217,7 +217,7 @@ def _has_unknown_price(
 
 
 def _sound_in(prompt: int, info: ModelInfo, seconds: float) -> dict[str, int]:
-    """Return the quantities of sound in a prompt, by their names in the price table."""
+    """Return the tokens and seconds of sound in a prompt, by their names in the price table."""
     media = info.media or _DEFAULT_MEDIA
     tokens = min(prompt, ceil(media.audio_second * seconds))
     return {"input_audio": tokens, "audio_seconds": ceil(seconds)} if seconds else {}

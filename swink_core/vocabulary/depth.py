@@ -2,8 +2,8 @@
 
 Decoding JSON, `swink_core.dump`, comparison, `copy.deepcopy` and `repr` are all recursive. Of
 these, `dump` needs the most stack: three frames for each level of the data, and Python allows 1,000
-frames by default. With at most `MAX_DEPTH` levels, all of them work even if they are called when
-much of the stack is in use.
+frames by default. For data of at most `MAX_DEPTH` levels, these functions work even if much of the
+stack is already in use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 def is_too_deep(text: bytes | str) -> bool:
     """Return True if JSON text is nested deeper than `MAX_DEPTH`.
 
-    Returns False for text with unbalanced brackets, which is not JSON. The work is linear.
+    Returns False for text with unbalanced brackets, which is not JSON. The time is linear in the
+    length of the text.
     """
     if len(text) <= SHALLOW_SIZE:
         return False

@@ -9,7 +9,7 @@ from binascii import Error, a2b_base64
 from collections.abc import Iterator
 
 HEADER = 65_536
-"""The width and height of an image are searched in at most this many characters of base64."""
+"""The maximum number of base64 characters that are read to find an image's size in pixels."""
 
 BYTES_A_SECOND = 8_000
 """The assumed bytes per second of compressed sound without a header (64 kbit/s)."""
@@ -40,7 +40,7 @@ STREAMS = 10_000
 
 
 def _name(name: bytes) -> bytes:
-    """Return the pattern of a PDF name, whose characters may be hexadecimal (ISO 32000 7.3.5)."""
+    """Return a pattern for a PDF name, whose characters may be hexadecimal (ISO 32000 7.3.5)."""
     return b"/" + b"".join(b"(?:%c|#(?i:%02x))" % (char, char) for char in name)
 
 
@@ -145,7 +145,7 @@ def _is_mpeg1(raw: bytes) -> bool:
 
 
 def _ogg_seconds(raw: bytes, data: str) -> float:
-    """Return the duration at the end of an Ogg file's last page (RFC 3533 section 6)."""
+    """Return the duration of an Ogg file in seconds, from its last page (RFC 3533 section 6)."""
     tail = _decoded(data[len(data) % 4 :][-HEADER:])
     at = tail.rfind(b"OggS")
     samples = int.from_bytes(tail[at + 6 : at + 14], "little", signed=True) if at >= 0 else 0
@@ -157,8 +157,8 @@ def _ogg_seconds(raw: bytes, data: str) -> float:
 def pdf_pages(data: str) -> int:
     """Return the number of pages of a PDF in base64, at least one.
 
-    The highest count is used, because comments and unused objects may contain lower ones. If no
-    page is readable, the number is at least the one estimated from the size.
+    The highest page count in the file is used, because comments and unused objects may contain
+    lower counts. If no page is readable, the number is at least the one estimated from the size.
     """
     raw = _decoded(data)
     room = INFLATED

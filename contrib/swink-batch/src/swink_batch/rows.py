@@ -33,7 +33,7 @@ PARQUET_ROWS = 1024
 MOST_FIELD = 2**31 - 1
 """The maximum length of a CSV field: the largest value that Python accepts on every platform.
 
-The reader's default, 131,072, is too short for long documents.
+The default of Python's csv module, 131,072, is too short for long documents.
 """
 
 _SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")

@@ -122,7 +122,7 @@ def describe_commands(
 
 
 def load_command(name: str, points: list[EntryPoint]) -> click.Command:
-    """Import a command. Raises PluginError, which names the distribution, if that fails."""
+    """Import a command. Raises PluginError, which names the distribution, if the import fails."""
     from swink_core import PluginError
 
     owners = _listed(points)

@@ -163,7 +163,7 @@ def parsed(text: str) -> Sequence[Token]:
 
 
 _NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
-"""Matches the first characters of a line after a blank line if the line cannot continue a list."""
+"""A line after a blank line does not continue a list if its beginning matches this pattern."""
 
 
 def settled(text: str) -> int:

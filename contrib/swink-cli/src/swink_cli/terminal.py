@@ -149,7 +149,7 @@ def own_stdout() -> Iterator[None]:
     """Reserve standard output for swink: other code and child processes print to stderr instead.
 
     The file descriptor of stdout is redirected to stderr, and `stdout` returns a copy of the
-    original. On a terminal, where both are visible, nothing is redirected.
+    original. If stdout is a terminal, nothing is redirected.
     """
     global _kept
     theirs = sys.stdout

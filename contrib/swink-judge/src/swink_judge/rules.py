@@ -24,15 +24,15 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `provider` and `api` are names separated by `|`; `*` matches any name. `model` and
     `unless_model` are regular expressions that are searched for in the model id. `model` is also
-    searched for in the base model's id of a fine-tuned model. A condition is `[path, operator,
-    value, absent]`. In a path, `tools[*]` stands for every element of the list `tools`, and
-    `messages[-1]` for the last element of `messages`. A condition is true if its operator accepts
-    at least one of the values at the path; with `absent`, also if the path has no value. The
-    operator `unlisted` accepts a value that occurs at none of the paths in `value`, such as the
-    name of an unknown tool. `status` is the HTTP status of the server, or 200 if the server ignores
-    the value silently. `confidence` is `measured` if the source quotes the server's message,
-    otherwise `documented` or `reported`. `checked` is the ISO date of the last comparison with the
-    source.
+    searched for in the base model's id of a fine-tuned model. A condition is
+    `[path, operator, value, absent]`. In a path, `tools[*]` stands for every element of the list
+    `tools`, and `messages[-1]` for the last element of `messages`. A condition is true if its
+    operator accepts at least one of the values at the path; with `absent`, also if the path has no
+    value. The operator `unlisted` accepts a value that occurs at none of the paths in `value`, such
+    as the name of an unknown tool. `status` is the HTTP status of the server, or 200 if the server
+    ignores the value silently. `confidence` is `measured` if the source quotes the server's
+    message, `documented` if the source is the vendor's documentation, and `reported` for any other
+    source. `checked` is the ISO date of the last comparison with the source.
     """
 
     id: str

@@ -8,7 +8,8 @@
     end        the call has ended
 
 Records are stored in a ring buffer, and a reader is only a position in this buffer. So a slow
-reader needs no memory: if it misses records, it gets a `gap` record with their number.
+reader needs no memory: if it misses records, it gets a `gap` record with the number of lost
+records.
 """
 
 from __future__ import annotations
@@ -138,10 +139,10 @@ class Feed(CallObserver["_Call"]):
         Yield `None` after `idle` seconds without a record. All records published after this call
         are included, even if the caller begins to iterate later. `after` is the id of the last
         record that the reader has read, possibly over an earlier connection. If records after that
-        one are no longer stored, a `gap` record contains their number (`None`: unknown, because the
-        feed was restarted). Without `after`, the generator first yields the newest stored records,
-        at most as many as `last`. Then come a record `progress` for each running call and a record
-        `now`, after which all records are new.
+        one are no longer stored, a `gap` record contains the number of lost records (`None`:
+        unknown, because the feed was restarted). Without `after`, the generator first yields the
+        newest stored records, at most as many as `last`. Then come a record `progress` for each
+        running call and a record `now`, after which all records are new.
         """
         with self._lock:
             place, kept = self._count, len(self._ring)

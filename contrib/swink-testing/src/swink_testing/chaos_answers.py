@@ -120,7 +120,7 @@ class Answer:
 
 
 _DATA = "data of an event"
-"""The field under which checks find the JSON text in an event's `data` as a parsed object."""
+"""The field that replaces an event's `data` for checks; it contains the parsed JSON text."""
 
 
 def _opened(payload: bytes) -> bytes:

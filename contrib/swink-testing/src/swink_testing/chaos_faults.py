@@ -48,7 +48,7 @@ NOISE = b"still here"
 
 @define(frozen=True)
 class Fault:
-    """Sends the answer unchanged. This is the base class of all faults."""
+    """The base class of all faults, which sends the answer unchanged."""
 
     def spoil(self, answer: Answer) -> Answer:
         """Return the response to send in place of the faultless answer."""
@@ -224,7 +224,7 @@ async def _raw(
 
 @define(frozen=True)
 class Huge(Fault):
-    """Sends the first frames, then `size` bytes of an endless frame in small pieces."""
+    """Sends the first `at` frames, then small pieces of an endless frame, `size` bytes in all."""
 
     size: int
     at: int = 0

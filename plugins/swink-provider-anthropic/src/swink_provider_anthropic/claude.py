@@ -48,7 +48,7 @@ STOP_REASONS = {
 """Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
-"""Requests adaptive thinking, and a summary of it that newer models otherwise omit."""
+"""The value that requests adaptive thinking and its summary, which newer models omit by default."""
 
 
 def thinking(

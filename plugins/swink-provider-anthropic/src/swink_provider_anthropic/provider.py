@@ -86,8 +86,8 @@ class AnthropicProvider(HTTPProvider):
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Return the notices about options.
 
-        The notices also report limits of the answer schema that were moved into descriptions, and a
-        `session_id` that is not sent because `user` uses the same field.
+        The notices also report limits (such as `maximum`) that were moved into descriptions of the
+        answer schema, and a `session_id` that is not sent because `user` uses the same field.
         """
         changed = limits_in_words(options)
         if options.user is not None and options.session_id is not None:

@@ -48,7 +48,7 @@ __all__ = ["BedrockProvider"]
 SERVICE = "bedrock"
 
 S3_DIGEST = "x-amz-content-sha256"
-"""The header with the digest of the body: in every request to S3, but in no request to Bedrock."""
+"""The header with the digest of the body. It is sent to S3, but not to Bedrock."""
 ERROR_TYPE_HEADER = "x-amzn-errortype"
 
 _PARTITIONS = {

@@ -3,12 +3,12 @@
 The command runs an agent, which may call the model several times. Content arrives twice: as stream
 events of the Messages API, and then as one complete `assistant` line per content block. Blocks that
 were streamed are not repeated. The agent's tool calls and their results are not tool calls of the
-caller; they become extensions. Messages of sub-agents (`parent_tool_use_id`) are omitted. The
+caller; they become extension blocks. Messages of sub-agents (`parent_tool_use_id`) are omitted. The
 answer is complete when the line `result` arrives, which also contains the run's usage for each
 model. The cost is computed from this usage, because the command guesses prices that it does not
 know. A `result` with `is_error` is a failure, whatever its `subtype`. With `--json-schema`, the
 answer is the validated input of the command's tool `StructuredOutput`. That input arrives with
-`result`; other text of the model becomes extensions. Source:
+`result`; all other text of the model becomes extension blocks. Source:
 https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
 """
 
@@ -227,10 +227,10 @@ class StreamJsonParser:
     def _cost(self, line: _Line, whole: _Usage) -> float | None:
         """Return the cost of all models in US dollars, or `None` if a price is unknown.
 
-        If the usage contains unknown counts, return the cost that the command reports. The command
-        reports the number of cached tokens with each lifetime only for the whole run. Therefore the
-        tokens that each model wrote to the cache are divided between the lifetimes in that
-        proportion.
+        If the token counts of a model are missing, return the cost that the command reports. The
+        price of a token written to the cache depends on its lifetime there, and the command reports
+        how many tokens have each lifetime only for the whole run. Therefore the tokens of each
+        model are divided between the lifetimes in the same proportion as those of the whole run.
         """
         used = line.model_usage or {}
         total, kept = 0.0, (whole.cache_creation or {}).get("ephemeral_1h_input_tokens")

@@ -176,7 +176,7 @@ class _Sampler:
         return depth > DEEPEST or self._made > PLENTY
 
     def _chosen(self, alternatives: list[Any], depth: int, number: int, place: str) -> Any:
-        """Return the value with the index `number` among the values of all alternatives in order.
+        """Return the value with the index `number` in the list of the values of all alternatives.
 
         Deep in the data, the value comes from the alternative with the least depth.
         """

@@ -1,4 +1,4 @@
-"""Generate numbers within bounds, and texts within lengths."""
+"""Generate numbers within bounds, and texts of a required length."""
 
 from __future__ import annotations
 

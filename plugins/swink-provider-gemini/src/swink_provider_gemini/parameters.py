@@ -31,9 +31,9 @@ CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 def parameters(
     knobs: Knobs, model: Model, options: StreamOptions, known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the request fields for the options: `generationConfig`, unless it is empty.
+    """Return a dict with the request field `generationConfig`, which contains the options.
 
-    The fields in `known` are included in `generationConfig`.
+    `generationConfig` also includes the fields in `known`; it is left out if it would be empty.
     """
     answer: dict[str, Any] = {**known}
     if options.stop:

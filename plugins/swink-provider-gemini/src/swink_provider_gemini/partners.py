@@ -1,4 +1,4 @@
-"""Other vendors' models on Vertex AI: Chat Completions, from `swink_provider_openai`.
+"""Other vendors' models on Vertex AI, called by the Chat Completions code of swink-provider-openai.
 
 https://cloud.google.com/vertex-ai/generative-ai/docs/maas/call-open-model-apis: all models have the
 same URL. The body names the model with its publisher, such as `meta/llama-…`.

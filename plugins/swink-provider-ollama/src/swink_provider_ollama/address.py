@@ -1,4 +1,4 @@
-"""Parse an address in any form of `OLLAMA_HOST`. Source: https://docs.ollama.com/faq."""
+"""Parse an address in any form that `OLLAMA_HOST` allows. Source: https://docs.ollama.com/faq."""
 
 from __future__ import annotations
 

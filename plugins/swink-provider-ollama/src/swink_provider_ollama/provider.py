@@ -64,7 +64,7 @@ Sources: https://github.com/ollama/ollama/blob/main/server/routes.go and its iss
 """
 
 PLACES = {"thinking": ("think",), "response_format": ("format",), "stop": ("options.stop",)}
-"""The request fields of options that a function converts. `KNOBS` names all other fields."""
+"""Maps each option that a function converts to its request fields; `KNOBS` maps the others."""
 
 CODES = {"load": Kind.INVALID_REQUEST, "unload": Kind.INVALID_REQUEST}
 

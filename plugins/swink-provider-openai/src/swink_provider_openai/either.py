@@ -48,7 +48,10 @@ class EitherAPI(ResponsesAPI):
 
 
 class _EitherParser:
-    """Parses one response of either API. The first recognised frame shows which API it is from."""
+    """Parses one response of either API.
+
+    The first recognised frame shows the API of the response.
+    """
 
     def __init__(self, responses: ResponsesParser, chat: ChatParser) -> None:
         self._parser: ResponsesParser | ChatParser = responses

@@ -297,7 +297,7 @@ class ChatParser:
         return not is_function
 
     def _settle(self, out: EventWriter) -> None:
-        """Write the collected metadata of the blocks so far, before a new block or the end."""
+        """Write the metadata collected for earlier blocks, before a new block or the end."""
         if self._tags is not None:
             self._tags.flush(out)
         self._end_details(out)

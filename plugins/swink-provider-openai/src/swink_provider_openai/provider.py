@@ -1,4 +1,4 @@
-"""`OpenAIProvider`: OpenAI's APIs, with the base URL and dialect of a catalogue entry."""
+"""`OpenAIProvider`: calls OpenAI's APIs at the base URL and in the dialect of a catalogue entry."""
 
 from __future__ import annotations
 

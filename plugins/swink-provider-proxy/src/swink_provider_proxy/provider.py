@@ -101,7 +101,7 @@ class ProxyProvider(HTTPProvider):
         Files in the conversation have already been replaced by their data. The field `options`
         contains the options of the client and of the call, merged. If the call's `extra` overrides
         options of the client, the field `call` contains this `extra`, and the names of the options
-        that only the client sets.
+        that the client sets and the call does not set.
         """
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}

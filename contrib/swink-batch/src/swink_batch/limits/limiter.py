@@ -23,7 +23,7 @@ MEMBERS_SECONDS = 5.0
 
 @define(eq=False)
 class _Queue:
-    """Calls that wait for a lane, in order.
+    """Calls to one target, which wait in order until the limits in `lane` allow them.
 
     `again` contains the waiting retries. Retries are admitted before new calls, because the time
     limits of a retried call include this wait.
@@ -83,7 +83,7 @@ class Limiter:
         self._admitted.add(target)
 
     def give_up(self, target: Target) -> None:
-        """Release the place of an admitted call that will not be made, for another call."""
+        """Free the place of an admitted call that will not be made, for use by another call."""
         if target in self._admitted:
             self._admitted.discard(target)
             self._free(self._begun.pop(target)[0])

@@ -67,7 +67,7 @@ LEAST_HOLD = 0.02
 """The seconds before the first probe; each further wait is twice as long."""
 
 MOSTLY = 0.5
-"""The server's limit was reached if every call was rejected during this share of a period."""
+"""If more than this share of a period had only rejections, the server's limit was reached."""
 
 PATIENT = 3.0
 """How long to wait for the outcome of a probe, as a multiple of the usual time to a rejection."""

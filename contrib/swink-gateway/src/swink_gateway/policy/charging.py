@@ -1,10 +1,10 @@
 """Charge clients' keys for the attempts of calls.
 
 The core computes all amounts: `Attempt.reserve()` before an attempt, and `Attempt.charge` after it.
-An attempt with the first model is admitted before the call begins, so that a refusal becomes an
-HTTP status. The core calls `KeyCharge`, one of the call's gates, before and after each attempt:
-`KeyCharge` admits retries and attempts with other models, and completes the ledger's row of every
-attempt.
+The attempt with the first model is admitted before the call begins, so that a refusal can still be
+sent as an HTTP status. The core calls `KeyCharge`, one of the call's gates, before and after each
+attempt: `KeyCharge` admits retries and attempts with other models, and completes the ledger's row
+of every attempt.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
 class Payer:
     """The key that pays for a call, and the facts about the call for rows of the ledger.
 
-    `account` returns the name of a target's account; `heard` is called with each row of the ledger
-    once its final charge is known.
+    `account` returns the name of the account that a target uses at its provider; `heard` is called
+    with each row of the ledger once its final charge is known.
     """
 
     owner: str

@@ -62,7 +62,7 @@ CODE = "guard"
 """The error code of a request that a guard refused."""
 
 MOST_FORMS = 8
-"""The maximum number of searches in the other readings of a redacted text (see `other_forms`)."""
+"""The maximum number of searches in other forms of a redacted text (see `other_forms`)."""
 
 MOST_AT_ONCE = 16_384
 """The maximum length, in characters, of a conversation that guards check in the event loop."""
@@ -115,7 +115,7 @@ class Guard:
 
     @property
     def is_quick(self) -> bool:
-        """Whether a check runs only code of this package, so that its time is known."""
+        """Whether a check runs only code of this package, whose duration is known."""
         return self._plugin is None
 
     def check_length(self, call: Call) -> None:

@@ -1,4 +1,4 @@
-"""If a request needs the API that its client uses, select this API of the provider.
+"""Select the API whose format the client uses, if the request needs it and the provider has it.
 
 For a provider with several APIs, the catalogue's rules for a model prefer one API. Fields of the
 body that the preferred API lacks would be dropped, although the provider also serves the client's

@@ -20,7 +20,7 @@ _SEARCHES = (
     "web_search_options",
     "search_parameters",
 )
-"""The vendors' names for web search: a tool type, the only field of a tool, or an option."""
+"""Vendors' names for web search, as the type or the only field of a tool, or as an option."""
 
 _INSTRUCTED = re.compile(
     r"\btitle generator\b"

@@ -30,7 +30,7 @@ DECIMALS = 12
 """Decimal places of a dollar amount; further digits are rounding noise of sums."""
 
 REFUSAL = "refusal"
-"""The code of the notice before a text in which the model refuses."""
+"""The code of the notice before a text in which the model refuses to answer."""
 
 
 def is_refusal(metadata: Mapping[str, Any] | None) -> bool:
@@ -142,7 +142,10 @@ def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[Assistan
 
 
 def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:
-    """Return the answer's id: the provider's if it is already known, or else `facts.id`."""
+    """Return the answer's id, as the provider reported it.
+
+    If the provider has not reported an id yet, return `prefix` followed by `facts.id`.
+    """
     said = known.response_id or _end(batch, "response_id")
     return said or f"{prefix}{facts.id}"
 
@@ -167,7 +170,7 @@ def arguments_text(call: ToolCallBlock) -> str:
 
 
 def started_anew(retry: Retry) -> Error:
-    """Return the failure that ends an answer when a retry would start it again.
+    """Return the failure that ends an answer if a retry would begin a new answer.
 
     Most protocols cannot tell the client to discard the output that it has received.
     """

@@ -1,9 +1,9 @@
 """The table of client protocols; everything else about a protocol derives from its row.
 
-A row lists the paths and the class of a protocol, the setup for clients, and the losses of the
-protocol. The server's routes, the page at `/`, the headers with keys, the fields that limited keys
-may set, and the reference page of losses are made from these rows. The class of a protocol formats
-its errors (`ClientProtocol.failure`).
+A row lists the paths and the class of a protocol, the setup for clients, and the data that the
+protocol loses. The server's routes, the page at `/`, the headers with keys, the fields that limited
+keys may set, and the reference page of losses are made from these rows. The class of a protocol
+formats its errors (`ClientProtocol.failure`).
 """
 
 from __future__ import annotations
@@ -327,6 +327,6 @@ PRICED_FIELDS = frozenset(name for row in _ROWS for name in row.priced_fields)
 
 
 def losses_between(source: str, target: str) -> list[Loss]:
-    """List the losses of an answer read in the protocol `source` and written in `target`."""
+    """List the data that an answer loses when converted from the protocol `source` to `target`."""
     unsaid = {loss.what for loss in PROTOCOLS[source].losses}
     return [loss for loss in PROTOCOLS[target].losses if loss.what not in unsaid]

@@ -44,9 +44,9 @@ STREAM = web.RequestKey("stream", EventStream)
 """The request key under which the call for the request is stored, if there is one."""
 
 SENT = web.RequestKey("sent", int)
-"""The request key for the status of a streamed answer whose end was sent.
+"""The request key for the HTTP status of a streamed answer, set after the end was sent.
 
-The client may disconnect then, which cancels the handler before it returns the response.
+The log uses this status if the client disconnects before the handler returns the response.
 """
 
 REFUSED = web.RequestKey("refused", str)
@@ -84,7 +84,7 @@ class AccessLog:
 
     @contextmanager
     def line(self, request: web.Request, method: str) -> Iterator[LogLine]:
-        """Write the line of a request, HTTP or WebSocket, at the end of the block."""
+        """Write the line of an HTTP or WebSocket request when the `with` block ends."""
         began, at, line = self.clock(), self.now(), LogLine()
         try:
             yield line

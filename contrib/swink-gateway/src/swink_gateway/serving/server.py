@@ -51,7 +51,7 @@ LOOPBACK = "127.0.0.1"
 PLAIN = "identity"
 """The only supported Content-Encoding.
 
-Vendors' clients do not compress, and 1 MB of compressed data may become 1 GB.
+Vendors' clients do not compress requests, and 1 MB of compressed data may become 1 GB.
 """
 
 CHUNKED = "chunked"
@@ -61,7 +61,7 @@ CONTINUE = "100-continue"
 """The only supported value of the header `Expect`."""
 
 GRACE_SECONDS = 5
-"""How many seconds active answers may take when the gateway stops."""
+"""When the gateway stops, active answers may continue for at most this many seconds."""
 
 _GENERAL = frozenset({"Not Found", "Method Not Allowed"})
 """HTTP reason phrases of errors that the router raises; routes give more specific reasons."""
@@ -233,7 +233,7 @@ class Gateway:
         app.router.add_post(path, handler, expect_handler=self._expect)
 
     async def _expect(self, request: web.Request) -> None:
-        """Ask a client with a valid key for the body that it waits to send."""
+        """Tell a client to send the body (`100 Continue`) if its key is valid."""
         if request.headers["Expect"].lower() != CONTINUE:
             raise web.HTTPExpectationFailed(text=f"only {CONTINUE} can be expected")
         if self._owner(request) is not None:

@@ -81,7 +81,10 @@ class UpstreamCall:
     claims: Claims | None = None
 
     def hear(self, batch: Sequence[Any]) -> None:
-        """Record the ids of an answer, and log the failure at the end of a batch."""
+        """Record the ids of a complete answer, or log the failure of an attempt.
+
+        The last event of the batch decides: `Done`, or an `Error` or `Retry`.
+        """
         if self.claims is not None and isinstance(batch[-1], Done):
             self.claims.hear(self.stream)
         self._log_failures(batch)

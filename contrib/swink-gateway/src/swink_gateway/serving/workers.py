@@ -46,7 +46,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 @define
 class Room:
-    """Shared memory with one byte per worker, which is 1 if the worker can take another answer."""
+    """Shared memory with one byte per worker, which is 1 if the worker can serve another answer."""
 
     _flags: mmap.mmap
     slot: int

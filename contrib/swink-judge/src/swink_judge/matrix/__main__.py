@@ -1,4 +1,4 @@
-"""The command `python -m swink_judge.matrix`. Its exit code is 1 if it finds faults."""
+"""The command `python -m swink_judge.matrix`. Its exit code is 1 if any finding needs a fix."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from swink_core import (
 __all__ = ["Said", "Value", "encoded"]
 
 _MARK = "nonce"
-"""A word in each value that must be in the request; all such values are unique."""
+"""A word that is part of every value which a request must contain. All such values are unique."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 

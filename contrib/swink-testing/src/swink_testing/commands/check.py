@@ -134,7 +134,7 @@ def command(
 def _show_mutants(
     provider: str, subject: Subject, find: Callable[[], Subject], as_json: bool
 ) -> int:
-    """Print each mutant of a package that no check detects.
+    """Print a package's mutants that no check detects.
 
     The exit code is always 0, because some mutants do not change the behaviour.
     """

@@ -97,7 +97,7 @@ class _AgentParser(ResponsesParser):
 
 
 def _known(item: dict[str, Any]) -> dict[str, Any] | None:
-    """Return an item of a type in `ITEMS` with only the supported fields.
+    """Return an item whose type is in `ITEMS`, without the fields that the API does not support.
 
     Return `None` for results of server-side tools and for reasoning. Items of other types come from
     the caller and are returned unchanged.

@@ -175,7 +175,7 @@ def _frames(decoder: SSEDecoder, data: bytes) -> list[bytes]:
 
 
 def _event(frame: bytes) -> _Event:
-    """Return the number of an event, and the response with the id if the event contains it.
+    """Return the number of an event and, if the event contains a response, the response's id.
 
     For invalid JSON, return an object without these fields; the parser will report the error.
     """

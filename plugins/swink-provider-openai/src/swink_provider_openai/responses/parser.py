@@ -13,7 +13,7 @@ some servers change the id of an item. A part of a message is identified by `con
   is written when the item is done, even if its block has ended by then.
 * An item of another type (hosted tools, compaction) becomes an extension when it is done. A
   client-side tool call ends the answer with the stop reason tool use (`hosted`).
-* The module `calls` writes function calls.
+* The module `calls` converts function calls to events.
 
 The answer is complete after `response.completed` or `response.incomplete`. Later events are not
 read.

@@ -1,9 +1,9 @@
 """Select the API keys whose state a process reads from Redis, instead of reading all.
 
 Each admission and each charge adds the key and the time to a list in Redis. Every second, a process
-reads the new part of that list and then the state of these keys. It first reads the keys that
-another process refused because of leases (see `leases`), then the changed keys that have waited
-longest. It also reads a few other keys in turn, because leases also depend on the number of
+reads the new part of that list and then the state of these keys. It first reads the keys for which
+another process refused an attempt because of leases (see `leases`), then the changed keys that have
+waited longest. It also reads a few other keys in turn, because leases also depend on the number of
 processes and on the end of a minute or a day.
 """
 
@@ -17,7 +17,7 @@ MOST_CHANGED = 100
 """The maximum number of changed keys to read at once; the rest are read the next time."""
 
 OTHERS = 20
-"""The number of other keys that are read at once."""
+"""The number of other keys to read in turn each time."""
 
 
 class Changes:

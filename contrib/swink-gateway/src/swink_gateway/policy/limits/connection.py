@@ -99,7 +99,7 @@ class Connection:
         return reply if reply is not None else []
 
     def lose(self, error: Exception) -> None:
-        """Mark the server as unreachable, until `is_lost` is cleared."""
+        """Mark the server as unreachable, until `is_lost` is set to False."""
         if self.is_lost:
             return
         self.is_lost = True

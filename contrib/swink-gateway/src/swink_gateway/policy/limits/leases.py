@@ -1,10 +1,11 @@
 """Leases: the part of each limit that is reserved for one process while Redis is unreachable.
 
-Half of the remaining amount of each limit is leased to the processes, in equal parts. For all other
-processes, Redis counts a lease as used. While Redis is unreachable, each process admits attempts
-within its lease. After a minute, limits per minute no longer depend on the lease: each process may
-then use an equal part of each limit. Therefore the processes together exceed no limit. The charges
-of attempts during that time are debts, which are sent when Redis can be reached again.
+Half of the remaining amount of each limit is leased to the processes, in equal parts. When another
+process requests an attempt, Redis counts a lease as used. While Redis is unreachable, each process
+admits attempts within its lease. After a minute, limits per minute no longer depend on the lease:
+each process may then use an equal part of each limit. Therefore the processes together exceed no
+limit. The charges of attempts during that time are debts, which are sent when Redis can be reached
+again.
 """
 
 from __future__ import annotations
@@ -100,12 +101,12 @@ class Leases:
         return ticket
 
     async def settle(self, ticket: Ticket, tokens: int, dollars: float | None, ends: bool) -> None:
-        """Settle an attempt while the server is lost, if it was admitted without the server too."""
+        """While the server is lost, settle an attempt that was also admitted without the server."""
         if ticket.key in self.local.accounts:
             await self.local.settle(ticket, tokens, dollars, ends=ends)
 
     def _supposed(self, key: str, share: Allowance) -> Account:
-        """Return an account in which everything but the lease of the key is used up."""
+        """Return an account of the key in which everything except the lease is used up."""
         requests, tokens, streams, today, this_month = self.of(key)
         now, own = self.local.now(), self.streams[key]
         day, month = periods(now)

@@ -2,8 +2,8 @@
 
 Each operation is one Lua script, which Redis runs atomically. Every second, a process reports its
 leases of each limit and gets new ones: see `leases`. If Redis has lost a budget, processes that
-remember it write it again: see `remembered`. `writer` writes the rows of the ledger to a SQL
-database.
+remember it write it again: see `remembered`. The module `writer` writes the rows of the ledger to a
+SQL database.
 """
 
 from __future__ import annotations

@@ -306,9 +306,9 @@ if ARGV[3] == '1' then redis.call('HSET', KEYS[1], 'lost', string.format('%.6f',
 return 1
 """
 )  # fmt: skip
-"""Set a mark in the index of budgets, and return 1 if it was not set before.
+"""Set the mark that disappears if Redis loses its data, and return 1 if it was not set before.
 
-Arguments: now, me, whether this process had set a mark before.
+Arguments: now, me, whether this process had set the mark before.
 """
 
 ENTER = (
@@ -345,7 +345,7 @@ redis.call('EXPIRE', KEYS[1], life)
 )  # fmt: skip
 """Record a failed attempt.
 
-Arguments: now, the number of calls to count, threshold, rest, kind, message, probe.
+Arguments: now, the number of calls to count, threshold, cooldown in seconds, kind, message, probe.
 """
 
 ALL = (CHANGES, LOOK, ADMIT, CHARGE, MARK, ENTER, FAIL)

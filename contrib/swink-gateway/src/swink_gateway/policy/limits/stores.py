@@ -43,9 +43,10 @@ class Store:
 
 
 def open_ledger(store: Store, counters: Counter[str] | None = None) -> Ledger:
-    """Open the ledger of a store; `counters` counts by name how often a Redis server was lost.
+    """Open the ledger of a store.
 
-    Raises StoreError for an invalid path or URL.
+    The ledger counts lost connections to Redis in `counters`. Raises StoreError for an invalid path
+    or URL.
     """
     match store:
         case Store(engine="memory"):

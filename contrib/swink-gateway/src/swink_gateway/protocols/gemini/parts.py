@@ -153,8 +153,8 @@ class PartsWriter:
     ) -> dict[str, Any]:
         """Return the field with the sealed data from `_carried`.
 
-        `stands_for` means that the client gets the content of the last block in `_carried` as this
-        part.
+        `stands_for` means that the part with this field also shows the client the content of the
+        last block in `_carried`.
         """
         before, self._carried = self._carried, []
         shown = True if stands_for else None

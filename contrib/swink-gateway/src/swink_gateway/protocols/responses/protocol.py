@@ -257,8 +257,7 @@ class ResponsesEncoder(EventEncoder):
     def _begin_texts(self, batch: Sequence[Any], out: list[bytes]) -> None:
         """Begin the texts that were held back; a text is held back until its first words arrive.
 
-        If a text ends without words and has opaque data, the data is sealed and the text is not
-        sent.
+        If a text ends without words but has opaque data, only the data is sent, in sealed form.
         """
         waiting, self._texts = self._texts, {}
         for index, kind in waiting.items():

@@ -1,4 +1,4 @@
-"""Checks that no text is lost if it is unusual, or if another frame contains it.
+"""Checks that no text is lost, even if it is unusual or arrives in an unexpected frame.
 
 The arguments `frame` and `path` locate a text that the answer's message contains once.
 """
@@ -165,7 +165,7 @@ def _ending(events: Sequence[Event]) -> tuple[str, str]:
 
 
 def _said(events: Sequence[Event], *, parsed: bool = False) -> list[str]:
-    """Return the text of each block; of a tool call, its raw or parsed arguments."""
+    """Return the text of each block; for a tool call, its raw or parsed arguments."""
     return list(_texts(message_of(events), parsed))
 
 

@@ -32,8 +32,8 @@ FREEZE = 0.1
 """CPU seconds that one event may take."""
 
 SMALL = 1024
-"""A body of at most this many bytes is cut in two at every offset. A longer body is cut at a
-sixteenth as many offsets, chosen at random.
+"""A body of at most this many bytes is cut in two at every offset. A longer body is cut at
+64 offsets (a sixteenth of this number), chosen at random.
 """
 
 LONGEST_BYTE_BY_BYTE = 128 * 1024
@@ -46,7 +46,7 @@ HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
 
 def check_loads(subject: Subject) -> None:
-    """The plugin can be imported, matches the hook specifications and uses this level of the API.
+    """The plugin can be imported, and matches the hook specifications and the plugin API level.
 
     Each method with the name of a hook has the decorator @hookimpl, without which it is never
     called.
@@ -196,7 +196,7 @@ def check_never_blocks(subject: Subject) -> None:
 
 
 _ROUNDS = 3
-"""Number of measurements. A busy machine can slow down one of them, but hardly all."""
+"""Number of measurements. A busy machine may slow down one measurement, but hardly all."""
 
 
 async def _longest_step(subject: Subject) -> tuple[str, float]:

@@ -113,10 +113,10 @@ class ListedError(msgspec.Struct):
 
     `status`, `headers` and `body` are those of an HTTP response; `frame` is a frame of a stream.
     Each of `body` and `frame` is JSON data, or a string with the exact text. The error's message
-    must contain `says`. `code` is the expected error code (`None`: any), `provider` is the provider
-    of the package that the row applies to (`None`: all), and `model` is an id (`None`: the model
-    under test). `retry_after` is in seconds; `None` means that the API does not state how long to
-    wait.
+    must contain `says`. `code` is the expected error code (`None`: any), `provider` is the name of
+    the provider to which the row applies (`None`: to all of the package), and `model` is an id
+    (`None`: the model under test). `retry_after` is in seconds; `None` means that the API does not
+    state how long to wait.
     """
 
     kind: Kind
@@ -135,7 +135,8 @@ class ListedError(msgspec.Struct):
 class _Refusal:
     """An HTTP error response, and the kinds of error that are accepted for it.
 
-    The error's message must contain `says`. If `waits` is true, `retry_after` is compared.
+    The error's message must contain `says`. If `waits` is true, the error's `retry_after` must
+    equal this `retry_after`.
     """
 
     where: str

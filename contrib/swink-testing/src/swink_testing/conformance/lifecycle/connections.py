@@ -31,7 +31,7 @@ from swink_testing.quiet import quiet
 __all__ = ["check_connections_are_closed"]
 
 _LONG = 512
-"""The number of chunks in a response of about 30 MB, which exceeds the size limit."""
+"""The number of chunks in a response of about 30 MB, which is too large to be read whole."""
 
 _PIECE = b'{"a":[' + b"1," * 30_000
 
@@ -89,7 +89,7 @@ async def _until_stalled(reader: asyncio.Task[Any], stalled: asyncio.Event) -> N
 
 
 async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes) -> None:
-    """Close a stream after it has received this part of an answer, and check how it ends.
+    """Close a stream after it has received `part` of an answer, and check how the stream ends.
 
     If the recording contains a request that cancels the job on the server, this request must be
     sent. If the stream is closed before the answer begins, the request is only required if an

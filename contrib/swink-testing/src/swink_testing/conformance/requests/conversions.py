@@ -74,7 +74,7 @@ def _require_rules_first(where: str, context: Context, payload: Any) -> None:
 
 
 def _is_for_tools(subject: Subject, context: Context, error: Exception) -> bool:
-    """Return True if a provider without tools refuses a conversation because it has tool calls."""
+    """Return True if a provider refuses a conversation because it has no support for tool calls."""
     if "tools" in getattr(subject.provider, "features", ()):
         return False
     has_calls = any(
