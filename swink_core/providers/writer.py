@@ -286,7 +286,7 @@ class EventWriter:
         self.fail(Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks", message=why))
 
     def decode_json(self, text: bytes, decode: Callable[[bytes], T]) -> T:
-        """Decode JSON, with the checks that the event source makes for frames of text.
+        """Decode JSON, with the same checks as for the frames of a stream.
 
         Use this for JSON in a binary frame, and for an answer that was not streamed. Text with lone
         surrogate escapes is repaired, with a notice. Raises msgspec.DecodeError for invalid JSON,
@@ -327,8 +327,8 @@ class EventWriter:
     def has_answer(self) -> bool:
         """Whether the answer has content.
 
-        An answer without text has content if a stop sequence ended it. Other fields of the metadata
-        do not count as content.
+        An answer without text has content if its metadata contain the stop sequence that ended it.
+        Other metadata do not count as content.
         """
         return self._answered or self._said > 0 or "stop_sequence" in self._facts.data
 
@@ -338,7 +338,7 @@ class EventWriter:
         return self._facts.data or None
 
     def hold(self, chars: int) -> None:
-        """Increase `kept` by the characters that a parser stores, except those in events."""
+        """Add to `kept` the number of characters that a parser stores, except those in events."""
         self._kept += chars
 
     @property

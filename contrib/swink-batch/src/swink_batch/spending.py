@@ -83,8 +83,9 @@ class Spending:
     async def enter(self, target: Target, attempt: Attempt) -> None:
         """Reserve the maximum expected cost of an attempt.
 
-        A retry waits while its cost and the other reservations exceed a limit. Raises LimitReached
-        if a first attempt exceeds a limit, or if no other call could release a reservation.
+        A retry waits while its cost and the other reservations together exceed a limit. Raises
+        LimitReached if a first attempt exceeds a limit, or if no other call could release a
+        reservation.
         """
         self._admitted.pop(target, None)
         while True:

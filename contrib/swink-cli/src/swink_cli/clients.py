@@ -72,7 +72,8 @@ def kept_options(
 def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configured options of a provider, in the form that `Client` accepts.
 
-    Raises InvalidOption for an invalid option; the message names the key and the file.
+    Raises InvalidOption for an invalid option; the message names the configuration key and the
+    file.
     """
     try:
         return checked_options(f"configured: providers.{provider}", options)
@@ -86,7 +87,8 @@ def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, A
 def default_options(settings: Settings) -> dict[str, Any]:
     """Check the configured default options and return them unchanged, as nested tables.
 
-    Raises InvalidOption for an invalid option; the message names the key and the file.
+    Raises InvalidOption for an invalid option; the message names the configuration key and the
+    file.
     """
     try:
         check_defaults("options", settings.options)
@@ -99,7 +101,7 @@ def default_options(settings: Settings) -> dict[str, Any]:
 
 
 def check_defaults(where: str, options: Mapping[str, Any]) -> None:
-    """Raise InvalidOption for a default option that is unknown, provider-specific or has a wrong
+    """Raise InvalidOption for a default option that is unknown or provider-specific, or has a wrong
     value.
     """
     for name in options:
@@ -149,8 +151,8 @@ def _check_name(where: str, name: str) -> None:
 def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
     """Return the full names of the requested models (default: of the configured models).
 
-    Aliases and names without a provider are resolved. With `begins`, the selected profile need not
-    exist yet.
+    Aliases and names without a provider are resolved. If `begins` is True, the selected profile may
+    be missing from the settings file.
     """
     settings = read_settings(begins=begins)
     named = models or settings.default

@@ -362,7 +362,7 @@ class Waiting:
             self._shown = ""
 
     def go_on(self, since: float) -> None:
-        """Show the waiting line again; its wait began at `since` (`time.monotonic()`)."""
+        """Show the line for the current wait, which began at `since` (`time.monotonic()`)."""
         self._since = since
 
     async def _tick(self) -> None:

@@ -143,7 +143,7 @@ class CallOptions:
         return context.messages
 
     def limit(self, **limits: Any) -> None:
-        """Add the limits given as options to `self.limits`.
+        """Add limits to `self.limits`; the limits are the values of command-line options.
 
         Raises InvalidOption for an invalid limit.
         """

@@ -213,11 +213,11 @@ def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Hol
     """Return a function that checks a condition on a request's body.
 
     `path` may have several values in the body: `[*]` selects all items of a list. The condition is
-    true if at least one of them passes the test of the operator `op` with the operand `want`
-    (`gt`: the value is greater than `want`). With `absent`, the condition is also true if all
-    values are null or missing. The operator `absent` tests that all values are null or missing.
-    `unlisted` tests that a value occurs at none of the paths in `want`, and `count_gt` tests that
-    `path` has more than `want` values. Raises KeyError for an unknown operator.
+    true if at least one of them passes the test of the operator `op` with the operand `want` (`gt`:
+    the value is greater than `want`). If the argument `absent` is True, the condition is also true
+    if all values are null or missing. The operator `absent` tests that all values are null or
+    missing. `unlisted` tests that a value occurs at none of the paths in `want`, and `count_gt`
+    tests that `path` has more than `want` values. Raises KeyError for an unknown operator.
     """
     steps = steps_of(path)
     if op == "absent":

@@ -52,7 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
     """Answer all calls to language models from a file, which the first run records.
 
-    A test that makes an unrecorded call fails, even if its program handles the error.
+    If a test makes a call that was not recorded, the test fails, even if the tested program handles
+    the error.
     """
     from swink_recorder.cassette import Cassette
 

@@ -51,7 +51,10 @@ BETWEEN_PRUNES = 50
 """How many calls are written between checks of the retention limits."""
 
 CLOSE_SECONDS = 4.0
-"""How many seconds to wait for pending writes on close; a client gives a plugin 5 seconds."""
+"""The maximum number of seconds to wait for pending writes on close.
+
+This is less than the 5 seconds that a client waits for a plugin to close.
+"""
 
 
 @define

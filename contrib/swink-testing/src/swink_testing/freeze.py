@@ -52,7 +52,8 @@ HOSTILE_SIZE = 256 * 1024
 def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
     """Return the seconds that `work` takes.
 
-    This is the shortest time of three runs, or the first time below `enough`.
+    This is the shortest time of three runs. After a run that takes less than `enough`, no further
+    run is made.
 
     The time of the garbage collector is left out, because it depends on earlier work.
     """
@@ -67,7 +68,7 @@ def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
 CONTENT = ("x", "1", '{"a":')
 """Texts that are repeated to make long values in frames.
 
-Unlike the texts for errors, they state no waiting time.
+Unlike the texts for error responses (`TEXTS`), they contain no waiting times such as `1m`.
 """
 
 
@@ -142,7 +143,7 @@ def large_frames(
 
 
 class _New:
-    """Selects the variants that `inflated` creates: each only once for each kind of frame.
+    """Lets `inflated` create each variant only once for each kind of frame.
 
     The variant in which a nested value replaces the whole frame is created once for all kinds.
     """

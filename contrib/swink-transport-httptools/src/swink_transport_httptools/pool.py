@@ -36,7 +36,7 @@ ADDRESS_SECONDS = 10.0
 """How long the addresses of a host name are cached."""
 
 MOST_NAMES = 1000
-"""The most host names whose addresses are cached."""
+"""The maximum number of host names whose addresses are cached."""
 
 _AddressInfo: TypeAlias = tuple[Any, Any, int, str, Any]
 
@@ -199,8 +199,8 @@ class Pool:
 async def opened() -> AsyncGenerator[Pool, None]:
     """Yield a pool, and close the pool when the generator is closed.
 
-    An event loop closes open generators when it shuts down, while connections can still be closed
-    properly.
+    When an event loop shuts down, it closes open generators. At that time, connections can still be
+    closed properly.
     """
     import aiohttp  # noqa: F401  # for `failure_of`; the import needs a free file descriptor
 

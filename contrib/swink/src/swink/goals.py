@@ -92,6 +92,6 @@ class Goal(Generic[T]):
         return []
 
     def results(self, calls: list[ToolCallBlock]) -> list[ToolResultMessage]:
-        """Return the tool result that answers a call of the tool whose arguments are the answer."""
+        """For each call of the answer tool, return a tool result that confirms the answer."""
         given = [call for call in calls if call.name == ANSWER]
         return [ToolResultMessage(call.id, call.name, RECEIVED) for call in given]

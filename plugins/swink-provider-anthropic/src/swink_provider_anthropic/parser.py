@@ -31,7 +31,7 @@ from swink_provider_anthropic.wire import (
 __all__ = ["CONTAINER", "MessagesParser"]
 
 CONTAINER = "container"
-"""The kind of the extension that stores the code-execution container waiting for tool results."""
+"""The kind of extensions that store a code-execution container, which waits for tool results."""
 
 _COUNTED = frozenset(
     {"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}

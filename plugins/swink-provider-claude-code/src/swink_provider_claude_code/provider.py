@@ -189,8 +189,8 @@ class ClaudeCodeProvider(HTTPProvider):
     async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
         """Run the command and yield its output. Raises ProviderFailure if the command fails.
 
-        The conversation and the system prompt are not arguments of the command, because the system
-        limits the length of a command line.
+        The conversation and the system prompt are not arguments of the command, because operating
+        systems limit the length of a command line.
         """
         payload = x.payload
         options = x.options

@@ -1,8 +1,8 @@
 """Scripts for echo, selected by the model's name, or given in `settings={"script": …}`.
 
 The dictionary `MODELS` contains the names and their scripts. Models that fail or stall accept the
-suffix `-after-N`: `echo/fail-throttled-after-3` sends 3 deltas and then fails. The setting is one
-script, or a list of scripts that answer a client's requests one after the other.
+suffix `-after-N`: `echo/fail-throttled-after-3` sends 3 deltas and then fails. The setting `script`
+is one script, or a list of scripts that answer a client's requests one after the other.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class GeminiProvider(HTTPProvider):
         return f"{base}/{self.model_path(model, name, '/')}"
 
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
-        """Return True for a call for several answers.
+        """Return True for a call that requests several answers.
 
         Vertex AI's `streamGenerateContent` does not support several answers, see `candidateCount`
         in https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference. The

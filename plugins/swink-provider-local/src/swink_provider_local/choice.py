@@ -80,7 +80,7 @@ def engine_numbers(
 ) -> dict[str, int | None]:
     """Return the values of `ENGINE_OPTIONS`, from the call, the environment or the catalogue.
 
-    Raises ProviderFailure (`invalid_request`) if a value is not a whole number or too small.
+    Raises ProviderFailure (`invalid_request`) if a value is not a whole number, or is too small.
     """
     known = model.info.extra if model.info is not None else {}
     found: dict[str, int | None] = {}

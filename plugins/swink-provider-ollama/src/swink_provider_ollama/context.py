@@ -20,9 +20,9 @@ from swink_core import StreamErrorKind as Kind
 __all__ = ["context_of", "tell_of_length"]
 
 LEAST_DEFAULT = 4096
-"""The context length that every server has by default, in tokens.
+"""The smallest default context length of a server, in tokens.
 
-This is the default on a small machine. On a larger one, the default is longer
+This is the default on a small machine. On a larger machine, the default is longer
 (https://docs.ollama.com/context-length).
 """
 

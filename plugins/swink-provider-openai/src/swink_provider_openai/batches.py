@@ -76,9 +76,9 @@ class OpenAIBatches:
         return [file for file in self.files(batch) if file]
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
-        """Find the batches whose metadata contain the token of `intent`, an earlier submission.
+        """Find the batch whose metadata contain the token of `intent`, an earlier submission.
 
-        Return a list with the id of the batch, or an empty list. Source:
+        Return a list with the batch's id; an empty list if there is no such batch. Source:
         https://platform.openai.com/docs/api-reference/batch/list.
         """
         base, _ = _parts(like)

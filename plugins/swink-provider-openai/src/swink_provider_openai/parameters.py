@@ -47,7 +47,7 @@ KEPT_BY = "prompt_cache_key"
 """The value of `Dialect.cache_key` for services that support longer prompt caching."""
 
 THINKING_TYPES = ("enabled", "adaptive", "disabled")
-"""The values of a thinking level, in a model's rules, that are sent as `thinking.type`.
+"""The values that are sent as `thinking.type`.
 
 A model's rules map each thinking level to one of these values or to an effort.
 """
@@ -128,7 +128,7 @@ def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
 def _user(dialect: Dialect, model: Model, options: StreamOptions) -> dict[str, Any]:
     """Return the field with the end user's name.
 
-    A name that is shorter than the API requires is extended, always in the same way.
+    If the name is shorter than the API requires, it is extended, always in the same way.
     """
     name = options.user
     if name is None:

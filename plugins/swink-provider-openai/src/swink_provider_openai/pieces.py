@@ -9,7 +9,7 @@ __all__ = ["said_alone"]
 
 
 def said_alone(delta: Delta, in_calls: bool, out: EventWriter) -> bool:
-    """Write a delta that contains only reasoning, or only a piece of a call's arguments.
+    """Write a delta that contains only reasoning, or only a piece of a tool call's arguments.
 
     Return True if the delta was written. Pieces of arguments are written only if `in_calls` is
     true.

@@ -143,8 +143,8 @@ class Facts(Struct, gc=False, omit_defaults=True):
     """Response metadata of interest to callers, from a frame or a response.
 
     The first three fields are OpenAI's; `prompt_filter_results` is Azure's, `provider`
-    OpenRouter's, and the next five are Perplexity's. The remaining fields are timings, prices, and
-    fields of Groq.
+    OpenRouter's, and the next five are Perplexity's. The remaining fields contain timings and
+    prices; `x_groq` is Groq's.
     """
 
     service_tier: Any = None

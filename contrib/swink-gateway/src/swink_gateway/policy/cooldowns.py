@@ -10,8 +10,8 @@ the remaining time.
 
 A circuit opens after a number of consecutive failed calls (`circuit_threshold` in the retry
 policy); the attempts of one call count once. It stays open for exactly the time that the provider
-stated, or else for `circuit_cooldown`. Failures that the request itself caused, empty answers, and
-timeouts after a very short time limit that a client chose do not count.
+stated, or else for `circuit_cooldown`. Some failures do not count: failures that the request itself
+caused, empty answers, and timeouts after a very short time limit that a client chose.
 """
 
 from __future__ import annotations
@@ -93,10 +93,11 @@ class Cooldowns:
         return [*self._open.values()]
 
     async def enter(self, target: Target) -> None:
-        """Admit an attempt; after a cooldown, only single attempts (see `FailedAttempt.probe`).
+        """Admit an attempt. Raises ProviderFailure while the target is cooling down.
 
-        Raises ProviderFailure while the target is cooling down. The last target of a chain is
-        admitted nevertheless if the provider did not state how long to wait.
+        The last target of a chain is admitted nevertheless if the provider did not state how long
+        to wait. After a cooldown, one attempt is admitted every few seconds (see
+        `FailedAttempt.probe`).
         """
         key = target.key
         if key in self._writing:

@@ -1,9 +1,9 @@
 """Body fields that the owner of a limited key may set.
 
-Fields that swink does not model pass unchanged to a provider, and some choose the model: `models`
-and `preset` of OpenRouter, `fallbacks` of Anthropic, `draft_model`, a tool that calls another
-model. Vendors may add more such fields. A key with limited models or a budget may therefore use
-only the fields in a protocol's table, and those that the configuration allows.
+Fields that swink does not know pass unchanged to a provider, and some of them choose the model:
+`models` and `preset` of OpenRouter, `fallbacks` of Anthropic, `draft_model`, a tool that calls
+another model. Vendors may add more such fields. A key with limited models or a budget may therefore
+use only the fields in a protocol's table, and those that the configuration allows.
 
 Tools that run at a vendor may have fees that the vendor does not report. A key with a budget may
 therefore use only the tools in a table, and those that the configuration allows.
@@ -72,7 +72,7 @@ https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Tool.html.
 UNCHARGED_FIELDS = frozenset({
     "enterpriseWebSearch", "enterprise_web_search", "googleMaps", "google_maps", "systemTool",
 })  # fmt: skip
-"""Fields that identify a tool with fees that are not reported, even if the tool has a type."""
+"""Fields of tools with unreported fees, even if the type of the tool is in `CHARGED_TOOLS`."""
 
 ROUTERS = frozenset({"modelconfig", "modelselectionconfig", "routingconfig"})
 """Fields of Gemini's `generationConfig` that choose a model, or prefer a dearer one.
@@ -106,9 +106,9 @@ def permitted(
     """Return a request without content that could reach a model for which `may_ask` returns False.
 
     `may_ask` is called with the name by which a provider calls a model. Removed content is reported
-    as dropped.
-    Raises Refused for a field that is in neither a table nor `allowed_fields`, and if the key has a
-    budget, for a tool whose price the vendor does not report.
+    as dropped. Raises Refused for a field that is in neither `allowed_fields` nor the tables of
+    this module and of the protocols. If the key has a budget, a tool whose fees the vendor does not
+    report is refused too.
     """
     permission = _Permission(may_ask, {*allowed_fields}, [*asked.dropped])
     options = dict(asked.options)

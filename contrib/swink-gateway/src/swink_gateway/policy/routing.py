@@ -43,10 +43,13 @@ from swink_gateway.protocols import Asked
 __all__ = ["CACHED_TOKENS", "Chain", "Routing", "persistent", "usable"]
 
 CACHED_TOKENS = 1024
-"""The shortest cacheable prompt in tokens; shorter requests get a random model each time."""
+"""The minimum length of a prompt that providers cache, in tokens.
+
+For each shorter request, the model to try first is chosen at random.
+"""
 
 MOST_COMPARED = 10_000
-"""How many characters of each text are compared to recognize a conversation."""
+"""The maximum number of characters of each text that are compared to recognize a conversation."""
 
 MOST_PRICED = 1000
 """The maximum number of models whose prices are cached.

@@ -24,8 +24,8 @@ __all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
 """The HTTP status for each kind of failure (RFC 9110 section 15).
 
-If a provider refuses credentials, they are the gateway's own credentials. With a status 401,
-clients would report that their own key is wrong.
+If a provider refuses the gateway's credentials, the status is not 401: clients would report that
+their own key is wrong.
 """
 
 PASSING = frozenset(
@@ -53,7 +53,7 @@ LIMITS_OF_PROVIDERS = ("x-ratelimit-", "anthropic-ratelimit-", "ratelimit")
 MOST_PASSED_ON = 32
 
 MOST_HEADER = 2000
-"""The limit for the characters of a response header."""
+"""The maximum number of characters in a response header."""
 
 
 KEY_HERE = (", or pass api_key=…", " where the gateway runs")
@@ -91,7 +91,7 @@ ITS_OWNER = "Ask the operator of the gateway to check its log. Your own key is n
 UNREACHED = "the model's provider cannot be reached"
 BROKEN_OFF = "the connection to the model's provider failed"
 NOT_NOW = "Retry later. The gateway's log has details for its operator."
-"""Texts about failed connections, without the addresses, which clients must not see."""
+"""These three texts about failed connections contain no addresses, which clients must not see."""
 
 EMPTY = "empty_response"
 """The code of an answer that the provider completed with neither text nor a tool call."""

@@ -3,8 +3,8 @@
 Signatures, encrypted reasoning and other opaque data belong to one provider. A client that uses
 another vendor's protocol can store them only in one string: `signature`, `encrypted_content` or
 `thoughtSignature`. `seal` writes the provider and the data into such a string; `unsealed` reads it
-when the client sends it back. A string that was not sealed belongs to the protocol itself: it came
-from a provider with the same protocol. Sealing is an encoding, not encryption.
+when the client sends it back. A string that `seal` did not write came from a provider with the
+client's protocol. Sealing is an encoding, not encryption.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ def opened(kind: type[T], data: Any) -> T | None:
 # -- data of calls and texts without an opaque field -----------------------------------------------
 
 Key = tuple[str | None, int]
-"""The key of a call or text: its id, and the number of earlier calls or texts with the same id.
+"""The key of a tool call or text: its id, and the number of earlier ones with the same id.
 
 Some providers repeat ids. The id of a text is `None`.
 """
 
 
 class Numbers:
-    """Numbers the calls and texts of one answer."""
+    """Creates a key for each tool call and each text of one answer."""
 
     def __init__(self) -> None:
         self._seen: Counter[str | None] = Counter()
 
     def next(self, id: str | None) -> Key:
-        """Return the key of the next call with this id, or of the next text if `id` is `None`."""
+        """Return the key of the next tool call with this id; of the next text if `id` is `None`."""
         self._seen[id] += 1
         return id, self._seen[id] - 1
 
@@ -91,7 +91,7 @@ class Numbers:
 def seal_beside(
     provider: str, key: Key, metadata: Mapping[str, Any], is_wordless: bool = False
 ) -> str:
-    """Return the sealed metadata of a call or a text, for an item next to the call or text.
+    """Return the sealed metadata of a tool call or a text, for an item next to it.
 
     `is_wordless` means that the item replaces an empty text.
     """
@@ -99,7 +99,7 @@ def seal_beside(
 
 
 def with_sealed(content: Sequence[Block], beside: Sequence[Sealed]) -> None:
-    """Add the sealed metadata to the calls and texts of an answer."""
+    """Add the sealed metadata to the tool calls and texts of an answer."""
     encode = msgspec.json.encode  # a client may send any value, even an unhashable one
     held = {encode(one.data["of"]): one.data.get("metadata") for one in beside}
     numbers = Numbers()

@@ -66,7 +66,10 @@ Holding = Callable[[int], None]
 """A function that reserves the memory in bytes that a request takes. Raises Refused."""
 
 OWNER = web.RequestKey("owner", str)
-"""The request key for the owner of the key that the client sent; `""` for keys without a name."""
+"""The name under which a request stores the owner of the client's API key.
+
+The owner of a key without a name is `""`.
+"""
 
 REQUESTS = "ccr_requests_total"
 """Counts calls requested by clients."""
@@ -145,8 +148,8 @@ class Calls:
     """Routes and sends clients' calls, and charges their keys.
 
     `routing` chooses the models and may be replaced at any time. `ledger` records the spending;
-    `counters` count events by name. `heard` is called with each settled row of the ledger.
-    If there is an `access_log`, it writes a line for each request.
+    `counters` count events by name. `heard` is called with each row of the ledger once its final
+    charge is known. If there is an `access_log`, it writes a line for each request.
     """
 
     client: Client
@@ -193,8 +196,8 @@ class Calls:
     def place(self, size: int) -> Iterator[Holding]:
         """Take a slot for a request of `size` bytes, and yield a function that reserves memory.
 
-        The slot is free again at the end of the block. Raises Refused if no slot is free, or if
-        active requests take too much memory.
+        The slot is free again at the end of the `with` block. Raises Refused if no slot is free, or
+        if active requests take too much memory.
         """
         counters, most, held = self.counters, affordable_streams(self.limits.streams), 0
 
@@ -230,7 +233,7 @@ class Calls:
 
     @contextmanager
     def holding(self, memory: int) -> Iterator[None]:
-        """Reserve `memory` bytes for the block. Raises Refused if that is too much."""
+        """Reserve `memory` bytes for a `with` block. Raises Refused if that is too much."""
         held = self.hold(0, memory)
         try:
             yield
@@ -276,9 +279,9 @@ class Calls:
     async def begun(
         self, protocol: ClientProtocol, asked: Asked, owner: str
     ) -> AsyncIterator[UpstreamCall]:
-        """Start a call that is charged to the owner of a key. The call ends at the block's end.
+        """Start a call that is charged to the owner of a key.
 
-        Raises Refused for an invalid call.
+        The call ends at the end of the `async with` block. Raises Refused for an invalid call.
         """
         self.counters[REQUESTS] += 1
         routing = self.routing

@@ -1,4 +1,4 @@
-"""Features of the Responses API: conversations by the id of an answer, and WebSockets.
+"""Features of the Responses API: continuing from the id of an earlier answer, and WebSockets.
 
 Over a WebSocket (https://developers.openai.com/api/docs/guides/websocket-mode), each text frame of
 the client is a request of the type `response.create`, and each frame of the gateway is an event.
@@ -72,10 +72,10 @@ LANE = "stream_id"
 STEER = "response.steer"
 
 MOST_WAITING = 16
-"""The limit for queued requests of one connection."""
+"""The maximum number of queued requests of one connection."""
 
 MOST_OF_SOCKETS = 10_000
-"""The limit for the stored answers of all connections together."""
+"""The maximum number of stored answers of all connections together."""
 
 
 class ResponsesRoutes:

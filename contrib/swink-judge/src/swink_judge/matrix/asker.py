@@ -204,7 +204,7 @@ class Asker:
         await self._stack.aclose()
 
     def providers(self, names: Sequence[str] = ()) -> list[ProviderInfo]:
-        """Return the catalogue entries of the installed HTTP providers, or of the named ones."""
+        """Return the catalogue entries of the HTTP providers in `names`; by default, of all."""
         asked = [n for n in names or self._host.provider_names() if self._makes_requests(n)]
         return [info for name in asked if (info := self.catalog.provider(name)) is not None]
 

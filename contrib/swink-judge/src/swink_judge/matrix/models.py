@@ -26,7 +26,7 @@ _DATES = {
     "bedrock-converse": "-20261015-v1:0",
     "gemini-generate-content": "-preview-10-2026",
 }
-"""The date that is appended to a listed model id to invent a dated one, by wire format."""
+"""For each wire format, the date that is appended to a listed model id to invent a dated id."""
 
 _FINE_TUNED = "ft:{}:acme::b7x9"
 """The form of OpenAI's ids of fine-tuned models.

@@ -206,8 +206,8 @@ class Subject:
     def waivers(self) -> Waivers:
         """The package's waivers (accepted faults), from its `waivers.toml`.
 
-        A table `[provider.check]` maps words of a fault's message to the reason. Raises PluginError
-        if the file cannot be read.
+        A table `[provider.check]` maps words of a fault's message to the reason for accepting the
+        fault. Raises PluginError if the file cannot be read.
         """
         decode = partial(msgspec.toml.decode, type=dict[str, dict[str, dict[str, str]]])
         tables: dict[str, dict[str, dict[str, str]]] | None = self.shipped(WAIVERS, decode)
@@ -407,7 +407,7 @@ class Subject:
             return [event async for event in stream]
 
     async def recorded_events(self, recording: Recording) -> AsyncIterator[Event]:
-        """Yield the events of the provider's `stream` hook for a recording, without the core.
+        """Call the provider's `stream` hook directly with a recording, and yield the events.
 
         For a provider without HTTP, the recorded bytes replace those that `exchange` yields.
         """
@@ -429,7 +429,7 @@ class Subject:
     async def raw_events(
         self, http: HTTPClient, model: Model, context: Context | str = "Hello"
     ) -> AsyncIterator[Event]:
-        """Yield the events of the provider's `stream` hook for a call, without the core."""
+        """Call the provider's `stream` hook directly, and yield the events."""
         options = StreamOptions(**self.call_options())
         call = call_of(self.binding, model, options=options, context=context, http=http)
         hook = self.binding.hook

@@ -52,9 +52,9 @@ OPTION_NAMES = frozenset(ClientOptions.__annotations__) - {"timeout", "timeouts"
 class Upstream:
     """A model in a tier of a route.
 
-    `model` is `provider/model`, or a bare name that exactly one provider lists. `weight` is the
-    share of requests for which this model is tried first. `options` override those of the route,
-    and may include `api_key` and `base_url`.
+    `model` is `provider/model`, or a bare name that exactly one provider lists. `weight` determines
+    how often this model is tried first, relative to the other models of the tier. `options`
+    override those of the route, and may include `api_key` and `base_url`.
     """
 
     model: str
@@ -130,12 +130,12 @@ class Key:
     """A client's key and its limits. A limit that is left out does not apply.
 
     `key` is `"sha256:…"`, the SHA-256 digest of the key in hexadecimal, or `"${NAME}"`, the
-    environment variable that contains the key; a list contains several keys with the same limits.
-    `models` are patterns of the names that the key may request. A key with `operator` may read the
-    metrics, the feed of calls and the spending of all keys. Token limits count prompts and answers.
-    Days and months are in UTC. A key with a budget cannot use models without a price: see `prices`.
-    The ledger records the key's `team` and `tags`, and the tags in the `x-swink-tags` header of a
-    request.
+    environment variable that contains the key; a list contains several keys, which share the
+    limits. `models` are patterns of the names that the key may request. A key with `operator` may
+    read the metrics, the feed of calls and the spending of all keys. Token limits count prompts and
+    answers. Days and months are in UTC. A key with a budget cannot use models without a price: see
+    `prices`. The ledger records the key's `team` and `tags`, and the tags in the `x-swink-tags`
+    header of a request.
 
     All keys share the operator's accounts at the vendors. `vendor_ids` are patterns of ids (of
     files, vector stores, containers and conversations) that the key may use, in addition to the ids
@@ -172,12 +172,12 @@ class Key:
 
 @define(frozen=True, kw_only=True)
 class Price:
-    """Prices in US dollars per million tokens. Cache tokens cost `input` by default.
+    """Prices in US dollars per million tokens. Cache prices that are left out equal `input`.
 
-    These prices override those in the catalog. The catalog's prices for long prompts, service tiers
-    and regions change in the same ratio. The catalog's prices of images and sound, and its fees,
-    stay the same. `search` is the fee for one search by a tool of the vendor, in US dollars. For
-    free models, set `input` and `output` to 0.
+    These prices override those in the catalog. If `input` is twice the catalog's price, for
+    example, the prices for long prompts, service tiers and regions double too. The catalog's prices
+    of images and sound, and its fees, stay the same. `search` is the fee for one search by a tool
+    of the vendor, in US dollars. For free models, set `input` and `output` to 0.
     """
 
     input: Dollars

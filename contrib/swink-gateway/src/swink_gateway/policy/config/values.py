@@ -34,7 +34,7 @@ from swink_gateway.policy.config.schema import (
 __all__ = ["TAG", "converter", "digest_of", "unknown"]
 
 TAG = re.compile(r"[\w.:/@-]{1,64}")
-"""Matches a tag. It has no comma, because commas separate tags in a list."""
+"""Matches a tag. A tag has no comma, because commas separate tags in a list."""
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 

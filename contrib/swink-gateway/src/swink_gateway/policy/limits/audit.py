@@ -1,7 +1,7 @@
 """Compare the budgets in a store with the ledger, and list attempts without a final charge.
 
-Budgets and rows agree for each key, day and month, with two exceptions: rows that a process had not
-written when it was killed, and rows in the ledger of another machine.
+The budgets and the rows of the ledger agree for each key, day and month, with two exceptions: rows
+that a process had not written when it was killed, and rows in the ledger of another machine.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ LOOK_SECONDS = 1.0
 LONGEST_ATTEMPT_SECONDS = 86400
 """The longest time that an attempt can take.
 
-If an older attempt seems to run, its process has died, and another process has its process id.
+If an older attempt still seems to run, its process has died, and the operating system has given the
+process id to another process.
 """
 
 
 @define(frozen=True)
 class Difference:
-    """A period in which a key's budget and the rows of the ledger differ, in US dollars."""
+    """A day or month in which a key's budget differs from the sum of the ledger's rows.
+
+    `store` is the spending in the budget, and `ledger` is the sum of the rows, both in US dollars.
+    """
 
     key: str
     period: str
@@ -46,7 +50,7 @@ class Difference:
 class Findings:
     """The result of an audit: rows without a final charge (`unsettled`), and the differences.
 
-    A row without a final charge is counted with its reservation.
+    In the sums of the ledger, a row without a final charge counts with the amount that it reserved.
     """
 
     unsettled: Sequence[Entry]

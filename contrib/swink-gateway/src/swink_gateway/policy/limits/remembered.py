@@ -1,7 +1,7 @@
 """The budgets that a process remembers, so that it can write them again if Redis loses them.
 
-A budget has an id, which is lost together with it. If the budget of a key is lost and no process
-remembers it, the key is refused.
+Redis stores an id with each budget, so a missing id shows that a budget was lost. If the budget of
+a key is lost and no process remembers it, requests with this key are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ DATA_LOST = "swink_gateway_store_data_lost_total"
 """The name of the counter that counts how often the server has lost its data."""
 
 Budget = tuple[str, float, float, float]
-"""A budget: its id, the time at which it was read, and the dollars of that day and month."""
+"""A budget: its id, the time at which it was read, and the spending of that day and month.
+
+The spending is in US dollars.
+"""
 
 _UNKNOWN: Budget = ("", 0.0, 0.0, 0.0)
 

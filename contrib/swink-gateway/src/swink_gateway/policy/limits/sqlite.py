@@ -23,7 +23,7 @@ from swink_gateway.policy.limits.sql import SQLLedger
 __all__ = ["CARRIED_OVER", "SQLiteDatabase", "SQLiteLedger", "open_rows", "reading"]
 
 LOCK_SECONDS = 5.0
-"""How many seconds a process waits for other processes that write, before it fails."""
+"""The maximum number of seconds that a process waits while other processes write."""
 
 CARRIED_OVER = "carried over"
 """The outcome of rows that were created from the sums in a file of an earlier version."""

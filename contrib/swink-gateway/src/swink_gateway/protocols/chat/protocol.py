@@ -127,7 +127,7 @@ class ChatEncoder(EventEncoder):
         self._form = _CONTENT
 
     def alive(self, known: KnownAnswer) -> bytes:
-        """Return an SSE comment."""
+        """Return an SSE comment, which serves as a keep-alive message."""
         return ALIVE
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:

@@ -310,7 +310,7 @@ class _Reader:
 
 
 def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[Sealed]) -> None:
-    """Put sealed data back into an answer: thinking, a whole block, or the metadata of a call."""
+    """Put sealed data back into an answer: thinking, a block, or a tool call's metadata."""
     answer.provider = sealed.provider
     held = sealed.data
     if "of" in held:

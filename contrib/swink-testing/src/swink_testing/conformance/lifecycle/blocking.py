@@ -2,8 +2,8 @@
 
 Blocking calls are found without measuring time, so that the load of the machine does not change the
 result. Most of them raise audit events (https://docs.python.org/3/library/audit_events.html).
-`time.sleep` raises none before Python 3.13, so a profile function detects it, even if it is
-imported under another name.
+Before Python 3.13, `time.sleep` raises no audit event, so a profile function detects calls of
+`sleep`, even under another name.
 """
 
 from __future__ import annotations

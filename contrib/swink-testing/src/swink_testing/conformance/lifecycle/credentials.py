@@ -63,7 +63,7 @@ def check_credentials(subject: Subject) -> None:
 
 
 def _elsewhere(recording: Recording) -> Iterator[tuple[dict[int, Any], bool]]:
-    """Yield responses in which the URL of a later request of the call names another server.
+    """Yield recorded responses, changed so that their URL for a later request is on another server.
 
     The second value is `True` if the later request is sent only when the call is abandoned.
     """
@@ -161,7 +161,7 @@ class _Session:
             require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
 
     async def _require_sent(self, name: str) -> None:
-        """Check that a setting's value is in a request, or is the URL to which one is sent."""
+        """Check that a setting's value is in a request, or is the URL of a request."""
         sent: list[bool] = []
         for value in ("swink-setting", "https://swink-setting.invalid/own"):
             before = len(self._http.played)
@@ -173,7 +173,7 @@ class _Session:
         require(any(sent) or not sent, f"no request has the setting {name} or goes to it")
 
     async def _require_setting(self, client: Client, name: str, choices: list[Any]) -> None:
-        """Check that the requests depend on the setting's value, regardless of earlier calls."""
+        """Check that requests use the setting's value even after calls with other values."""
         sent: list[list[str]] = []
         for choice in choices:
             settings = {name: choice}

@@ -20,7 +20,7 @@ from swink_testing.driver import MemoryResponse, comparable, fold
 __all__ = ["require_apart_while_waiting"]
 
 _SECONDS = 10.0
-"""Seconds of the real clock that a call may take while another waits.
+"""The maximum number of seconds, by the real clock, that a call may take while another waits.
 
 Such a call normally takes milliseconds.
 """
@@ -110,9 +110,9 @@ class _Pair:
         self._is_left = is_left
 
     async def run(self, number: int | None) -> AssistantMessage:
-        """Make the first call and, while its request `number` waits (`None`: never), the second.
+        """Make the first call, and the second call while request `number` of the first call waits.
 
-        Returns the message of the first call.
+        If `number` is `None`, the second call is not made. Returns the message of the first call.
         """
         subject = self._subject
         host = Host(entry_points=[subject.entry], environ={})

@@ -40,10 +40,11 @@ class Listed(msgspec.Struct):
     row applies to all). `options` are the options of the call, and `of_client` the client's options
     for the provider. `environ` contains environment variables that are set during the call. `body`
     is the JSON data of the request (`{}`: no body) or, for a provider without HTTP, the converted
-    conversation. It is `None` if the call is refused as unsupported; the error message must then
-    contain `says`. The request must have the headers in `headers`, and may have more. `method` is
-    the HTTP method, and `path` is the part of the URL after the base URL (`None`: any). `notices`
-    contains, for each expected notice in order, a part of the text `code: detail (paths)`.
+    conversation. `body` is `None` if the call is refused as unsupported; the error message must
+    then contain `says`. The request must have the headers in `headers`, and may have more. `method`
+    is the HTTP method, and `path` is the part of the URL after the base URL (`None`: any).
+    `notices` contains, for each expected notice in order, a part of the text
+    `code: detail (paths)`.
     """
 
     about: str
