@@ -353,10 +353,10 @@ class HTTPProvider:
     ) -> Callable[[Failure], bool] | None:
         """Sign a request, unless its headers already contain credentials.
 
-        If the credential is a fetched token, return a function to call with the failure if the
-        request fails. If the server refused the token, the function discards it and returns True.
-        Otherwise, return `None`. Raises ProviderFailure if a credential is missing or a token
-        cannot be fetched.
+        If the credential is a fetched token, return a function. If the request fails, the core
+        calls this function with the failure. If the server refused the token, the function discards
+        it and returns True. For any other credential, return `None`. Raises ProviderFailure if a
+        credential is missing or a token cannot be fetched.
         """
         if self.has_credentials(request):
             return None

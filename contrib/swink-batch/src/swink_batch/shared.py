@@ -1,4 +1,4 @@
-"""Limit the total rate of processes on several machines, with turns assigned by Redis."""
+"""Limit the total call rate of processes on several machines, with turns assigned by Redis."""
 
 from __future__ import annotations
 

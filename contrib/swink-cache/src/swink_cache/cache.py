@@ -125,7 +125,7 @@ class SwinkCache:
         return digest_of([FORM, canonical_request(call), call.tenant, digest_of(whose)])
 
     def _leave_out(self, provider: str) -> None:
-        """Log, once per provider, that its calls are not cached because the caller is unknown."""
+        """Log, once per provider, that its calls are not cached: their credentials are unknown."""
         if provider not in self._left_out:
             self._left_out.add(provider)
             log.warning(

@@ -28,7 +28,7 @@ PLACES = {
     "user": ("metadata.user_id",),
     "session_id": ("metadata.user_id",),
 }
-"""The request fields for options that functions in `KNOBS` convert.
+"""Maps each option that a function in `KNOBS` converts to its request fields.
 
 For other options, `KNOBS` itself names the field.
 """

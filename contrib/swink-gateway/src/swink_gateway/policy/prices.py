@@ -19,7 +19,7 @@ _BY = {
     "cache_write": "cache_write",
     "cache_write_long": "cache_write",
 }
-"""The token prices of a special case, each with the price in the file by which it changes."""
+"""Maps each token price of a special case to the price in the file with which it changes."""
 
 
 def repriced(info: ModelInfo, price: Price) -> ModelInfo:

@@ -272,7 +272,7 @@ def idle_lines(results: Iterable[Result]) -> list[str]:
 
 
 def unknown_names(checks: Sequence[Check[Any]], names: Iterable[str]) -> list[str]:
-    """Return the unknown names among `names`, sorted."""
+    """Return those of `names` that are not the name of a check, sorted."""
     return sorted(set(names) - {check.name for check in checks})
 
 

@@ -138,7 +138,7 @@ class ProviderConformance(ConformanceSuite):
 
     @classmethod
     def evidence_lines(cls) -> list[str]:
-        """Return lines that count the evidence, and list the next recordings to make."""
+        """Return lines that count the package's recordings and suggest the next ones to make."""
         return evidence_of(subject_of(cls)).lines()
 
     @classmethod

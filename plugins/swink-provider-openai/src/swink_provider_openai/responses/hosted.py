@@ -63,7 +63,8 @@ class Asked:
 def _opens_page(action: Any) -> bool:
     """Return True if a web search call only opens or reads a page, which is free.
 
-    `action` is the field of the call's item. In items of other types, `action` may be a string.
+    `action` is the field of this name in an item. In items that are not web search calls, it may be
+    a string.
     """
     return isinstance(action, Mapping) and action.get("type", "search") != "search"
 
