@@ -8,8 +8,8 @@ same time, only the first call sends a request, and the other calls wait for its
 first call fails, one of the others sends a request.
 
 The plugin wraps the hook `stream` of the provider. If a cached answer exists, the events of the
-provider are never read, and the provider sends no request. SQLite and JSON are processed in a
-thread.
+provider are never read, and the provider sends no request. A thread accesses the SQLite file, and
+encodes and decodes JSON.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _normal(text: str) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Divide a text between characters that normalization does not compose."""
+    """Divide a text into pieces, only between characters that normalization does not compose."""
     at = 0
     while at < len(text):
         end = at + PIECE

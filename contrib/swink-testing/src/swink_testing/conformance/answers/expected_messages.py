@@ -45,7 +45,7 @@ class Listed(msgspec.Struct):
 
     `frames` are the frames of a stream, each as JSON data or as text. `whole` is the JSON data of
     an answer that was not streamed. `message` is the expected message in the format that `dump`
-    writes. `notices` lists a part of the text of each expected notice, `code: detail (path)`.
+    writes. `notices` contains a part of each expected notice's text, `code: detail (path)`.
     `model` is an id (`None`: the first model in the catalogue). `provider` is the only provider of
     the package to which the row applies (`None`: the row applies to all). If `message` does not
     name a provider, the message is expected to name the provider under test. `options` are the
@@ -188,7 +188,7 @@ def message_difference(found: AssistantMessage, expected: AssistantMessage) -> s
 def notice_difference(notices: Sequence[Notice], expected: Sequence[str]) -> str | None:
     """Describe how notices differ from the expected ones; `None` if they do not.
 
-    An expected notice is given by any part of its text, `code: detail (path, path)`.
+    An expected notice is any part of the notice's text, `code: detail (path, path)`.
     """
     told = [_told(notice) for notice in notices]
     same = len(told) == len(expected) and all(map(str.__contains__, told, expected))

@@ -58,7 +58,7 @@ class _Ended:
         return {names_of(path): at(self.answer.frames[n], path) for n, path in self.places}
 
     def ending(self, words: Mapping[_Names, Any] | Any) -> Changes:
-        """Return changes of frames, after which the answer has another finish reason.
+        """Return the changes of frames that are needed to replace the answer's finish reason.
 
         `words` is a word for all fields, or a mapping with a word for each field.
         """
