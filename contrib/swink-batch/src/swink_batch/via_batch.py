@@ -211,7 +211,7 @@ class BatchRunner(Runner):
         ours: Sequence[str],
         waiting: dict[str, Request],
     ) -> None:
-        """Wait for a batch, and store the results of its rows whose ids are in `ours`.
+        """Wait for a batch, and store the results of the rows whose ids are in `ours`.
 
         Ignore the results of other rows: a later run that contains those rows stores them.
         """

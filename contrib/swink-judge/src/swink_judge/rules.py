@@ -86,7 +86,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
     def lacks(self, provider: str, model: str) -> bool:
-        """Return True if the model belongs to this family but is not one of its existing models."""
+        """Return True if the model belongs to this family but is not among the existing models."""
         return (
             provider in self.provider.split("|")
             and re.search(self.model, model) is not None
