@@ -52,17 +52,17 @@ class Call:
 
     `attempt` is the current or last attempt, and `attempts` is the number of attempts so far.
     `model`, `options`, `provider_info` and the ids that the provider reports belong to `attempt`.
-    `started_at` and `ended_at` (`None` while the call runs) are seconds of `clock`. `totals` sums
-    the usage and charges of all attempts of this call, and `shared_totals` those of all calls of
-    the client. `counter` counts the tokens of prompts, see `count_tokens` of `Client` (`None`:
-    swink estimates them). Each gate in `gates` is called before every attempt of this call, after
-    the gates of the client. Each function in `guards` is called with the request body. It returns
-    the body to send, or raises an exception to refuse the call. A guard is called in a thread
-    unless its attribute `is_quick` is true. `size` is the approximate number of characters of text
-    and base64 data in `context`; it is 0 before the first attempt. If one client serves several
-    users, `tenant` identifies the user who makes the call; caches do not share answers between
-    tenants. `headers` are sent with every request of the call; observers may add headers, for
-    example a trace context. Each function in `taps` is called as `tap(attempt, leg, data)` with
+    `started_at` and `ended_at` (`None` while the call runs) are times of `clock`, in seconds.
+    `totals` sums the usage and charges of all attempts of this call, and `shared_totals` those of
+    all calls of the client. `counter` counts the tokens of prompts, see `count_tokens` of `Client`
+    (`None`: swink estimates them). Each gate in `gates` is called before every attempt of this
+    call, after the gates of the client. Each function in `guards` is called with the request body.
+    It returns the body to send, or raises an exception to refuse the call. A guard is called in a
+    thread unless its attribute `is_quick` is true. `size` is the approximate number of characters
+    of text and base64 data in `context`; it is 0 before the first attempt. If one client serves
+    several users, `tenant` identifies the user who makes the call; caches do not share answers
+    between tenants. `headers` are sent with every request of the call; observers may add headers,
+    for example a trace context. Each function in `taps` is called as `tap(attempt, leg, data)` with
     every piece of a response body, and with the body of an HTTP error. Its argument `leg` is the
     `Leg` of the HTTP request, or `None` for bytes that do not come over HTTP. `http` is the HTTP
     client, `clock` the clock. `convert()` and `classify()` call the hooks.

@@ -66,8 +66,8 @@ class Catalog:
     def provider(self, name: str) -> ProviderInfo | None:
         """Return the catalogue entry of an installed provider, or `None` if its package has none.
 
-        Settings are read only from the package, not from the user's file. Raises UnknownProvider,
-        like the other methods, if the provider is not installed.
+        The field `settings` always comes from the package, not from the user's file. Raises
+        UnknownProvider, like the other methods, if the provider is not installed.
         """
         shipped = self._package(name).providers.get(name)
         users = self.users.providers.get(name)

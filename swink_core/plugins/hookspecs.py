@@ -72,8 +72,8 @@ def convert_messages(
 def classify_error(model: Model, failure: Failure) -> Classification | None:
     """Classify a failure, or return `None` to let the next plugin classify it.
 
-    Decide by the provider's structured code, then by its wording, then by the status. Do not guess:
-    return `None` if none of them is conclusive.
+    Decide by the provider's error code, or else by the wording of the error message, or else by the
+    HTTP status. Do not guess: return `None` if none of them is conclusive.
     """
 
 
@@ -84,6 +84,6 @@ def on_event(event: AssistantMessageEvent, call: Call) -> None:
     The hook must not block, and must not change or store the event. If it raises an exception, the
     exception is logged, and the observer gets no more events of that call; the stream continues.
     `wrapper=True` is rejected. A plugin with the attribute `other_events = True` also receives
-    event classes that other libraries define, such as the turns of a tool loop. When such an event
-    is observed, `call` may not have begun yet, or may have ended.
+    events whose classes other libraries define, such as the turns of a tool loop. When such an
+    event is observed, `call` may not have begun yet, or may have ended.
     """

@@ -172,7 +172,7 @@ class HTTPProvider:
     def speaker(self, model: Model) -> HTTPProvider:
         """Return the provider whose error format the model uses.
 
-        This is another provider if errors come from the API of another provider, for example of an
+        Override this method if errors come from the API of another provider, for example from an
         upstream behind a router.
         """
         return self
@@ -353,10 +353,10 @@ class HTTPProvider:
     ) -> Callable[[Failure], bool] | None:
         """Sign a request, unless its headers already contain credentials.
 
-        If the credential is a fetched token, return a function to call with the failure if the
-        request fails. If the server refused the token, the function discards it and returns True.
-        Otherwise, return `None`. Raises ProviderFailure if a credential is missing or a token
-        cannot be fetched.
+        If the credential is a fetched token, return a function, which the core calls with the
+        failure if the request fails. If the server refused the token, the function discards it and
+        returns True. For any other credential, return `None`. Raises ProviderFailure if a
+        credential is missing or a token cannot be fetched.
         """
         if self.has_credentials(request):
             return None
@@ -471,7 +471,7 @@ class HTTPProvider:
         return plan
 
     def _lay_extra_over(self, plan: Plan, model: Model, target: Target) -> None:
-        """Let the call's `extra` override the fields for options that only the client sets."""
+        """Let fields in the call's `extra` replace values of options that only the client sets."""
         api = self.api(model, plan.options)
         places = {**fields_of(api.knobs), **getattr(api, "places", {})}
         extra = layered_extra(plan.options.extra, target.extra, target.inherited, places)

@@ -2,8 +2,8 @@
 
 The fragments of parallel calls may arrive interleaved. The call of a fragment is found by the
 provider's key, id and name. A fragment that has neither a key nor a known id belongs to the latest
-call. The work is linear in the input: calls are found in dictionaries, and to see whether arguments
-are complete, each piece is scanned once, instead of parsing all arguments with every fragment.
+call. The work is linear in the input: calls are found in dictionaries, and each piece of arguments
+is scanned only once to find out whether the arguments are complete.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_STRAY_WORK = 512 * 1024
 """The maximum number of characters of arguments that are processed to assign stray fragments.
 
 A stray fragment has a key that does not belong to a call. To find the call that it completes,
-arguments are scanned, joined and parsed. This is the limit for one answer.
+arguments are scanned, joined and parsed. The limit applies to each answer separately.
 """
 
 LOOK = 64

@@ -277,10 +277,10 @@ class UserMessage(_Turn, tag="user"):
 class AssistantMessage(_Turn, tag="assistant"):
     """The answer of a model, with its metadata. A string as content becomes a text block.
 
-    `model` is the provider's name of the responding model. `usage` and `cost` belong to this
-    answer, and are `None` if unknown; `total_usage` and `total_cost` include failed attempts of the
-    call. `stop_reason` is `None` only for a message that the caller created or that is incomplete.
-    `metadata` contains other information from the provider about the answer.
+    `model` is the name of the responding model, as the provider reports it. `usage` and `cost`
+    belong to this answer, and are `None` if unknown; `total_usage` and `total_cost` include failed
+    attempts of the call. `stop_reason` is `None` only for a message that the caller created or that
+    is incomplete. `metadata` contains other information from the provider about the answer.
     """
 
     if TYPE_CHECKING:

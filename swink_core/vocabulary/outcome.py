@@ -206,7 +206,7 @@ class Cost(Record):
 
     `input` is the cost of input tokens that were neither read from nor written to a cache. `fees`
     is the cost of everything that is not priced by tokens, such as searches. `estimated` is true if
-    tokens were estimated, because the provider did not report the usage of a whole answer.
+    the provider did not report all usage, and the cost of the missing usage was estimated.
     """
 
     input: Finite | None = None
@@ -239,7 +239,7 @@ class Charge(Struct, frozen=True):
 
     `tokens` is the sum of prompt and output tokens. `cost` is in US dollars, or `None` if the price
     is unknown. `estimated` is true if a part of the charge is an estimate, because the provider did
-    not report the usage of a whole answer.
+    not report all usage.
     """
 
     tokens: int = 0

@@ -103,7 +103,7 @@ async def _answered(job: Job, rows: list[Any]) -> dict[str, list[str]]:
 
 
 class ActorTurns:
-    """Turns that a Ray actor assigns to all processes of a cluster."""
+    """Assigns start times (turns) to the calls of all processes of a cluster, with a Ray actor."""
 
     def __init__(self) -> None:
         self._keeper = _keeper()
@@ -114,11 +114,11 @@ class ActorTurns:
         return float(await self._keeper.take.remote(key, amount, rate))
 
     async def members(self) -> int:
-        """Return the number of processes that take turns."""
+        """Return the number of processes that share the limits, including this one."""
         return int(await self._keeper.members.remote(self._name))
 
     async def aclose(self) -> None:
-        """Leave the group of processes that take turns."""
+        """Leave the group of processes that share the limits."""
         await self._keeper.leave.remote(self._name)
 
 

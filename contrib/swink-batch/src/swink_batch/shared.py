@@ -1,4 +1,4 @@
-"""Limit the total rate of processes on several machines, with turns assigned by Redis."""
+"""Limit the total call rate of processes on several machines, with turns assigned by Redis."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ return redis.call('ZCARD', KEYS[1])
 
 
 class RedisTurns:
-    """Turns that a Redis server assigns, at an address such as `redis://localhost:6379`.
+    """Assigns start times (turns) to the calls of all processes, with a Redis server.
 
-    The Redis keys begin with `swink:batch:`, contain no credentials, and expire.
+    The address of the server is, for example, `redis://localhost:6379`. The Redis keys begin with
+    `swink:batch:`, contain no credentials, and expire.
     """
 
     def __init__(self, url: str) -> None:

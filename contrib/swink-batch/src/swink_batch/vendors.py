@@ -77,7 +77,7 @@ class BatchAPI(Protocol):
     def poll(
         self, like: HTTPRequest, id: str
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Check a batch; return the `sources` for `results`, or `None` while the batch runs."""
+        """Check a batch; return the argument `sources` of `results`, or `None` while it runs."""
 
     def results(
         self, like: HTTPRequest, id: str, sources: Sequence[str]
@@ -156,7 +156,7 @@ class Vendor:
         return found
 
     async def poll(self, id: str) -> Sequence[str] | None:
-        """Return the `sources` for `results`; `None` while the batch is running.
+        """Return the argument `sources` of `results`, or `None` while the batch is running.
 
         Raises SwinkError if the vendor rejects the request.
         """

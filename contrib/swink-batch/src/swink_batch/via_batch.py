@@ -27,7 +27,7 @@ from swink_core import Charge, LimitReached, SwinkError, UsageError
 __all__ = ["BatchRunner"]
 
 FIRST_POLL = 5.0
-"""The initial seconds between checks of a batch; the interval then grows."""
+"""The initial interval between two checks of a batch, in seconds; the interval then grows."""
 
 LONGEST_POLL = 120.0
 
@@ -35,7 +35,7 @@ SETTLE_SECONDS = 10.0
 """How long to look for the batch of an uncertain submission in the vendor's list, in seconds.
 
 A batch may appear in the list some seconds after its submission. The time is counted from the first
-check of the resumed run, because the ledger contains only the time before the upload of the rows.
+check of the resumed run, because the ledger does not contain the time at which the upload ended.
 """
 
 
@@ -211,7 +211,7 @@ class BatchRunner(Runner):
         ours: Sequence[str],
         waiting: dict[str, Request],
     ) -> None:
-        """Wait for a batch, and store the results of the rows in `ours`.
+        """Wait for a batch, and store the results of the rows whose ids are in `ours`.
 
         Ignore the results of other rows: a later run that contains those rows stores them.
         """

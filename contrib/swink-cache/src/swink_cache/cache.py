@@ -8,8 +8,8 @@ same time, only the first call sends a request, and the other calls wait for its
 first call fails, one of the others sends a request.
 
 The plugin wraps the hook `stream` of the provider. If a cached answer exists, the events of the
-provider are never read, and the provider sends no request. SQLite and JSON are processed in a
-thread.
+provider are never read, and the provider sends no request. A thread accesses the SQLite file, and
+encodes and decodes JSON.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class SwinkCache:
         return digest_of([FORM, canonical_request(call), call.tenant, digest_of(whose)])
 
     def _leave_out(self, provider: str) -> None:
-        """Log, once per provider, that its calls are not cached because the caller is unknown."""
+        """Log, once per provider, that its calls are not cached: their credentials are unknown."""
         if provider not in self._left_out:
             self._left_out.add(provider)
             log.warning(

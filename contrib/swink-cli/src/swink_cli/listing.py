@@ -37,14 +37,14 @@ __all__ = [
 ]
 
 LEAST = 16
-"""The minimum width of the last column; if less space remains, the table is printed as text."""
+"""The minimum width of the last column; with less space, each row is merged into two cells."""
 
 PROVIDER_GROUP = "swink.providers"
 
 
 @define
 class Installed:
-    """An installed provider; `error` is set if its catalogue cannot be read."""
+    """An installed provider; `error` is a message if the provider's catalogue cannot be read."""
 
     name: str
     distribution: str
@@ -77,7 +77,7 @@ def is_retired(catalog: Catalog, info: ModelInfo) -> bool:
 
 
 def left_out(host: Host) -> str:
-    """Describe the variables that disable installed plugins, if any."""
+    """Name the environment variables that disable installed plugins, or return an empty text."""
     if len(host.entries()) == len(Host(environ={}).entries()):
         return ""
     said = [f"{name}={os.environ[name]}" for name in _CHOOSING if os.environ.get(name)]

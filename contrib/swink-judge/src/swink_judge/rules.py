@@ -1,4 +1,4 @@
-"""The rules and the judge that applies them."""
+"""The rules of APIs, and the judge that finds the rules which a request violates."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A rule of an API, which rejects requests that fulfil all conditions in `when`.
 
     `provider` and `api` are names separated by `|`; `*` matches any name. `model` and
-    `unless_model` are regular expressions that are searched for in the model id. `model` is also
-    searched for in the base model's id of a fine-tuned model. A condition is
+    `unless_model` are regular expressions that are searched for in the model id. For a fine-tuned
+    model, `model` is also searched for in the id of the base model. A condition is
     `[path, operator, value, absent]`. In a path, `tools[*]` stands for every element of the list
     `tools`, and `messages[-1]` for the last element of `messages`. A condition is true if its
     operator accepts at least one of the values at the path; with `absent`, also if the path has no
@@ -86,7 +86,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
     def lacks(self, provider: str, model: str) -> bool:
-        """Return True if the model belongs to this family but does not exist yet."""
+        """Return True if the model belongs to this family but is not among the existing models."""
         return (
             provider in self.provider.split("|")
             and re.search(self.model, model) is not None
@@ -95,7 +95,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Compiled:
-    """A compiled rule. To save time, its first check is for a field that most requests lack."""
+    """A compiled rule. To save time, it checks first whether a request has the needed fields."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule

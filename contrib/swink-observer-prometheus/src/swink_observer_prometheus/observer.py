@@ -21,9 +21,9 @@ class PrometheusObserver(CallObserver["_Call"]):
     """Counts calls in `registry`, by default prometheus_client's own.
 
     Any number of observers may share a registry. The program exposes these metrics together with
-    its own metrics. `most_unlisted` is how many models of a provider may have a separate label
-    without being in the catalogue. A program whose users choose the models may lower this number,
-    to limit the number of time series.
+    its own metrics. `most_unlisted` is the maximum number of models of a provider that get a
+    separate label although they are not in the catalogue. A program whose users choose the models
+    may lower this number, to limit the number of time series.
     """
 
     name = "prometheus"

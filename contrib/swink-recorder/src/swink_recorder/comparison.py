@@ -68,7 +68,7 @@ def request_differences(
 def differing(
     asked: Any, recorded: Any, place: str = "", marks: str = _STARS
 ) -> list[tuple[str, str]]:
-    """Return the path of each difference between JSON data, and a line with both values.
+    """Return the path of each difference between two JSON values, and a line with both values.
 
     `marks` matches the placeholders of secrets in recorded texts; an asterisk stands for one
     character, and other placeholders for any text.

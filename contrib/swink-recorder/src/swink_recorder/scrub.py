@@ -96,7 +96,7 @@ def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
 def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
     """Hide secrets that occur in one piece, in each encoding that `codings_of_secret` returns.
 
-    Each secret is replaced by `mark`, or by as many asterisks if `mark` is empty.
+    Each secret is replaced by `mark`, or, if `mark` is empty, by one asterisk for each byte.
     """
     for secret in _worth_hiding(secrets):
         for form in codings_of_secret(secret):
@@ -137,9 +137,9 @@ def is_secret(name: str) -> bool:
 def _may_hold(data: bytes, secret: str) -> bool:
     """Return True if a secret may occur in the data, whole or split; the check is cheap.
 
-    If the secret occurs, the two characters of each consecutive pair are adjacent somewhere in the
-    data, or a string ends after the first of them. In data without the secret, one of the first
-    pairs is usually missing.
+    If the secret occurs, any two consecutive characters of it are adjacent somewhere in the data,
+    or a string ends after the first of the two. In data without the secret, one of the first pairs
+    of characters is usually missing.
     """
     return all(
         re.search(re.escape(first) + b'["' + re.escape(second) + b"]", data)

@@ -1,7 +1,7 @@
 """Ways to split a body into network reads; a provider must handle all of them in the same way.
 
-A chunking is a list of chunks whose concatenation is the body. `frame_ends` finds the offset in the
-body at which each frame ends, with the provider's own decoder.
+A chunking is a list of chunks whose concatenation is the body. `frame_ends` uses the provider's own
+decoder to find the offset in the body at which each frame ends.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ async def reads_on(
 ) -> bool:
     """Return True if no frame marks the end of the provider's answers.
 
-    This is the case if an answer becomes complete with a frame that adds content.
+    The function concludes this if an answer becomes complete with a frame that adds content.
     """
     for answer in answers:
         before = "", "", 0

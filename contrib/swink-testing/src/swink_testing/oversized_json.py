@@ -32,7 +32,7 @@ The cost of nesting depends on the number of levels, not on the size.
 """
 
 WHOLE = "all of it"
-"""In the description of a variant, the place of a large value that replaces all data."""
+"""The place in the description of a variant whose large value replaces all data."""
 
 NESTED = 600
 """The maximum number of nested pairs of levels inside a frame; each pair is a list and an object.

@@ -61,7 +61,7 @@ MAX_TURNS = 10
 """The default maximum number of model calls in a run."""
 
 CORRECTIONS = 1
-"""The default number of times that an answer which does not fit its type is requested again."""
+"""The default maximum number of new requests for an answer that does not match its type."""
 
 NO_TYPE: Any = None
 """The default of the argument `type`: the answer is not typed.

@@ -28,7 +28,7 @@ PLACES = {
     "user": ("metadata.user_id",),
     "session_id": ("metadata.user_id",),
 }
-"""The request fields for options that functions in `KNOBS` convert.
+"""Maps options to their request fields, for options that a function in `KNOBS` converts.
 
 For other options, `KNOBS` itself names the field.
 """

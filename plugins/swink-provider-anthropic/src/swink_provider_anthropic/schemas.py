@@ -21,7 +21,10 @@ __all__ = ["fit_schemas", "limits_in_words", "structured"]
 MOST_STRICT_TOOLS = 20
 MOST_OPTIONAL = 24
 MOST_UNIONS = 16
-"""The maximum number of union fields in all strict schemas; `MOST_OPTIONAL`, of optional fields."""
+"""The maximum number of union fields in all strict schemas.
+
+`MOST_OPTIONAL` is the maximum number of optional fields in these schemas.
+"""
 
 LIMITS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",

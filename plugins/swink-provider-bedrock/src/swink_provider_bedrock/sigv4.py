@@ -143,5 +143,5 @@ def _query(query: str) -> str:
 
 
 def _once(text: str) -> str:
-    """Encode a name or value exactly once, even if it is already encoded in part."""
+    """URL-encode a name or value; parts that are already encoded stay unchanged."""
     return quote(text, safe=f"%{_UNRESERVED}")

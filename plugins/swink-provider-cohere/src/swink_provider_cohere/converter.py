@@ -73,7 +73,7 @@ def conversation(context: Context, provider: str, thinks: bool) -> dict[str, Any
 
 
 def loose_tools(context: Context) -> list[str]:
-    """Return the names of tools that prevent strict mode, if the caller requests strict mode.
+    """Return the names of tools without a required parameter, if the caller requests strict mode.
 
     Strict mode applies to all tools of a call, and each of them needs a required parameter
     (https://docs.cohere.com/docs/structured-outputs).
@@ -152,7 +152,10 @@ class _Converter(MessageConverter):
                 self.leave_out(block, BLANK.what)
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        """Convert tool results, followed by their images, which only user messages may contain."""
+        """Convert tool results, and put their images into a user message after the results.
+
+        The API accepts images only in user messages.
+        """
         images: list[Any] = []
         for message in messages:
             if shown := [_said(block) for block in self.take(message, ImageBlock)]:

@@ -1,10 +1,10 @@
 """`xai/<model>`. The `dialect` in models.toml declares differences from OpenAI's APIs.
 
-The rules in models.toml describe the models. swink-provider-openai handles the other differences:
-errors have the form `{"code", "error": "text"}`, the count of completion tokens does not include
-reasoning tokens, and the usage contains the cost. Web search is a tool of the Responses API:
-`extra={"tools": [{"type": "web_search"}]}`, or the type `x_search`. Citations become metadata of
-the text. Source: https://docs.x.ai/docs/api-reference.
+The rules in models.toml state which options each model supports. swink-provider-openai handles the
+other differences: errors have the form `{"code", "error": "text"}`, the count of completion tokens
+does not include reasoning tokens, and the usage contains the cost. Web search is a tool of the
+Responses API: `extra={"tools": [{"type": "web_search"}]}`. The tool type `x_search` searches posts
+on X. Citations become metadata of the text. Source: https://docs.x.ai/docs/api-reference.
 """
 
 from __future__ import annotations

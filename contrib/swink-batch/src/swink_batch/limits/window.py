@@ -7,7 +7,7 @@ __all__ = ["Window"]
 FIRST = 8.0
 
 TOLERATED = 0.05
-"""The maximum share of failed calls in a round that does not reduce the window."""
+"""If more than this share of the calls in a round has failed, the window is reduced."""
 
 LEAST_ROUND = 8
 """The minimum number of finished calls in a round."""

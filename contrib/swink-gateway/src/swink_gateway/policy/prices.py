@@ -19,15 +19,15 @@ _BY = {
     "cache_write": "cache_write",
     "cache_write_long": "cache_write",
 }
-"""The token prices of a special case, each with the price in the file by which it changes."""
+"""Maps each token price of a special case to the configured price that changes it."""
 
 
 def repriced(info: ModelInfo, price: Price) -> ModelInfo:
     """Return a model's data with the prices of the file in place of the catalog's.
 
     The catalog's prices for special cases (long prompts, service tiers, regions) change in the same
-    ratio. The catalog's prices of images and sound do not change. Its fees change only if the file
-    has a fee.
+    ratio. The catalog's prices of images and sound do not change. The catalog's fees change only if
+    the file has a fee.
     """
     known: Any = info.prices
     if known is None:

@@ -60,7 +60,7 @@ _STORED = frozenset({
     "api_key_secret_version", "credentialsecret", "credential_secret", "index_name", "preset",
     "ragcorpora", "rag_corpora", "serviceaccount", "service_account",
 })  # fmt: skip
-"""Further fields, in lower case, that name data stored in an account or readable with its rights.
+"""Further fields, in lower case, that name data which an account stores or is allowed to read.
 
 Examples are the indexes of Azure's `data_sources`, agents of Azure, presets of OpenRouter, and
 corpora and secrets of Google Cloud.
@@ -120,7 +120,10 @@ _NAMED = frozenset({"prompt_cache_key", "safety_identifier", "session_id", "user
 _HI = Context.of("Hi")
 
 MOST_MODELS = 1000
-"""The maximum number of models with cached user options, because clients choose the names."""
+"""The maximum number of models whose user options are cached.
+
+Clients choose the names of models, so the cache would otherwise grow without limit.
+"""
 
 
 def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
@@ -189,7 +192,7 @@ def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
 def check_ids(
     named: Iterable[tuple[str, str]], owned: Iterable[str], allowed: Iterable[str]
 ) -> None:
-    """Raise Refused if an id is neither `owned` nor matches a pattern of `allowed`."""
+    """Raise Refused if an id is not in `owned` and matches no pattern in `allowed`."""
     owned, allowed = {*owned}, [*allowed]
     for place, id in named:
         if id not in owned and not any(is_like(id, pattern) for pattern in allowed):

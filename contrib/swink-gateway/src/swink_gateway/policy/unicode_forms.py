@@ -14,11 +14,11 @@ __all__ = ["MOST_GROWTH", "MOST_MARKS", "PIECE", "compatible"]
 MOST_GROWTH = 3
 """The maximum length of a long text's compatibility form, as a multiple of the text's length.
 
-U+FDFA stands for 18 characters, so that 24 MB of it would take 3 GB.
+For example, U+FDFA becomes 18 characters, so 24 MB of this character would need 3 GB of memory.
 """
 
 PIECE = 65_536
-"""The number of characters that are normalized at a time, while no other thread can run."""
+"""The number of characters to normalize at a time. Meanwhile, no other thread can run."""
 
 MOST_MARKS = 30
 """The maximum number of combining marks to keep in a row, as in Unicode's Stream-Safe Text Format.
@@ -55,7 +55,7 @@ def _normal(text: str) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Divide a text where no character is composed with the next one."""
+    """Divide a text into pieces, only between characters that normalization does not compose."""
     at = 0
     while at < len(text):
         end = at + PIECE

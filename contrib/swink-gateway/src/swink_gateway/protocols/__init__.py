@@ -88,8 +88,8 @@ class Known(Protocol):
 class Facts:
     """Data from the server that the encoder needs before the answer begins.
 
-    `id` is used if the provider sends no id. `created` is in seconds since 1970. `wire_formats`
-    contains the wire format of each provider that may answer, by provider name.
+    `id` is the id of the answer if the provider sends none. `created` is in seconds since 1970.
+    `wire_formats` contains the wire format of each provider that may answer, by provider name.
     """
 
     id: str

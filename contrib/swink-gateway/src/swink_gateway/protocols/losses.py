@@ -19,7 +19,7 @@ __all__ = [
 
 
 class Loss(NamedTuple):
-    """A loss of a protocol: `what` is data of an answer for which the protocol has no field.
+    """A loss of a protocol: the protocol has no field for `what`, data that answers may contain.
 
     `section` is the type or field of the vendor's schema in which a place for the data is missing,
     such as `CompletionUsage`.

@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\{(\w+):[^{}]*\}")
 _OF_GEMINI = re.compile(r"/v1beta/|/v1/models/[^:]+:\w+$")
 _OF_OLLAMA = re.compile(r"/api/")
 GOOGLES_WORDS = "API key not valid."
-"""The text of Google's API by which clients such as litellm recognize a refused key."""
+"""A part of Google's error message, by which clients such as litellm recognize a refused key."""
 
 _OF_OPENAI = re.compile(r"/v1/(chat|responses|embeddings)\b")
 

@@ -1,8 +1,8 @@
 """Checks, their results, and the summary.
 
-A check is a plain function. Its argument, the subject, is the provider or plugin under test. It
-raises AssertionError with a sentence that describes the fault, or DoesNotApply with the reason.
-This module does not import pytest: the test classes and `swink check` run the same checks.
+A check is a plain function. Its argument, the subject, is the provider or plugin under test. The
+check raises AssertionError with a sentence that describes the fault, or DoesNotApply with the
+reason. This module does not import pytest: the test classes and `swink check` run the same checks.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Broken(AssertionError):
 
 
 MOST_FAULTS = 20
-"""The limit for the faults that one check reports."""
+"""The maximum number of faults that one check reports."""
 
 _found: ContextVar[list[Broken] | None] = ContextVar("found", default=None)
 """The faults of the running check, which continues after a fault."""
@@ -272,7 +272,7 @@ def idle_lines(results: Iterable[Result]) -> list[str]:
 
 
 def unknown_names(checks: Sequence[Check[Any]], names: Iterable[str]) -> list[str]:
-    """Return the unknown names among `names`, sorted."""
+    """Return the names in `names` that no check has, sorted."""
     return sorted(set(names) - {check.name for check in checks})
 
 

@@ -138,7 +138,7 @@ class ProviderConformance(ConformanceSuite):
 
     @classmethod
     def evidence_lines(cls) -> list[str]:
-        """Return lines that count the evidence, and list the next recordings to make."""
+        """Describe the provider's recordings: how many there are, and what to record next."""
         return evidence_of(subject_of(cls)).lines()
 
     @classmethod

@@ -1,9 +1,9 @@
 """Tools that the service defines and the caller runs, such as the computer and the shell.
 
-A call of such a tool is an extension, and an answer with such a call has the stop reason tool use.
-The caller returns the result as an input item of the API, in an extension. This extension is in a
-user message, or in a tool result with the `tool_call_id` of the call. Source: OpenAI's guides
-"Computer use", "Shell", "Apply patch", "Tool search" and "MCP and connectors".
+A call of such a tool is an extension, and an answer with such a call has the stop reason
+`tool_use`. The caller returns the result as an input item of the API, in an extension. This
+extension is in a user message, or in a tool result with the `tool_call_id` of the call. Source:
+OpenAI's guides "Computer use", "Shell", "Apply patch", "Tool search" and "MCP and connectors".
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Asked:
 def _opens_page(action: Any) -> bool:
     """Return True if a web search call only opens or reads a page, which is free.
 
-    `action` is the field of the call's item. In items of other types, `action` may be a string.
+    `action` is the field of this name in an item. In items that are not web search calls, it may be
+    a string.
     """
     return isinstance(action, Mapping) and action.get("type", "search") != "search"
 

@@ -31,9 +31,9 @@ def command(
 ) -> int:
     """Start a conversation with one model, or with several in turn.
 
-    A line that ends with a backslash continues on the next line, and so does text between two lines
-    of \"\"\". /help lists the commands. Ctrl-C stops an answer and keeps the partial text; Ctrl-D
-    exits. If standard input is a pipe or file, each line is one message.
+    A line that ends with a backslash continues on the next line. Text between two lines of \"\"\"
+    is one message. /help lists the commands. Ctrl-C stops an answer and keeps the partial text;
+    Ctrl-D exits. If standard input is a pipe or file, each line is one message.
     """
     from swink_cli.commands.chat.session import Chat
 

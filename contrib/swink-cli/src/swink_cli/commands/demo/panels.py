@@ -30,7 +30,7 @@ WIRE_FORMAT, NUMERIC = 1, (2, 3, 4, 6)
 LEAST_WIRE_FORMAT = 9
 """The minimum width of the wire format's name in a narrow table."""
 ROOMY = 100
-"""The screen width from which the table has wide spacing."""
+"""On screens of at least this width, the table has wide spacing."""
 
 _STYLES = {"text": "", "thinking": "dim italic", "tool": "cyan"}
 

@@ -1,9 +1,9 @@
 """Play recordings through the adapters of all installed providers for `swink demo`.
 
 A loopback server replays the bytes that real services sent, with their timing; a real client with a
-dummy key calls it. A provider that does not use HTTP (but, for example, a child process) gets the
-bytes directly, and a provider without a service, such as `echo`, is called without a recording. The
-table reports failures, which do not stop the other providers.
+dummy key calls it. A provider that does not use HTTP, for example one that runs a child process,
+gets the bytes directly. A provider without a service, such as `echo`, is called without a
+recording. The table reports failures, which do not stop the other providers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LIMITS = swink.Timeouts(first_event=60, idle=60)
 NO_WIRE = "none"
 """The wire format of a provider without a service; such a provider has no recordings."""
 AGREEABLE = 12.0
-"""A recording that takes more seconds than this is chosen only if all others do, too."""
+"""A recording that lasts more seconds than this is chosen only if all others last longer, too."""
 
 _STYLES = {swink.TextDelta: "text", swink.ThinkingDelta: "thinking", swink.ToolCallDelta: "tool"}
 

@@ -25,7 +25,7 @@ from swink_gateway.policy.limits import Store
 __all__ = ["MOST_BYTES", "ConfigError", "Fault", "Source"]
 
 MOST_BYTES = 1024 * 1024
-"""The size limit of a configuration file."""
+"""The maximum size of a configuration file, in bytes."""
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 

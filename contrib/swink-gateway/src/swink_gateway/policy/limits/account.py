@@ -79,7 +79,10 @@ class Account(Struct):
         self.streams[process] = self.streams.get(process, int(ends)) - ends
 
     def charge(self, at: float, requests: int, tokens: int, dollars: float) -> None:
-        """Add a charge to the sum of a second; `spending` later removes old seconds."""
+        """Add requests and tokens to the counts of a second, and dollars to its day and month.
+
+        `spending` later removes old seconds.
+        """
         before = self.seconds.get(int(at), (0, 0))
         self.seconds[int(at)] = before[0] + requests, before[1] + tokens
         for period in periods(at) if dollars else ():

@@ -2,8 +2,8 @@
 
 https://github.com/ollama/ollama/blob/main/docs/api.md. Each line is a JSON object; the last line
 has `done`, the reason why the answer ended, and the token counts. Calls are sent complete, with
-arguments as objects. The protocol has no field for opaque provider data or partial counts, and an
-error is only a text.
+arguments as objects. The protocol has no field for opaque provider data or for parts of the token
+counts (such as cached tokens), and an error is only a text.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ FACTS = ("service_tier", "metadata")
 
 
 Notes: TypeAlias = Mapping[str, Any] | None
-"""The metadata of a block that is known when the item begins."""
+"""Those metadata of a block that are already known when its item begins, if any."""
 
 
 class Items:

@@ -63,8 +63,8 @@ def read_responses(body: Any) -> Asked:
 class _Reader:
     """Reader of one request.
 
-    `_called` maps the ids of calls to tool names, and `_beside` maps the positions of answers to
-    the data sealed for their calls.
+    `_called` maps the ids of calls to tool names. `_beside` maps the position of each answer to the
+    provider's opaque data that was sealed for the calls of this answer.
     """
 
     def __init__(self, said: Fields) -> None:

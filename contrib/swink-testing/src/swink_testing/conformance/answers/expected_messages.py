@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 LISTED_ANSWERS = "answers.jsonl"
-"""The file of a package that lists answers and their messages, one on each line."""
+"""The name of a package's file with answers and their expected messages, one pair on each line."""
 
 
 class Listed(msgspec.Struct):
@@ -45,12 +45,12 @@ class Listed(msgspec.Struct):
 
     `frames` are the frames of a stream, each as JSON data or as text. `whole` is the JSON data of
     an answer that was not streamed. `message` is the expected message in the format that `dump`
-    writes, and `notices` lists the expected notices, each by a part of the text `code: detail
-    (path)`. `model` is an id (`None`: the first model in the catalogue). `provider` is the only
-    provider of the package to which the row applies (`None`: the row applies to all). If `message`
-    does not name a provider, the message is expected to name the provider under test. `options` are
-    the options of the call, such as `max_output_chars`. The cost is compared only if `message`
-    contains one; for a stream, only the total cost that the API reports is compared.
+    writes. `notices` contains a part of each expected notice's text, `code: detail (path)`.
+    `model` is an id (`None`: the first model in the catalogue). `provider` is the only provider of
+    the package to which the row applies (`None`: the row applies to all). If `message` does not
+    name a provider, the message is expected to name the provider under test. `options` are the
+    options of the call, such as `max_output_chars`. The cost is compared only if `message` contains
+    one; for a stream, only the total cost that the API reports is compared.
     """
 
     about: str
@@ -188,7 +188,7 @@ def message_difference(found: AssistantMessage, expected: AssistantMessage) -> s
 def notice_difference(notices: Sequence[Notice], expected: Sequence[str]) -> str | None:
     """Describe how notices differ from the expected ones; `None` if they do not.
 
-    An expected notice is any part of the text `code: detail (path, path)`.
+    An expected notice is any part of the notice's text, `code: detail (path, path)`.
     """
     told = [_told(notice) for notice in notices]
     same = len(told) == len(expected) and all(map(str.__contains__, told, expected))

@@ -35,7 +35,7 @@ WORDS = ("stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "
 """Names of finish reasons in several APIs."""
 
 MOST_TRIES = 150
-"""How many answers are read to find the fields with the finish reason."""
+"""The maximum number of answers to parse in order to find the fields with the finish reason."""
 
 _NONE_YET = ("null", "")
 """Values of the field with the finish reason that APIs send before an answer ends."""
@@ -58,7 +58,7 @@ class _Ended:
         return {names_of(path): at(self.answer.frames[n], path) for n, path in self.places}
 
     def ending(self, words: Mapping[_Names, Any] | Any) -> Changes:
-        """Return the changes of frames that give the answer another finish reason.
+        """Return the changes of frames that are needed to replace the answer's finish reason.
 
         `words` is a word for all fields, or a mapping with a word for each field.
         """

@@ -100,7 +100,7 @@ class RecordedAnswer:
                 yield from ((number, path, value) for path, value in values_in(data))
 
     def replaced(self, values: Mapping[tuple[int, Path], Any]) -> dict[int, list[Any]]:
-        """Return changes of frames that insert these values; `GONE` removes a field."""
+        """Return changes that set these values in the frames; `GONE` removes a field."""
         changed: dict[int, list[Any]] = {}
         for (number, path), value in values.items():
             [data] = changed.get(number, [self.frames[number]])
@@ -109,7 +109,7 @@ class RecordedAnswer:
 
 
 def answers(subject: Subject) -> Iterator[tuple[Recording, Answer]]:
-    """Yield recordings of complete answers whose frames can be written."""
+    """Yield recorded complete answers, if the payloads of their frames can be replaced."""
     found = False
     for recording in subject.answers():
         answer = Answer.of_recording(recording, type(subject.provider).decoder)
