@@ -194,7 +194,8 @@ class Exchange:
     async def convert(self) -> None:
         """Convert the conversation now, instead of when `payload` is first read.
 
-        A thread does this if the conversation is large or one of the call's `guards` may take long.
+        The conversion runs in a thread if the conversation is large, or if a function in `guards`
+        of the call, which checks the request body, may take long.
         """
         if self._payload is not _NOT_CONVERTED:
             return
@@ -241,8 +242,9 @@ class Exchange:
     ) -> Body:
         """Return the body of a streamed response; its first read sends the request.
 
-        If `request` is `None`, the provider's usual request is sent. `respond` replaces `send`, for
-        a provider that tries several ways to send the request. If the body is not read to its end,
+        If `request` is `None`, the provider's usual request is sent. A provider
+        that tries several ways to send the request passes the function `respond`, which is called
+        instead of `send`. If the body is not read to its end,
         the core closes the response.
         """
         body = Body(respond or (self.send if request is None else lambda: self.send(request)))

@@ -64,10 +64,10 @@ class HTTPProvider:
     package's `models.toml`. Class attributes:
 
     * `features`: what a call may use, by default `tools`, `tool_choice` and `stop`. Other features
-      are `images`, `documents`, `audio`, `json`, `structured_output`, `file_ids` and `extensions`,
-      and for media in assistant messages, for example, `assistant_images`. Without the feature
-      `strict`, tools are sent without the field `strict`. Without `system_messages`, system
-      messages inside the conversation are sent as user messages.
+      are `images`, `documents`, `audio`, `json`, `structured_output`, `file_ids` and `extensions`.
+      For media in assistant messages, there are separate features, such as `assistant_images`.
+      Without the feature `strict`, tools are sent without the field `strict`. Without
+      `system_messages`, system messages inside the conversation are sent as user messages.
     * `knobs`: the sampling and output options and their request fields, see `sent_options`.
     * `decoder`: a function that creates the decoder of a response.
     * `content_types`: the content types of a stream.
@@ -436,8 +436,8 @@ class HTTPProvider:
     def _planned(self, model: Model, context: Context, options: StreamOptions, call: Call) -> Plan:
         """Return the plan of a call. Raises ProviderFailure if the model does not support the call.
 
-        If the conversation is a single text, the plan is cached in the target, and later calls with
-        this target reuse its options, notices and names.
+        If the conversation is a single text, the plan is cached in the target. Later calls with
+        this target then reuse the options, notices and names of the plan.
         """
         target = call.attempt.target
         today = call.clock.now().date()

@@ -1,4 +1,4 @@
-"""Convert saved answers to recordings: the output of `curl -i`, or the body of a stream."""
+"""Convert the saved output of `curl -i`, or the saved body of a stream, to a recording."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _compactions(iterations: Any) -> list[dict[str, Any]]:
-    """Return the usage of each compaction in the iterations of an answer."""
+    """Return the rows of the usage field `iterations` that report a compaction."""
     rows = iterations if isinstance(iterations, list) else ()
     return [row for row in rows if _object(row).get("type") == "compaction"]
 

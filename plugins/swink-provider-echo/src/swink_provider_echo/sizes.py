@@ -27,8 +27,8 @@ def is_within(node: Node, value: float) -> bool:
 def number_of(node: Node, wanted: int, number: int, place: str) -> float:
     """Return the number within a node's bounds that is nearest to `wanted`.
 
-    `number` selects a different result: for 0 the nearest number, for 1 the next number after it,
-    and so on. Raises NoSample if the bounds exclude each other.
+    If `number` is 1 or more, return another allowed number instead: for 1 the next one after the
+    nearest, and so on. Raises NoSample if the bounds exclude each other.
     """
     low, excludes_low = _bound(node, "minimum", "exclusiveMinimum", max)
     high, excludes_high = _bound(node, "maximum", "exclusiveMaximum", min)

@@ -1,4 +1,4 @@
-"""Claude on Vertex AI: the Messages API at `rawPredict`, from `swink_provider_anthropic`.
+"""Calls Claude on Vertex AI, with the code for the Messages API in `swink_provider_anthropic`.
 
 https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai: the URL contains the
 model's name, and the body contains the version of the API.

@@ -98,11 +98,11 @@ class Dialect:
     `own_server`: the server is self-hosted, so an answer costs nothing unless the response reports
     a cost. `marks` names metadata fields of a block that are sent in the block's message part. If
     `prefix` is set, a request whose last message is an incomplete answer marks this answer as a
-    prefix for the model to continue. In the URL of such a request, the value of `prefix` is
-    inserted before the path. `adds` names features that few endpoints have: `strict` (for tools),
-    `video`, `file_ids`, `system_messages` anywhere in the conversation, generated `images`, `names`
-    of users over Chat Completions; and sampling options such as `top_k`, which Chat Completions
-    accepts under the same names.
+    prefix for the model to continue. If a request contains such a prefix, the value of the field
+    `prefix` is inserted before the path of its URL. `adds` names features that few endpoints have:
+    `strict` (for tools), `video`, `file_ids`, `system_messages` anywhere in the conversation,
+    generated `images`, `names` of users over Chat Completions; and sampling options such as
+    `top_k`, which Chat Completions accepts under the same names.
     """
 
     max_tokens: str = "max_tokens"

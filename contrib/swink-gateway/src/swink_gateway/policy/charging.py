@@ -313,9 +313,10 @@ def most_of(client: Client, model: Model, own: Mapping[str, Any], asked: Asked) 
 
 
 def _options(given: Mapping[str, Any], *extra: Mapping[str, Any]) -> StreamOptions:
-    """Return the options that affect the reserved amount; `extra` is merged as in the request.
+    """Return the options that affect the reserved amount.
 
-    Raises Refused for an invalid value.
+    The dictionaries in `extra` are merged in the same way as in the request to the provider. Raises
+    Refused for an invalid value.
     """
     merged: dict[str, Any] = {}
     for layer in extra:
