@@ -99,7 +99,7 @@ class Dialect:
     a cost. `marks` names metadata fields of a block that are sent in the block's message part. If
     `prefix` is set, a request whose last message is an incomplete answer marks this answer as a
     prefix for the model to continue. If a request contains such a prefix, the value of the field
-    `prefix` is inserted before the path of its URL. `adds` names features that few endpoints have:
+    `prefix` is inserted in the URL, before the path. `adds` names features that few endpoints have:
     `strict` (for tools), `video`, `file_ids`, `system_messages` anywhere in the conversation,
     generated `images`, `names` of users over Chat Completions; and sampling options such as
     `top_k`, which Chat Completions accepts under the same names.

@@ -3,7 +3,7 @@
 Half of the remaining amount of each limit is leased to the processes, in equal parts. When another
 process requests an attempt, Redis counts a lease as used. While Redis is unreachable, each process
 admits attempts within its lease. After a minute without Redis, a process may use an equal
-part of each limit per minute instead of its lease: the limit divided by the number of processes.
+part of each limit per minute (the limit divided by the number of processes), and no lease.
 The other limits still depend on leases. Therefore the processes together exceed no
 limit. The charges of attempts during that time are debts, which are sent when Redis can be reached
 again.
