@@ -366,7 +366,7 @@ class Attempt:
         self.started_at = at
 
     def hear(self, at: float) -> None:
-        """Set the time at which the latest input arrived."""
+        """Set the time at which the latest data from the provider arrived."""
         self.read_at = at
 
     def show_content(self, now: float) -> None:

@@ -118,7 +118,10 @@ def _names(count: int) -> bytes:
 
 
 def _elements(marked: Any, count: int) -> bytes:
-    """Return the JSON of a list of `count` elements, each with its marks replaced by its number."""
+    """Return the JSON of a list of `count` elements.
+
+    In each element, the marks that `_marked` inserted are replaced by the element's number.
+    """
     template = _json(marked).replace(b'"%s"' % _NUMBER.encode(), _AT.encode())
     parts = template.split(_AT.encode())
     if len(parts) == 1:

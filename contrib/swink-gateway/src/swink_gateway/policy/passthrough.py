@@ -84,7 +84,7 @@ class Spoken:
         self._known: dict[tuple[str, str, str], str] = {}
 
     def by(self, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]) -> str:
-        """Return the wire format for a request from a client that uses `wire_format`.
+        """Return the format in which the provider gets a request of a client with `wire_format`.
 
         `own` are options that override the client's. If the provider has several APIs and the
         client's is one of them, the following are searched in order for the name of an API: the

@@ -110,8 +110,8 @@ S = TypeVar("S", bound=Examined)
 class Check(Generic[S]):
     """A named check; `about` describes it in one line.
 
-    `looks_at` names the functions of a provider that may contain a fault. If a check is `needed`
-    but does not apply to a subject, the subject does not pass.
+    If the check fails, the fault may be in one of the provider's functions that `looks_at` names.
+    If a check is `needed` but does not apply to a subject, the subject does not pass.
     """
 
     function: Callable[[S], None]

@@ -120,7 +120,9 @@ class _Call:
 
 
 class PlayedClient(MemoryHTTPClient):
-    """An HTTP client that returns `answers` to some requests, and recorded responses to others.
+    """An HTTP client that gives `answers` to requests for a model's answer.
+
+    Other requests of a call, for example for a token, get the recorded responses.
 
     If an item of `answers` is an exception or an error response, the first request of a call gets
     it, because a provider sends no further request after a failure. `requests` lists the requests

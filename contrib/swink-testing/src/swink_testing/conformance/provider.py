@@ -133,7 +133,7 @@ class ProviderConformance(ConformanceSuite):
 
     @classmethod
     def all_waivers(cls) -> Waivers:
-        """Return the waivers of the package and of the class."""
+        """Return the accepted faults (waivers) of the provider's package and of this test class."""
         return {**subject_of(cls).waivers, **cls.waivers}
 
     @classmethod

@@ -322,7 +322,9 @@ class Subject:
         return await drive_bytes(self.provider, self.model_of(recording), pieces)
 
     def http(self, *answers: Any, **more: Any) -> PlayedClient:
-        """Return an HTTP client that returns `answers`, and recorded responses to other requests.
+        """Return an HTTP client that gives `answers` to requests for a model's answer.
+
+        Other requests of a call, for example for a token, get the recorded responses.
 
         `more` are other arguments of `PlayedClient`. Without `answers`, any request that is not
         recorded is a fault.

@@ -7,8 +7,9 @@ An extension in a user message or a tool result becomes a message part or a sepa
 depending on the type in its data. Callers use extensions to return the output of a client-side tool
 such as `computer_call` (see the module `hosted`).
 
-Output of the service is sent back unchanged. Reasoning and calls of hosted tools are sent as whole
-items. Messages and tool calls are sent with their ids and other fields. The API has no field that
+Output of the service is sent back unchanged: the items of reasoning and of tools that run on the
+service are stored and sent whole; items of messages and tool calls are made again from the
+conversation, with their ids and other fields. The API has no field that
 marks a tool result as failed, so the text of a failure starts with `Error: `. Reasoning is omitted
 if the service neither stored nor encrypted it. Reasoning is also omitted if no other item follows,
 because OpenAI rejects such reasoning. If any reasoning of an answer is omitted, the other items of

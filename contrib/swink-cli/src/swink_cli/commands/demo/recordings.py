@@ -38,7 +38,7 @@ _STYLES = {swink.TextDelta: "text", swink.ThinkingDelta: "thinking", swink.ToolC
 
 
 class DemoClock(LoopClock):
-    """A running clock with a fixed date.
+    """A clock that measures time as usual, but always returns the same date and hour.
 
     The recordings do not change, so their costs must not change either: some prices depend on the
     hour, and a model may be retired after the recording was made.

@@ -87,7 +87,8 @@ class ResponsesProtocol:
 class ResponsesEncoder(EventEncoder):
     """Writes numbered events; `_output` lists the items by index (`None`: not complete yet).
 
-    `_texts` contains the kind of each text that has begun but has no words yet, by index.
+    `_texts` contains each text that has begun but has no words yet: its index and its kind, `text`
+    or `refusal`.
     """
 
     content_type = SSE
