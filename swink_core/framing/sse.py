@@ -10,11 +10,11 @@ times, however small the reads are.
 
 The fast path runs first. It decodes frames that consist of one `data:` line, perhaps after one
 `event:` line; nearly all frames of providers have this form. A single `findall` in C finds all such
-frames that directly follow one another. Where other input begins, the last alternative of the
-pattern matches all remaining input, with an empty payload. Therefore, if the last payload is not
-empty, the whole input consists of such frames, and no second check is needed. The pattern's
-quantifiers are possessive or confined to one line, so matching takes linear time on any input. All
-other input is decoded by the algorithm above.
+frames that directly follow one another. If the input contains anything else, the pattern matches
+the rest of the input from there, and the payload of this match is empty. Therefore, if the last
+payload is not empty, the whole input consists of such frames, and no second check is needed. The
+pattern's quantifiers are possessive or confined to one line, so matching takes linear time on any
+input. All other input is decoded by the algorithm above.
 
 A blank line always ends a frame. Therefore, even if a read begins or ends inside a frame, the part
 between its first and its last blank line consists of whole frames, and only the rest of the read is

@@ -95,7 +95,9 @@ class PluginEntry:
 
 
 class Host:
-    """The installed plugins. `plugins` are further shared plugins, called before installed ones.
+    """The installed plugins, which clients can share.
+
+    `plugins` are added to the installed plugins, and are called before them.
 
     Loaded plugins are kept until the last client of the host is closed. `entry_points` replaces the
     entry points of installed packages by objects with `name`, `group`, `value`, `load()` and

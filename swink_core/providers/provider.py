@@ -73,7 +73,7 @@ class HTTPProvider:
     * `content_types`: the content types of a stream.
     * `malformed`: the policy for damaged frames, see `EventSource`.
     * `websocket`: whether the caller may request a WebSocket (`transport="websocket"`).
-    * `api_name`: the name by which rules refer to the API.
+    * `api_name`: the name of the API in the rules of `models.toml`.
     * `credential_headers`: the headers in which a caller may send credentials, in lower case.
     """
 

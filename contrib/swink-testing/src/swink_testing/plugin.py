@@ -6,8 +6,8 @@
   coroutines are called first, and run the tests that have their markers.
 * `--hypothesis-profile=swink` draws the same examples on every run, without a deadline that a
   busy machine could miss; `swink-fuzz` draws many new examples.
-* The summary shows for each tested provider or plugin whether it passed all checks, and its
-  evidence.
+* The summary shows for each tested provider or plugin whether it passed all checks, and
+  how many recordings and known answers support this.
 
 The other modules of the package are imported only when a test uses them.
 """

@@ -32,7 +32,7 @@ FRAME_LIMIT = 64 * 1024 * 1024
 
 
 class Content(msgspec.Struct, gc=False):
-    """The next parts of the answer, with the role."""
+    """The next parts of the answer."""
 
     parts: list[dict[str, Any]] | None = None
 

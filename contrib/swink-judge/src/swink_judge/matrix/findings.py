@@ -59,10 +59,11 @@ class RunOptions:
 
 @define(frozen=True)
 class Examined:
-    """A case, its outcome, and the rules that would reject the call if swink sent it unchanged.
+    """The outcome of a case, and the judge's rules that the unchanged call would break (`broken`).
 
-    To find these rules, the call is repeated with `rules=False`, but only if the first call had a
-    notice or an error, and only for providers with rules.
+    To find these rules, the call is repeated with `rules=False`, so that swink sends it unchanged.
+    The call is repeated only if the first call had a notice or an error, and only for providers for
+    which the judge has rules.
     """
 
     outcome: Outcome

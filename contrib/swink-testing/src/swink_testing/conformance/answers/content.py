@@ -203,7 +203,10 @@ class _Reader:
                 await self._require_pieces(answer, seen)
 
     async def _require_pieces(self, answer: RecordedAnswer, seen: set[_Kind]) -> None:
-        """For one field of each kind, check that texts such as white space and markup are kept."""
+        """Put texts such as white space and markup into fields, and check that they are kept.
+
+        One field is checked for each wire format and field name.
+        """
         places: dict[tuple[int, Path], _Kind] = {}
         for leaf in self._content(answer):
             depth = leaf.path.index(_JSON) if _JSON in leaf.path else len(leaf.path)
