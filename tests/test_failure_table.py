@@ -1,11 +1,10 @@
-"""The table of failures in the documentation says what the code does."""
+"""The table of failure kinds and codes agrees with the code of the core."""
 
 import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import failure_table
 import pytest
 
 from swink_core import StreamErrorKind as Kind
@@ -14,16 +13,6 @@ from swink_core.vocabulary.outcome import for_every_kind
 
 CORE = Path(__file__).resolve().parent.parent / "swink_core"
 TABLE = CORE / "failures" / "kinds.py"
-
-
-def test_the_page_is_up_to_date() -> None:
-    written = failure_table.PAGE.read_text("utf-8")
-    assert written == failure_table.page(), "run tools/failure_table.py"
-
-
-@pytest.mark.parametrize("kind", list(Kind), ids=str)
-def test_every_kind_says_where_it_comes_from(kind: Kind) -> None:
-    assert failure_table.sources()[kind.name].endswith(".")
 
 
 def test_every_code_is_one_that_the_core_sets() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 
+import failure_table
 import generate_reference as reference
 import provider_pages
 import pytest
@@ -24,6 +25,11 @@ STANDARD = ("Any", "Callable", "Iterable", "Literal", "Mapping", "Sequence", "Ty
 def test_a_page_is_up_to_date(name: str) -> None:
     written = (reference.FOLDER / name).read_text("utf-8")
     assert written == reference.PAGES[name](), "run make reference"
+
+
+@pytest.mark.parametrize("kind", list(swink.StreamErrorKind), ids=str)
+def test_every_kind_of_failure_is_described_on_its_page(kind: swink.StreamErrorKind) -> None:
+    assert failure_table.sources()[kind.name].endswith(".")
 
 
 def test_the_pages_of_the_providers_are_up_to_date() -> None:
