@@ -65,8 +65,10 @@ class Call:
     every request of the call; observers may add headers, for example a trace context. Each function
     in `taps` is called as `tap(attempt, leg, data)` with every piece of a response body, and with
     the body of an HTTP error. Its argument `leg` is the `Leg` of the HTTP request, or `None` for
-    bytes that do not come over HTTP. `http` is the HTTP client, `clock` the clock. `convert()` and
-    `classify()` call the hooks.
+    bytes that do not come over HTTP. `room` is called with the size of the answer so far, in
+    characters, and returns the largest size that the answer may have for the present; it is called
+    again when the answer grows beyond that, and ends the call by returning less than the size.
+    `http` is the HTTP client, `clock` the clock. `convert()` and `classify()` call the hooks.
     """
 
     attempt: Attempt
@@ -86,6 +88,7 @@ class Call:
     shared_totals: Totals = field(factory=Totals, repr=False)
     headers: dict[str, str] = field(factory=dict, repr=False)
     taps: list[Callable[[Attempt, Leg | None, bytes], None]] = field(factory=list, repr=False)
+    room: Callable[[int], float] | None = field(default=None, repr=False)
     secrets: set[str] = field(factory=set, repr=False)
     tasks: ClientTasks = field(factory=ClientTasks, repr=False)
 

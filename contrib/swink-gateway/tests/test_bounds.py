@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from serving import Answer, ask, serving, until
-from test_keepalive import BEGUN, ENDED, HI, Thinking
+from test_keepalive import BEGUN, CONTENTS, ENDED, GEMINI, HI, Thinking
 from test_seed_scenarios import CHAT, Flood, open_slowly
 
 import swink_core as swink
@@ -105,6 +105,42 @@ async def test_a_body_beyond_the_memory_limit_gets_413() -> None:
         assert gateway._calls._memory == 0
     assert refused.status == 413
     assert "--memory" in refused.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "is_large"),
+    [
+        (PATH, {}, False),
+        (PATH, {"logprobs": False, "top_logprobs": 0}, False),
+        (PATH, {"logprobs": True}, True),
+        ("/v1/responses", {"input": "Hi", "include": ["message.output_text.logprobs"]}, True),
+        ("/v1/responses", {"input": "Hi", "top_logprobs": 2}, True),
+        ("/api/chat", {"top_logprobs": 2}, True),
+        ("/v1/stream", {"options": {"extra": {"top_logprobs": 2}}}, True),
+        (GEMINI, {"generationConfig": {"responseLogprobs": True}}, True),
+    ],
+    ids=str,
+)
+async def test_the_log_probabilities_of_an_answer_hold_memory_as_they_arrive(
+    path: str, fields: dict[str, Any], is_large: bool
+) -> None:
+    upstream = Thinking()
+    said = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "a" * 10_000)]
+    body = CONTENTS if path == GEMINI else HI
+    async with serving(upstream, limits=Limits(memory=1024 * 1024)) as gateway:
+        asking = asyncio.ensure_future(ask(gateway, path, {**body, **fields, "stream": True}))
+        await upstream.asked.wait()
+        before = gateway._calls._memory
+        await upstream.say(*said)
+        await upstream.say(swink.TextDelta(0, "b" * 10_000))
+        await until(upstream.said.empty)
+        assert (gateway._calls._memory - before >= 16 * 20_000) == is_large
+        await upstream.say(swink.TextDelta(0, "c" * 50_000))
+        await upstream.say(swink.TextEnd(0), *ENDED[-1:])
+        answer = await asking
+        assert (b"the answer is longer" in answer.body) == is_large
+        await until(lambda: not gateway.counters[ACTIVE])
+        assert gateway._calls._memory == 0
 
 
 async def test_frames_of_a_websocket_hold_the_memory_that_they_take() -> None:

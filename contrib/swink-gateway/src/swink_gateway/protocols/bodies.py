@@ -12,7 +12,7 @@ from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
 __all__ = [
     "COPIES", "MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "asked_of",
-    "check_sealed", "json_of", "least_memory", "memory_of",
+    "asks_for_logprobs", "check_sealed", "json_of", "least_memory", "memory_of",
 ]  # fmt: skip
 
 MOST_BODY_BYTES = 32 * 1024 * 1024
@@ -61,6 +61,9 @@ MOST_SEALED_BYTES = 32 * 1024 * 1024
 Sealed data is data that the gateway encoded into a string of an earlier answer. It is decoded only
 when the request is read, so `memory_of` cannot count it.
 """
+
+_WITH_LOGPROBS = frozenset({"generationconfig", "generation_config", "options"})
+"""Fields, in lower case, that contain the options of a request in the APIs of Google and Ollama."""
 
 _sealed: ContextVar[list[int]] = ContextVar("sealed")
 """The memory in bytes that the sealed data read so far from the current request takes."""
@@ -157,3 +160,13 @@ def asked_of(
     if max(blocks, len(contents)) + len(asked.context.tools) > MOST_BLOCKS:
         raise BadRequest(f"the conversation has more than {MOST_BLOCKS} messages and blocks")
     return asked
+
+
+def asks_for_logprobs(fields: Any) -> bool:
+    """Return True if fields of a request, in any API, may ask for log probabilities."""
+    return isinstance(fields, Mapping) and any(
+        ("logprobs" in name.casefold() and bool(value))
+        or (name == "include" and "logprobs" in str(value))
+        or (name.casefold() in _WITH_LOGPROBS and asks_for_logprobs(value))
+        for name, value in fields.items()
+    )

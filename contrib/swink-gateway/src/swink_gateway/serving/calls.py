@@ -45,7 +45,7 @@ from swink_gateway.policy.relaxing import STRICT, relaxed
 from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
-from swink_gateway.protocols.bodies import least_memory
+from swink_gateway.protocols.bodies import asks_for_logprobs, least_memory
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.access_log import REFUSED, STREAM, AccessLog
@@ -93,6 +93,16 @@ UNAVAILABLE = 503
 
 MUCH_MEMORY_BYTES = 1024 * 1024
 """A request that takes more memory than this is searched for ids in a thread."""
+
+
+LOGPROBS_BYTES = 16
+"""The bytes of memory for each character of log probabilities, which are many small objects.
+
+Measured with 20 alternatives for each token, from the frames to the client's response.
+"""
+
+FREE_BYTES = 128 * 1024
+"""The memory of an answer with log probabilities that is not reserved."""
 
 
 @contextmanager
@@ -217,12 +227,40 @@ class Calls:
         """
         if memory > self.limits.memory:
             raise _too_much(memory, self.limits.memory)
-        if memory > held and self._memory + memory - held > self.limits.memory:
+        if memory > held and not self._fits(held, memory):
             raise self._refusal(
                 f"active requests take too much memory ({_megabytes(self._memory)} MB)"
             )
         self._memory += memory - held
         return memory
+
+    def _fits(self, held: int, memory: int) -> bool:
+        """Return True if `memory` bytes can be reserved instead of the `held` bytes."""
+        return self._memory + memory - held <= self.limits.memory
+
+    @contextmanager
+    def _room(self, chain: Chain, asked: Asked) -> Iterator[Callable[[int], float] | None]:
+        """Yield a function that reserves memory for an answer with log probabilities as it grows.
+
+        The function takes the size of the answer in characters, and returns the size up to which
+        memory is reserved, which is smaller if no memory is left. The memory is free again at the
+        end of the block. Yields `None` for an answer without log probabilities.
+        """
+        held = 0
+
+        def room(chars: int) -> float:
+            nonlocal held
+            memory = LOGPROBS_BYTES * (chars + chars // 4) + FREE_BYTES
+            if chars > FREE_BYTES / LOGPROBS_BYTES and self._fits(held, memory):
+                held = self.hold(held, memory)
+            return max(held, FREE_BYTES) / LOGPROBS_BYTES
+
+        options = (asked.options, *(own for _, own in chain))
+        fields = (asked.own, asked.extra, *(each.get("extra") for each in options))
+        try:
+            yield room if any(map(asks_for_logprobs, fields)) else None
+        finally:
+            self.hold(held, 0)
 
     @contextmanager
     def holding(self, memory: int) -> Iterator[None]:
@@ -314,6 +352,7 @@ class Calls:
                 charge.first = stream.call.attempt.target
                 charge.guards = guarding
                 stream.call.gates = (*stream.call.gates, charge)
+            stream.call.room = stack.enter_context(self._room(chain, request))
             async with stream:
                 claims = None if key is None else Claims(self.ledger, owner)
                 yield UpstreamCall(stream, facts, len(chain), routing, claims)
