@@ -42,6 +42,9 @@ MOST_CONTAINERS = 100_000
 MOST_VALUES = 500_000
 """The limit for the values in the objects and lists of a body."""
 
+MOST_FIELDS = 1_000
+"""The limit for the fields of a body, of which each is compared with several tables."""
+
 MOST_DIGITS = 640
 """The limit for the digits of an integer, because the time to parse one is quadratic.
 
@@ -142,6 +145,12 @@ def _check_size(data: Any) -> None:
     raise BadRequest(f"the body is nested too deeply: more than {MOST_DEPTH} levels")
 
 
+def _check_fields(fields: Any) -> None:
+    """Raise BadRequest for an object with more fields than any API has."""
+    if isinstance(fields, Mapping) and len(fields) > MOST_FIELDS:
+        raise BadRequest(f"the body has more than {MOST_FIELDS} fields")
+
+
 def asked_of(
     protocol: ClientProtocol, data: Any, path: Mapping[str, str], headers: Mapping[str, str]
 ) -> Asked:
@@ -150,7 +159,10 @@ def asked_of(
     Raises BadRequest for a request that is invalid or exceeds a limit.
     """
     _sealed.set([0])
+    _check_fields(data)
     asked = protocol.read(data, path, headers)
+    _check_fields(asked.options.get("extra"))
+    _check_fields(asked.extra)
     if len(asked.model) > MOST_NAME:
         raise BadRequest(f"the name of the model has more than {MOST_NAME} characters")
     if not asked.model.isprintable():
