@@ -19,6 +19,7 @@ from test_keepalive import BEGUN, CONTENTS, ENDED, GEMINI, HI, Thinking
 from test_seed_scenarios import CHAT, Flood, open_slowly
 
 import swink_core as swink
+from swink_gateway.policy.config import Source
 from swink_gateway.protocols.bodies import COPIES, MOST_BODY_BYTES, least_memory, memory_of
 from swink_gateway.serving.backpressure import MOST_QUEUED, Outbox, read_ahead
 from swink_gateway.serving.calls import ACTIVE, PEAK, REJECTED, REQUESTS
@@ -83,7 +84,7 @@ async def test_active_requests_share_a_memory_limit() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n1F4\r\n".encode() + HALF + b"\r\n")
         # the part received so far
-        await until(lambda: gateway._calls._memory == held + least_memory(500))
+        await until(lambda: gateway._calls._memory == held + 500)
         writer.write(b"1F4\r\n" + HALF + b"\r\n")
         assert b" 503 " in await reader.readline()
         writer.close()
@@ -207,20 +208,45 @@ async def test_memory_is_held_for_a_message_before_it_is_received() -> None:
     async with serving(limits=limits) as gateway:
         async with upgraded(gateway.url) as (_, first), upgraded(gateway.url) as (reader, second):
             first.write(frame(b"{", of=LARGE))
-            await until(lambda: gateway._calls._memory == least_memory(LARGE))
+            await until(lambda: gateway._calls._memory == LARGE)
             async with upgraded(gateway.url) as (other, third):
                 third.write(frame(small))
                 assert b"response.completed" in await other.readuntil(b"response.completed")
-            second.write(frame(b" " * 40_000, final=False))
-            for part in (frame(b" " * 40_000, opcode=0, final=False), frame(b"", opcode=9)):
+            second.write(frame(b" " * 400_000, final=False))
+            for part in (frame(b" " * 400_000, opcode=0, final=False), frame(b"", opcode=9)):
                 second.write(part)
             answer = await reader.read(1 << 16)
             assert b'"status":503' in answer
             assert b"active requests take too much memory" in answer
             second.write(frame(b" " * LARGE, opcode=0) + frame(b"", opcode=8))
             await reader.read()
-            assert gateway._calls._memory == least_memory(LARGE)
+            assert gateway._calls._memory == LARGE
         await until(lambda: gateway._calls._memory == 0)
+
+
+@pytest.mark.parametrize(("size", "accepted"), [(40_000, 12), (10, 20)])
+async def test_incomplete_bodies_of_a_key_leave_room_for_other_keys(
+    size: int, accepted: int
+) -> None:
+    keys = '[keys.alice]\nkey = "${A}"\n[keys.bob]\nkey = "${B}"'
+    config = Source("t", keys).config({"A": "a", "B": "b"})
+    limits = Limits(memory=1_000_000, streams=40)
+    head = f"{HEAD}Authorization: Bearer b\r\nContent-Length: {size}\r\n\r\n{{"
+    async with serving(limits=limits, config=config) as gateway:
+        port = int(gateway.url.rpartition(":")[2])
+        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(accepted + 1)]
+        for _, writer in opened:
+            writer.write(head.encode())
+        answers = [asyncio.ensure_future(reader.readline()) for reader, _ in opened]
+        await until(lambda: sum(answer.done() for answer in answers) == 1)
+        assert b" 503 " in next(answer.result() for answer in answers if answer.done())
+        assert gateway._calls._memory == accepted * size
+        answer = await ask(gateway, PATH, HI, headers={"Authorization": "Bearer a"})
+        assert answer.status == 200
+        for _, writer in opened:
+            writer.close()
+        await until(lambda: gateway._calls._memory == 0)
+        await asyncio.gather(*answers)
 
 
 class Received(asyncio.Protocol):
@@ -259,7 +285,7 @@ async def test_a_message_that_does_not_arrive_ends_its_connection() -> None:
     async with serving(limits=Limits(clock=clock)) as gateway:
         async with upgraded(gateway.url) as (reader, writer):
             writer.write(frame(b"{", of=LARGE))
-            await until(lambda: gateway._calls._memory == least_memory(LARGE))
+            await until(lambda: gateway._calls._memory == LARGE)
             await clock.advance(Limits().patience + 1)
             answer = await reader.read(1 << 16)
             assert b'"status":408' in answer

@@ -31,11 +31,11 @@ def size_of(request: web.Request) -> int:
     return request.content.total_bytes if length is None else min(length, MOST_BODY_BYTES)
 
 
-async def receive_body(request: web.Request, hold: Callable[[int], None]) -> bytes:
+async def receive_body(request: web.Request, hold: Callable[..., None]) -> bytes:
     """Receive a complete body, and reserve memory while it arrives.
 
     `hold` is called with the bytes of memory that the body takes so far; the last call is with the
-    bytes that the parsed body takes. Raises Refused for a body that is too large.
+    bytes that the parsed body takes, and with True. Raises Refused for a body that is too large.
     """
     body = bytearray()
     while piece := await request.content.readany():
@@ -45,7 +45,7 @@ async def receive_body(request: web.Request, hold: Callable[[int], None]) -> byt
         hold(least_memory(size_of(request)))
     received = bytes(body)
     body.clear()
-    hold(await memory_needed(received))
+    hold(await memory_needed(received), True)
     return received
 
 
