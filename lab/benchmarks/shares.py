@@ -2,9 +2,9 @@
 
     python -m lab.benchmarks.shares [--samples 4000]
 
-A timer interrupts the process after each millisecond of its CPU time. The sample counts for the
-innermost function of the stack that belongs to a stage of `STAGES`. The answers of the calls come
-from memory, so only the gateway's profile contains an HTTP client and the kernel's work.
+A timer interrupts the process after each millisecond of CPU time. Each sample is added to the stage
+of the innermost function that belongs to one of `STAGES`. The answers of the calls come from
+memory, so only the gateway's profile contains an HTTP client and the work of the kernel.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ STAGES = (
     )),
     ("event loop and its clients", ("/asyncio/", "selectors.py")),
 )  # fmt: skip
-"""Each stage, with parts of the paths of its modules. The first stage that matches counts."""
+"""Each stage, with parts of module paths. A module belongs to the first stage that matches."""
 
 OTHER = "other"
 

@@ -61,7 +61,7 @@ TRANSITIONS: dict[Outcome, Transition] = {
 }
 
 UNSENT = frozenset(code for code, row in CODES.items() if row.unsent)
-"""The codes of failures after which the provider has not received the request."""
+"""The codes of failures in which the provider has not received the request."""
 
 REFUSED_FROM = 300
 """A response with this HTTP status or a higher one contains no answer (RFC 9110 section 15)."""
@@ -84,7 +84,7 @@ class UnderWay:
         self._most = attempt.options.max_output_chars or inf
         self._room = room
         self.limit = self._most if room is None else min(self._most, room(0))
-        """The most characters that the answer may have, unless `has_room` increases it."""
+        """The maximum length of the answer, in characters; `has_room` may increase it."""
 
     def has_room(self, chars: int) -> bool:
         """Increase `limit` if the call has room for an answer of so many characters."""
