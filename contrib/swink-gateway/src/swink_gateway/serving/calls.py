@@ -69,7 +69,7 @@ class Holding(Protocol):
     `is_whole` is true if the complete body has arrived.
     """
 
-    def __call__(self, memory: int, is_whole: bool = False) -> None: ...
+    def __call__(self, memory: int, /, is_whole: bool = False) -> None: ...
 
 
 OWNER = web.RequestKey("owner", str)
