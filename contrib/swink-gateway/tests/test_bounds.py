@@ -26,6 +26,7 @@ from swink_gateway.serving.calls import ACTIVE, PEAK, REJECTED, REQUESTS
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
 from swink_gateway.serving.socket_meter import SocketMeter
+from swink_gateway.serving.unread import SMALL_ANSWER_BYTES, UnreadAnswers
 from swink_testing.clock import ManualClock
 
 PATH = "/v1/chat/completions"
@@ -247,6 +248,45 @@ async def test_incomplete_bodies_of_a_key_leave_room_for_other_keys(
             writer.close()
         await until(lambda: gateway._calls._memory == 0)
         await asyncio.gather(*answers)
+
+
+class Unread(asyncio.WriteTransport):
+    """A connection whose client has not read some bytes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.is_over = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.size
+
+    def is_closing(self) -> bool:
+        return self.is_over
+
+
+def test_answers_that_a_key_does_not_read_take_limited_memory() -> None:
+    large = 2 * SMALL_ANSWER_BYTES
+    unread = UnreadAnswers(3 * large)
+    connections = [Unread(large) for _ in range(4)]
+    found = [unread.has_room("bob", connection, large) for connection in connections]
+    assert found == [True, True, True, False]
+    assert unread.has_room("alice", Unread(large), large)
+    assert unread.has_room("bob", connections[0], SMALL_ANSWER_BYTES)
+    connections[1].size = 0
+    connections[2].is_over = True
+    assert unread.has_room("bob", connections[1], large)
+
+
+async def test_a_large_answer_is_refused_while_others_are_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(UnreadAnswers, "has_room", lambda self, owner, transport, size: size < 100)
+    async with serving() as gateway:
+        assert (await ask(gateway, "/health", method="GET")).status == 200
+        refused = await ask(gateway, "/v1/models", method="GET")
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+    assert "were not read" in refused.json["error"]["message"]
 
 
 class Received(asyncio.Protocol):
