@@ -286,7 +286,7 @@ async def test_a_large_answer_is_refused_while_others_are_not_read(
         assert (await ask(gateway, "/health", method="GET")).status == 200
         refused = await ask(gateway, "/v1/models", method="GET")
     assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
-    assert "were not read" in refused.json["error"]["message"]
+    assert "still unread" in refused.json["error"]["message"]
 
 
 class Received(asyncio.Protocol):

@@ -324,16 +324,14 @@ class Gateway:
             return refusal(500, "the gateway failed to answer")
 
     def _if_read(self, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-        """Return a response, or a refusal if the clients of its key do not read their answers."""
+        """Return a response, or a refusal if earlier answers to its key are still unread."""
         body = response.body if isinstance(response, web.Response) else None
         transport = request.transport
         if not isinstance(body, bytes) or transport is None:
             return response
         if self._unread.has_room(request[OWNER], transport, len(body)):
             return response
-        refused = refusal(
-            UNAVAILABLE, "answers of this key that were not read take too much memory"
-        )
+        refused = refusal(UNAVAILABLE, "earlier answers to this key are still unread")
         refused.headers["Retry-After"] = "1"
         return refused
 
