@@ -64,8 +64,11 @@ class Call:
     between tenants. `headers` are sent with every request of the call; observers may add headers,
     for example a trace context. Each function in `taps` is called as `tap(attempt, leg, data)` with
     every piece of a response body, and with the body of an HTTP error. Its argument `leg` is the
-    `Leg` of the HTTP request, or `None` for bytes that do not come over HTTP. `http` is the HTTP
-    client, `clock` the clock. `convert()` and `classify()` call the hooks.
+    `Leg` of the HTTP request, or `None` for bytes that do not come over HTTP. `room` is called with
+    the length of the answer so far, in characters, and returns the maximum length that the answer
+    may have for now. It is called again when the answer becomes longer, and ends the call if it
+    returns less than the length. `http` is the HTTP client, `clock` the clock. `convert()` and
+    `classify()` call the hooks.
     """
 
     attempt: Attempt
@@ -85,6 +88,7 @@ class Call:
     shared_totals: Totals = field(factory=Totals, repr=False)
     headers: dict[str, str] = field(factory=dict, repr=False)
     taps: list[Callable[[Attempt, Leg | None, bytes], None]] = field(factory=list, repr=False)
+    room: Callable[[int], float] | None = field(default=None, repr=False)
     secrets: set[str] = field(factory=set, repr=False)
     tasks: ClientTasks = field(factory=ClientTasks, repr=False)
 

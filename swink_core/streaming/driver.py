@@ -158,7 +158,7 @@ class Driver:
                 except Exception as error:
                     batch = self._broken(error)
                 if current is not None and source is not None and source.kept > current.limit:
-                    batch, outcome = self._bounded(batch, current, outcome)
+                    batch, outcome = self._bounded(batch, current, source.kept, outcome)
                 # `Start` does not count as an event of the provider
                 is_event = batch and source is not None and type(batch[0]) is not ev.Start
                 if watchdog.back(bool(is_event)):  # a plugin swallowed a cancellation
@@ -220,7 +220,7 @@ class Driver:
                 call.context = await downloaded(call.context, call.attempt)
                 call.size = size_of(call.context)
             call.attempt.about(call.context, call.counter)
-            current = UnderWay(call.attempt)
+            current = UnderWay(call.attempt, call.room)
             self._under_way = current
             refusal = await self._gates.enter(call, current.entered)
             if refusal is None:
@@ -300,10 +300,10 @@ class Driver:
         raise asyncio.CancelledError  # a cancellation by another task
 
     def _bounded(
-        self, batch: Batch, current: UnderWay, outcome: Outcome | None
+        self, batch: Batch, current: UnderWay, kept: int, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return the last events and the outcome of an attempt whose answer is too long."""
-        if batch and type(batch[-1]) is ev.Error:
+        """Return the last events and the outcome of an attempt if its answer is too long."""
+        if current.has_room(kept) or (batch and type(batch[-1]) is ev.Error):
             return batch, outcome
         return self._instead(batch, too_large(current.limit)), Outcome.BOUNDED
 

@@ -6,6 +6,7 @@ Every attempt is ended by `Driver._end`, which applies these consequences.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from math import inf
 from typing import NamedTuple
@@ -71,17 +72,25 @@ class UnderWay:
 
     `entered` are the gates that have admitted the attempt. `source` produces the attempt's events,
     and is `None` until the attempt begins. `content_shown` is true if the caller has received
-    content of this attempt.
+    content of this attempt. `room` is the function `Call.room` of the call.
     """
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, room: Callable[[int], float] | None = None) -> None:
         self.attempt = attempt
         self.entered: list[Entrance] = []
         self.source: Source | None = None
         self.has_begun = False
         self.content_shown = False
-        self.limit = attempt.options.max_output_chars or inf
-        """The maximum length of the answer, in characters."""
+        self._most = attempt.options.max_output_chars or inf
+        self._room = room
+        self.limit = self._most if room is None else min(self._most, room(0))
+        """The maximum length of the answer, in characters; `has_room` may increase it."""
+
+    def has_room(self, chars: int) -> bool:
+        """Increase `limit` if the call has room for an answer of so many characters."""
+        room = inf if self._room is None or chars > self._most else self._room(chars)
+        self.limit = min(self._most, room)
+        return chars <= self.limit
 
 
 def outcome_of(terminal: object) -> Outcome:

@@ -881,6 +881,29 @@ async def test_an_answer_that_passes_its_size_limit_ends_there_and_is_closed() -
     assert pipe.closed
 
 
+@pytest.mark.parametrize(
+    ("most", "said", "sizes"), [(35, 40, [0, 30]), (25, 30, [0]), (200, 60, [0, 30, 60])]
+)
+async def test_an_answer_ends_where_its_call_has_no_room(
+    most: int, said: int, sizes: list[int]
+) -> None:
+    pipe = Pipe(*[frame(text="x" * 10) for _ in range(100)])
+    asked: list[int] = []
+
+    def room(chars: int) -> float:
+        asked.append(chars)
+        return min(chars + 20, 50)
+
+    async with client_of(http=PipeClient(pipe), max_output_chars=most, retry=AT_ONCE) as client:
+        stream = client.stream(MODEL, "Hi")
+        stream.call.room = room
+        events = await collect(stream)
+    assert events[-1].error_kind is Kind.OUTPUT_TOO_LARGE
+    assert f"longer than {min(most, 50)} characters" in events[-1].error_message
+    assert asked == sizes
+    assert len(stream.message.text) == said
+
+
 async def test_thinking_and_arguments_count_towards_the_size_limit() -> None:
     pipe = Pipe(
         frame(thinking="x" * 20),

@@ -15,16 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from serving import Answer, ask, serving, until
-from test_keepalive import BEGUN, ENDED, HI, Thinking
+from test_keepalive import BEGUN, CONTENTS, ENDED, GEMINI, HI, Thinking
 from test_seed_scenarios import CHAT, Flood, open_slowly
 
 import swink_core as swink
+from swink_gateway.policy.config import Source
 from swink_gateway.protocols.bodies import COPIES, MOST_BODY_BYTES, least_memory, memory_of
 from swink_gateway.serving.backpressure import MOST_QUEUED, Outbox, read_ahead
 from swink_gateway.serving.calls import ACTIVE, PEAK, REJECTED, REQUESTS
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
 from swink_gateway.serving.socket_meter import SocketMeter
+from swink_gateway.serving.unread import SMALL_ANSWER_BYTES, UnreadAnswers
 from swink_testing.clock import ManualClock
 
 PATH = "/v1/chat/completions"
@@ -83,7 +85,7 @@ async def test_active_requests_share_a_memory_limit() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n1F4\r\n".encode() + HALF + b"\r\n")
         # the part received so far
-        await until(lambda: gateway._calls._memory == held + least_memory(500))
+        await until(lambda: gateway._calls._memory == held + 500)
         writer.write(b"1F4\r\n" + HALF + b"\r\n")
         assert b" 503 " in await reader.readline()
         writer.close()
@@ -105,6 +107,42 @@ async def test_a_body_beyond_the_memory_limit_gets_413() -> None:
         assert gateway._calls._memory == 0
     assert refused.status == 413
     assert "--memory" in refused.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "is_large"),
+    [
+        (PATH, {}, False),
+        (PATH, {"logprobs": False, "top_logprobs": 0}, False),
+        (PATH, {"logprobs": True}, True),
+        ("/v1/responses", {"input": "Hi", "include": ["message.output_text.logprobs"]}, True),
+        ("/v1/responses", {"input": "Hi", "top_logprobs": 2}, True),
+        ("/api/chat", {"top_logprobs": 2}, True),
+        ("/v1/stream", {"options": {"extra": {"top_logprobs": 2}}}, True),
+        (GEMINI, {"generationConfig": {"responseLogprobs": True}}, True),
+    ],
+    ids=str,
+)
+async def test_the_log_probabilities_of_an_answer_hold_memory_as_they_arrive(
+    path: str, fields: dict[str, Any], is_large: bool
+) -> None:
+    upstream = Thinking()
+    said = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "a" * 10_000)]
+    body = CONTENTS if path == GEMINI else HI
+    async with serving(upstream, limits=Limits(memory=1024 * 1024)) as gateway:
+        asking = asyncio.ensure_future(ask(gateway, path, {**body, **fields, "stream": True}))
+        await upstream.asked.wait()
+        before = gateway._calls._memory
+        await upstream.say(*said)
+        await upstream.say(swink.TextDelta(0, "b" * 10_000))
+        await until(upstream.said.empty)
+        assert (gateway._calls._memory - before >= 16 * 20_000) == is_large
+        await upstream.say(swink.TextDelta(0, "c" * 50_000))
+        await upstream.say(swink.TextEnd(0), *ENDED[-1:])
+        answer = await asking
+        assert (b"the answer is longer" in answer.body) == is_large
+        await until(lambda: not gateway.counters[ACTIVE])
+        assert gateway._calls._memory == 0
 
 
 async def test_frames_of_a_websocket_hold_the_memory_that_they_take() -> None:
@@ -171,20 +209,84 @@ async def test_memory_is_held_for_a_message_before_it_is_received() -> None:
     async with serving(limits=limits) as gateway:
         async with upgraded(gateway.url) as (_, first), upgraded(gateway.url) as (reader, second):
             first.write(frame(b"{", of=LARGE))
-            await until(lambda: gateway._calls._memory == least_memory(LARGE))
+            await until(lambda: gateway._calls._memory == LARGE)
             async with upgraded(gateway.url) as (other, third):
                 third.write(frame(small))
                 assert b"response.completed" in await other.readuntil(b"response.completed")
-            second.write(frame(b" " * 40_000, final=False))
-            for part in (frame(b" " * 40_000, opcode=0, final=False), frame(b"", opcode=9)):
+            second.write(frame(b" " * 400_000, final=False))
+            for part in (frame(b" " * 400_000, opcode=0, final=False), frame(b"", opcode=9)):
                 second.write(part)
             answer = await reader.read(1 << 16)
             assert b'"status":503' in answer
             assert b"active requests take too much memory" in answer
             second.write(frame(b" " * LARGE, opcode=0) + frame(b"", opcode=8))
             await reader.read()
-            assert gateway._calls._memory == least_memory(LARGE)
+            assert gateway._calls._memory == LARGE
         await until(lambda: gateway._calls._memory == 0)
+
+
+@pytest.mark.parametrize(("size", "accepted"), [(40_000, 12), (10, 20)])
+async def test_incomplete_bodies_of_a_key_leave_room_for_other_keys(
+    size: int, accepted: int
+) -> None:
+    keys = '[keys.alice]\nkey = "${A}"\n[keys.bob]\nkey = "${B}"'
+    config = Source("t", keys).config({"A": "a", "B": "b"})
+    limits = Limits(memory=1_000_000, streams=40)
+    head = f"{HEAD}Authorization: Bearer b\r\nContent-Length: {size}\r\n\r\n{{"
+    async with serving(limits=limits, config=config) as gateway:
+        port = int(gateway.url.rpartition(":")[2])
+        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(accepted + 1)]
+        for _, writer in opened:
+            writer.write(head.encode())
+        answers = [asyncio.ensure_future(reader.readline()) for reader, _ in opened]
+        await until(lambda: sum(answer.done() for answer in answers) == 1)
+        assert b" 503 " in next(answer.result() for answer in answers if answer.done())
+        assert gateway._calls._memory == accepted * size
+        answer = await ask(gateway, PATH, HI, headers={"Authorization": "Bearer a"})
+        assert answer.status == 200
+        for _, writer in opened:
+            writer.close()
+        await until(lambda: gateway._calls._memory == 0)
+        await asyncio.gather(*answers)
+
+
+class Unread(asyncio.WriteTransport):
+    """A connection whose client has not read some bytes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.is_over = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.size
+
+    def is_closing(self) -> bool:
+        return self.is_over
+
+
+def test_answers_that_a_key_does_not_read_take_limited_memory() -> None:
+    large = 2 * SMALL_ANSWER_BYTES
+    unread = UnreadAnswers(3 * large)
+    connections = [Unread(large) for _ in range(4)]
+    found = [unread.has_room("bob", connection, large) for connection in connections]
+    assert found == [True, True, True, False]
+    assert unread.has_room("alice", Unread(large), large)
+    assert unread.has_room("bob", connections[0], SMALL_ANSWER_BYTES)
+    connections[1].size = 0
+    connections[2].is_over = True
+    assert unread.has_room("bob", connections[1], large)
+
+
+async def test_a_large_answer_is_refused_while_others_are_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(UnreadAnswers, "has_room", lambda self, owner, transport, size: size < 100)
+    async with serving() as gateway:
+        assert (await ask(gateway, "/health", method="GET")).status == 200
+        refused = await ask(gateway, "/v1/models", method="GET")
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+    assert "still unread" in refused.json["error"]["message"]
 
 
 class Received(asyncio.Protocol):
@@ -223,7 +325,7 @@ async def test_a_message_that_does_not_arrive_ends_its_connection() -> None:
     async with serving(limits=Limits(clock=clock)) as gateway:
         async with upgraded(gateway.url) as (reader, writer):
             writer.write(frame(b"{", of=LARGE))
-            await until(lambda: gateway._calls._memory == least_memory(LARGE))
+            await until(lambda: gateway._calls._memory == LARGE)
             await clock.advance(Limits().patience + 1)
             answer = await reader.read(1 << 16)
             assert b'"status":408' in answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from base64 import b64encode, urlsafe_b64encode
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from serving import ask, serving
 
 import swink_core as swink
-from swink_gateway.policy import guards, readings
+from swink_gateway.policy import guards, readings, text_search
 from swink_gateway.policy.config import Config, ConfigError, Source
 from swink_gateway.policy.limits import MemoryLedger, Query
 from swink_gateway.policy.limits.writer import RowWriter
@@ -430,3 +431,33 @@ def test_names_that_are_redacted_to_the_same_text_stay_apart() -> None:
     arguments = {CARD: 1, "[removed]": 2, CARD.replace(" ", ""): 3}
     body, _ = guard.checked(asked("Hi", args=arguments))
     assert body["args"] == {"[removed]_": 1, "[removed]": 2, "[removed]__": 3}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\U0001f600" + "a" * 300, "a\n" * 600, "\\u0041" * 200, encoded("\U0001f600" + "a" * 300)],
+    ids=["wide", "lines", "escapes", "document"],
+)
+def test_a_text_whose_readings_take_too_much_memory_is_refused(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readings, "MOST_READ_BYTES", 1_000)
+    body = asked([{"inlineData": {"mimeType": "text/plain", "data": text}}])
+    plain = asked("a" * 2_000)
+    for name in ("names", "cards"):
+        guard = guards.Guard.made(name, config().guards[name])
+        with pytest.raises(swink.UsageError, match="too long to be searched"):
+            guard.checked(body)
+        assert guard.checked(plain) == (plain, "")
+
+
+def test_the_blanks_in_a_document_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_search, "PIECE", 1_000)
+    data = "ab " * 20_000
+    tracemalloc.start()
+    try:
+        assert readings.document("data", data).text
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * len(data)

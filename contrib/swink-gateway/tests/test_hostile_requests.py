@@ -34,6 +34,7 @@ from swink_gateway.protocols.bodies import (
     MOST_CONTAINERS,
     MOST_DEPTH,
     MOST_ELEMENTS,
+    MOST_FIELDS,
     MOST_NAME,
     MOST_VALUES,
     json_of,
@@ -338,6 +339,20 @@ def test_the_values_of_a_request_are_limited(made: bytes, why: str | None) -> No
     else:
         with pytest.raises(BadRequest, match=f"more than .* {why}"):
             json_of(made)
+
+
+@EACH
+async def test_the_fields_of_a_body_are_limited(name: str) -> None:
+    protocol, path, body = REQUESTS[name]
+    fields = {f"a{number}": 1 for number in range(MOST_FIELDS - len(body))}
+    await read_body(protocol, encoded({**fields, **body}), path, {})
+    wide = [{**fields, "b": 1, **body}]
+    if name == "native":
+        much = {f"a{number}": 1 for number in range(MOST_FIELDS + 1)}
+        wide += [{**body, "options": {"extra": much}}, {**body, "call": {"extra": much}}]
+    for asked in wide:
+        with pytest.raises(Refused, match=f"more than {MOST_FIELDS} fields"):
+            await read_body(protocol, encoded(asked), path, {})
 
 
 @EACH

@@ -14,13 +14,13 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from serving import ONCE, Answer, Scripted, ask, serving
+from serving import ONCE, Answer, Scripted, ask, serving, until
 
 import swink_core as swink
 from swink_core import Cost, Done, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
 from swink_gateway.policy.config import Config, Source
 from swink_gateway.policy.cooldowns import Cooldowns
-from swink_gateway.policy.limits import MemoryLedger
+from swink_gateway.policy.limits import Entry, MemoryLedger, Query
 from swink_gateway.serving.feed import SharedFeed
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.metrics import Monitor
@@ -232,3 +232,25 @@ async def test_top_shows_a_gateways_calls_and_spending(swink: Any) -> None:
     assert lines[4] == ["alice", "1", "40", "0", "$0.25", "of", "$2.00", "$0.25"]
     assert refused.returncode == 1
     assert "has to hold the key of an operator" in refused.stderr
+
+
+async def test_the_rows_of_a_key_are_listed_for_one_request_at_a_time() -> None:
+    path, may_end, listed = "/v1/spending/report?rows=true", asyncio.Event(), list[str]()
+
+    class Slow(MemoryLedger):
+        async def entries(self, query: Query) -> list[Entry]:
+            listed.append("begun")
+            await may_end.wait()
+            listed.append("ended")
+            return []
+
+    config = Source("t", KEYS).config(ENVIRON)
+    async with serving(config=config, ledger=Slow()) as gateway:
+        first = asyncio.ensure_future(ask(gateway, path, headers=ALICE))
+        await until(lambda: listed == ["begun"])
+        assert (await ask(gateway, path, headers=ALICE)).status == 503
+        other = asyncio.ensure_future(ask(gateway, path, headers=OLGA))
+        may_end.set()
+        assert [(await one).status for one in (first, other)] == [200, 200]
+        assert (await ask(gateway, path, headers=ALICE)).status == 200
+    assert listed == ["begun", "ended"] * 3

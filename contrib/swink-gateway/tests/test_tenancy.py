@@ -102,11 +102,36 @@ FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
     (MESSAGES, {"messages": [*SAID, forged({"type": "item_reference", "id": "x"}), *SAID]}),
     (GEMINI, {"tools": [{"retrieval": {"vertexRagStore": {"ragCorpora": ["x"]}}}]}),
     (GEMINI, {"tools": [{"retrieval": {"vertex_rag_store": {"rag_corpora": ["x"]}}}]}),
+    (
+        GEMINI,
+        {"tools": [{"retrieval": {"vertex_rag_store": {"rag_resources": [{"rag_corpus": "x"}]}}}]},
+    ),
+    (
+        GEMINI,
+        {
+            "tools": [
+                {"retrieval": {"vertex_ai_search": {"data_store_specs": [{"data_store": "x"}]}}}
+            ]
+        },
+    ),
+    (GEMINI, {"tools": [{"retrieval": {"vertexAiSearch": {"engine": "projects/p/engines/x"}}}]}),
+    (GEMINI, {"tools": [{"new_tool": [" https://a.googleapis.com/v1/projects/p/engines/x"]}]}),
     (GEMINI, {"tools": [{"retrieval": {"apiKeyConfig": {"apiKeySecretVersion": "x"}}}]}),
     (GEMINI, {"tools": [{"googleMaps": {"authConfig": {"serviceAccount": "x"}}}]}),
     (CHAT, {"data_sources": [{"type": "azure_search", "parameters": {"index_name": "x"}}]}),
     (CHAT, {"preset": "x"}),
     (CHAT, {"model": "openrouter/@preset/x"}),
+    (CHAT, {"model": "openrouter/@Preset/x"}),
+    (CHAT, {"models": ["@preset/x"]}),
+    (CHAT, {"models": ["openai/gpt-5@preset/x"]}),
+    (CHAT, {"plugins": [{"id": "fusion", "analysis_models": ["@preset/x"]}]}),
+    (
+        CHAT,
+        {
+            "model": "openrouter/openai/gpt-5",
+            "tools": [{"type": "openrouter:subagent", "parameters": {"model": "@preset/x"}}],
+        },
+    ),
     (CHAT, {"model": "bedrock/arn:aws:bedrock:us-east-1:1:prompt/x"}),
     (CHAT, {"messages": [{"role": "system", "content": "Use fileid://x"}, *SAID]}),
     (CHAT, parts("messages", {"type": "text", "text": " fileid://x,fileid://y"})),
@@ -214,6 +239,11 @@ def test_client_defined_names_are_not_ids() -> None:
     assert ids_in_request(Asked("m", swink.Context.of("Hi"), own=own)) == []
 
 
+def test_a_text_with_the_name_of_stored_data_is_no_reference() -> None:
+    own = {"documents": ["See projects/p/engines/x and @preset/x"], "a": "projects/p"}
+    assert ids_in_request(Asked("m", swink.Context.of("projects/p/engines/x"), own=own)) == []
+
+
 def test_text_about_a_file_in_a_text_is_no_reference() -> None:
     context = swink.Context.of("What does fileid://x mean?")
     assert ids_in_request(Asked("m", context)) == []
@@ -231,6 +261,11 @@ def test_ids_that_a_model_or_an_mcp_server_writes_are_not_claimed() -> None:
     message = AssistantMessage(content, response_id="resp")
     assert ids_in_answer(message, continues=True) == {"mine", "resp"}
     assert ids_in_answer(message, continues=False) == {"mine"}
+
+
+def test_a_name_that_a_model_searches_for_is_not_claimed() -> None:
+    message = AssistantMessage("a", metadata={"webSearchQueries": ["projects/p/engines/x"]})
+    assert ids_in_answer(message, continues=True) == set()
 
 
 # (path and body, additional fields, the place of the user name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,15 +12,18 @@ import msgspec
 import pytest
 
 from swink_core import (
+    AssistantMessage,
     CacheStrategy,
     Context,
     Host,
     Model,
     StreamOptions,
     Tool,
+    ToolCallBlock,
     ToolResultMessage,
     UsageError,
     UserMessage,
+    replace,
 )
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.knobs import fields_of
@@ -227,3 +232,35 @@ def test_nothing_is_a_field_that_is_not_sent(subject: Subject) -> None:
     if _is_handed_on(subject):
         return
     assert _body(subject, extra=extra) == {**_body(subject), "kept": False}
+
+
+# -- a text is not read by the character ----------------------------------------------------------
+
+LONG = "word " * 2_000
+
+
+@ASKED_BY_HTTP
+async def test_a_long_text_is_not_converted_by_the_character(subject: Subject) -> None:
+    steps: Counter[str] = Counter()
+    called = [ToolCallBlock("call00001", "look_it_up", {})]
+    said = [UserMessage(LONG), AssistantMessage(called)]
+    said.append(ToolResultMessage("call00001", "look_it_up", LONG))
+    context = replace(CONTEXT, messages=said, system_prompt=LONG)
+    http = MemoryHTTPClient(MemoryResponse(status=500))
+    with subject.environment():
+        options = subject.call_options()
+        stream = subject.client(http).stream(subject.model, context, retry=False, **options)
+
+        def count(frame: Any, event: str, of: Any) -> None:
+            name = of.__name__ if event == "c_call" else frame.f_code.co_name
+            steps[f"{event} {name}"] += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            async for _ in stream:
+                pass
+        finally:
+            sys.setprofile(None)
+    assert http.requests or _is_handed_on(subject)
+    [(most, number)] = steps.most_common(1)
+    assert number < len(LONG) // 2, most

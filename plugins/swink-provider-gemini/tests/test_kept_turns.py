@@ -9,8 +9,17 @@ import pytest
 from generate_content import body, call, text, thought
 from generate_content import frame as frame_of
 
-from swink_core import ExtensionBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from swink_core import (
+    Client,
+    Error,
+    ExtensionBlock,
+    StreamErrorKind,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
 from swink_test_helpers.two_turns import two_turns
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 SETTINGS: dict[str, dict[str, Any]] = {"gemini": {}, "vertex": {"project": "p"}}
 RATINGS = [{"category": "HARM_CATEGORY_HARASSMENT", "probability": "NEGLIGIBLE"}]
@@ -43,6 +52,16 @@ async def test_ratings_and_log_probabilities_are_kept_and_do_not_go_back() -> No
     assert message.content == [TextBlock("Good day", {"logprobsResult": both})]
     assert message.metadata == {"safetyRatings": RATINGS, "avgLogprobs": -0.5, **rated}
     assert body["contents"][1]["parts"] == [{"text": "Good day"}]
+
+
+async def test_log_probabilities_count_towards_the_size_of_an_answer_as_they_arrive() -> None:
+    frames = [frame("a", logprobsResult=chosen("a")) for _ in range(20)]
+    http = MemoryHTTPClient(MemoryResponse(frames))
+    async with Client(http=http, max_output_chars=1_000) as client:
+        stream = client.stream("gemini/gemini-3.8-flash", "Hi", api_key="key")
+        events = [event async for event in stream]
+    assert isinstance(events[-1], Error)
+    assert events[-1].error_kind is StreamErrorKind.OUTPUT_TOO_LARGE
 
 
 IMAGE = {"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}}

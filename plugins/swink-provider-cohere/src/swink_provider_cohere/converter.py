@@ -169,7 +169,7 @@ class _Converter(MessageConverter):
             words = f"Error: {words}"
         found = [
             {"type": "document", "document": _document(block, f"{message.tool_call_id}:{n}")}
-            for n, block in enumerate(message.content)
+            for n, block in enumerate([] if isinstance(message.content, str) else message.content)
             if isinstance(block, DocumentBlock)
         ]
         self.take(message, DocumentBlock)

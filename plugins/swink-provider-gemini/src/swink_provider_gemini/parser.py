@@ -101,6 +101,7 @@ class GenerateContentParser:
         self._cited: dict[str, list[Any]] = {}  # citations of the block being written
         self._facts: dict[str, Any] = {}  # facts about the answer so far
         self._logprobs: dict[str, Any] = {}
+        self._chars = 0  # the size, in characters, of log probabilities not written yet
         self._in_text = self._several = self._keeps_all = False
         self._says_only_text = False  # the last frame had only text; try the fast decoder first
         self._usage: dict[str, Any] = {}  # reported usage that is not counted yet
@@ -223,10 +224,18 @@ class GenerateContentParser:
             self._facts["safetyRatings"] = candidate.safety_ratings
         if candidate.avg_logprobs is not None:
             self._facts["avgLogprobs"] = candidate.avg_logprobs
-        for name, piece in (candidate.logprobs_result or {}).items():
-            self._logprobs[name] = _summed(self._logprobs.get(name), piece)
+        if candidate.logprobs_result:
+            self._note_logprobs(candidate.logprobs_result, out)
         if candidate.finish_reason:
             self._end(candidate.finish_reason, candidate, out)
+
+    def _note_logprobs(self, logprobs: dict[str, Any], out: EventWriter) -> None:
+        """Store the log probabilities of a frame until the end of the answer."""
+        chars = len(str(logprobs))
+        self._chars += chars
+        out.hold(chars)
+        for name, piece in logprobs.items():
+            self._logprobs[name] = _summed(self._logprobs.get(name), piece)
 
     # -- parts -------------------------------------------------------------------------------
 
@@ -346,6 +355,8 @@ class GenerateContentParser:
                 out.notice("stop_reason", f"{word}{why and f': {why}'}")
         if word == "CONTINUATION" and candidate.continuation_token:
             out.extension(CONTINUATION, candidate.continuation_token)
+        out.hold(-self._chars)
+        self._chars = 0
         if self._logprobs and self._in_text:
             out.text("", self._block, {"logprobsResult": self._logprobs})
         elif self._logprobs:

@@ -70,6 +70,7 @@ class GeminiProvider(HTTPProvider):
         named = [
             f"messages[{at}].content[{place}].name"
             for at, message in enumerate(context.messages)
+            if not isinstance(message.content, str)
             for place, block in enumerate(message.content)
             if isinstance(block, DocumentBlock) and block.name
         ]

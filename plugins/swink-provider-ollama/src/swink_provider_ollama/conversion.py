@@ -83,7 +83,7 @@ class _OllamaConverter(MessageConverter):
         native: dict[str, Any] = {"content": self.text(message)}
         if images := [_image(block) for block in self.take(message, ImageBlock)]:
             native["images"] = images
-        for block in message.content:
+        for block in () if isinstance(message.content, str) else message.content:
             if isinstance(block, DocumentBlock | AudioBlock | ExtensionBlock):
                 self.leave_out(block, f"Ollama does not support {block.type}; it was not sent")
         return native

@@ -11,9 +11,11 @@ import base64
 import codecs
 import re
 from collections.abc import Iterator
+from sys import getsizeof
 
 from attrs import define
 
+from swink_core import UsageError
 from swink_gateway.policy.text_search import PIECE, in_pieces
 from swink_gateway.policy.unicode_forms import compatible
 
@@ -38,6 +40,12 @@ _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]")
 
 _ESCAPES = (*((f"\\{letter}", " ") for letter in "bfnrt"), ('\\"', '"'), ("\\/", "/"))
 """JSON escapes of other characters than a backslash, each with the text that a reader sees."""
+
+MOST_READ_BYTES = 12 * 1024 * 1024
+"""The most memory that a text with other readings may take.
+
+Eight copies exist at a time, and one character beyond U+FFFF makes all others take four bytes.
+"""
 
 MOST_UNESCAPED = 3
 """The maximum number of levels of JSON escapes to decode: a JSON text may contain another one."""
@@ -82,7 +90,8 @@ def document(name: str, text: str) -> Document:
     if found is None and name not in _MEDIA:
         return Document()
     start = found[0] if found is not None else ""
-    data = "".join(text[len(start) :].split()).translate(_URL_SAFE).rstrip("=")
+    data = in_pieces(text[len(start) :], lambda piece: "".join(piece.split()))
+    data = data.translate(_URL_SAFE).rstrip("=")
     try:
         raw = base64.b64decode(data + "=" * (-len(data) % 4), validate=True)
     except ValueError:
@@ -109,12 +118,19 @@ def _encodings(raw: bytes, is_text: bool) -> Iterator[str]:
 def other_forms(text: str) -> Iterator[str]:
     """Yield other readings of a text: its visible characters, and the text without JSON escapes."""
     visible = text
+    _check_size(text)
     if not (text.isascii() and text.isprintable()):
         for visible in _visible_forms(text):
             if visible != text:
                 yield visible
     for plain in unescaped(visible):
         yield from _visible_forms(plain)
+
+
+def _check_size(text: str) -> None:
+    """Raise UsageError for a text whose readings would take too much memory."""
+    if getsizeof(text) > MOST_READ_BYTES:
+        raise UsageError("a text is too long to be searched in all its readings")
 
 
 def has_one_form(text: str) -> bool:
@@ -130,6 +146,7 @@ def unescaped(text: str) -> Iterator[str]:
     for _ in range(MOST_UNESCAPED):
         if "\\" not in text:
             return
+        _check_size(text)
         before = text
         text = text.replace("\\\\", "\0")
         for escape, shown in _ESCAPES:
@@ -169,6 +186,7 @@ def plain_forms(text: str) -> Iterator[str]:
     if text.isascii() and text.isprintable():
         yield _folded(text)
         return
+    _check_size(text)
     for visible in _visible_forms(text):
         yield _folded(visible)
 

@@ -6,7 +6,9 @@ can allow further ids. A request with any other id is refused with 404, whether 
 at the vendor.
 
 Ids are recognized by field names: those in a protocol's table, and any other field whose name ends
-like `file_id` or `fileIds`. Tools, schemas and labels that the client defines are not searched.
+like `file_id` or `fileIds`. A value that is the full name of a resource of Google Cloud or of a
+preset of OpenRouter is an id in every field. Tools, schemas and labels that the client defines are
+not searched.
 """
 
 from __future__ import annotations
@@ -49,33 +51,53 @@ __all__ = [
 _ID_NAME = re.compile(r".*((?i:_ids?)|[a-z](Id|ID)s?)")
 """Matches the names of fields that contain an id."""
 
-_ID_FIELDS = frozenset(name.casefold() for name in ID_FIELDS)
-"""The names in `ID_FIELDS` in lower case: some servers accept names in any case."""
+
+def _folded(name: str) -> str:
+    """Return a field's name in lower case and without underscores.
+
+    Google's servers accept both `ragCorpus` and `rag_corpus`, and others accept any case.
+    """
+    return name.casefold().replace("_", "")
+
+
+_ID_FIELDS = frozenset(map(_folded, ID_FIELDS))
 
 _FILE_ADDRESS = re.compile(r"//generativelanguage\.googleapis\.com|/v1[a-z0-9]*/+files/")
 """A part of the URL of every file at Google (https://ai.google.dev/api/files)."""
 
 _STORED = frozenset({
-    "agent", "agent_reference", "apikeysecret", "apikeysecretversion", "api_key_secret",
-    "api_key_secret_version", "credentialsecret", "credential_secret", "index_name", "preset",
-    "ragcorpora", "rag_corpora", "serviceaccount", "service_account",
+    "agent", "agentreference", "apikeysecret", "apikeysecretversion", "credentialsecret",
+    "indexname", "preset", "ragcorpora", "serviceaccount",
 })  # fmt: skip
-"""Further fields, in lower case, that name data which an account stores or is allowed to read.
+"""Further fields that name data which an account stores or is allowed to read.
 
-Examples are the indexes of Azure's `data_sources`, agents of Azure, presets of OpenRouter, and
-corpora and secrets of Google Cloud.
+The names are in the form that `_folded` returns. Examples are the indexes of Azure's
+`data_sources`, agents of Azure, presets of OpenRouter, and corpora and secrets of Google Cloud.
 """
 
 _IS_FILE = re.compile(r"\s*fileid://", re.IGNORECASE)
 
-_STORED_MODEL = re.compile(r"@preset/|:prompt/")
+_STORED_MODEL = re.compile(r"@preset/|:prompt/", re.IGNORECASE)
 """Matches the names of presets of OpenRouter and of prompts that Bedrock stores."""
+
+_STORED_VALUE = re.compile(
+    r"\s*(?:(?:(?:https?:)?//[\w.-]+/+(?:v\w+/+)?)?projects/+[^/\s]+/+\S+|[^\s@]*@preset/\S+)\s*",
+    re.IGNORECASE,
+)
+"""Matches the full name of a resource of Google Cloud, or a model with a preset of OpenRouter.
+
+Vertex AI reads search engines, corpora and secrets by such names, and OpenRouter's `models`,
+plugins and tools contain presets.
+"""
 
 _FILE_IN_TEXT = re.compile(r"fileid://([^\s,]+)", re.IGNORECASE)
 """Matches the reference to a file in a message for Qwen-Long.
 
 Source: https://www.alibabacloud.com/help/en/model-studio/long-context-qwen-long
 """
+
+MOST_NAME = 4_096
+"""The most characters of a value that is compared with `_STORED_VALUE`; names are shorter."""
 
 MOST_URL = 65_536
 """The maximum length, in characters, of a URL that is checked.
@@ -220,17 +242,25 @@ def _block_ids(block: Any, unread: Set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _ids(data: Any, place: str = "", unread: Set[str] = _CLIENTS_OWN) -> Iterator[tuple[str, str]]:
-    """Yield the ids in data, with their paths, but not those in fields named in `unread`."""
+    """Yield the ids in data, with their paths, but not those in fields named in `unread`.
+
+    In the data of an answer, the field's name alone decides, because a model can write any value.
+    """
     if isinstance(data, list | tuple):
         for value in data:
             yield from _ids(value, place, unread)
+    elif isinstance(data, str):
+        if len(data) <= MOST_NAME and unread <= _CLIENTS_OWN and _STORED_VALUE.fullmatch(data):
+            yield place, data
     elif isinstance(data, Mapping):
         kind = data.get("type")
+        if isinstance(kind, str) and ":" in kind:  # a tool of OpenRouter's servers
+            unread = unread - {"parameters"}
         for name, value in data.items():
             at = f"{place}.{name}" if place else name
             if (
-                name.casefold() in _ID_FIELDS
-                or name.casefold() in _STORED
+                (folded := _folded(name)) in _ID_FIELDS
+                or folded in _STORED
                 or (_ID_NAME.fullmatch(name) and name not in _OTHER_IDS)
                 or (name == "id" and _is_kept(kind, data))
             ):

@@ -12,7 +12,7 @@ from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
 __all__ = [
     "COPIES", "MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "asked_of",
-    "check_sealed", "json_of", "least_memory", "memory_of",
+    "asks_for_logprobs", "check_sealed", "json_of", "least_memory", "memory_of",
 ]  # fmt: skip
 
 MOST_BODY_BYTES = 32 * 1024 * 1024
@@ -42,6 +42,9 @@ MOST_CONTAINERS = 100_000
 MOST_VALUES = 500_000
 """The limit for the values in the objects and lists of a body."""
 
+MOST_FIELDS = 1_000
+"""The limit for the fields of a body, of which each is compared with several tables."""
+
 MOST_DIGITS = 640
 """The limit for the digits of an integer. The parsing time is quadratic in the number of digits.
 
@@ -61,6 +64,9 @@ MOST_SEALED_BYTES = 32 * 1024 * 1024
 Sealed data is data that the gateway encoded into a string of an earlier answer. It is decoded only
 when the request is read, so `memory_of` cannot count it.
 """
+
+_WITH_LOGPROBS = frozenset({"generationconfig", "generation_config", "options"})
+"""Fields, in lower case, that contain the options of a request in the APIs of Google and Ollama."""
 
 _sealed: ContextVar[list[int]] = ContextVar("sealed")
 """The memory of the sealed data that has been read so far from the current request, in bytes."""
@@ -142,6 +148,12 @@ def _check_size(data: Any) -> None:
     raise BadRequest(f"the body is nested too deeply: more than {MOST_DEPTH} levels")
 
 
+def _check_fields(fields: Any) -> None:
+    """Raise BadRequest for an object with more fields than any API has."""
+    if isinstance(fields, Mapping) and len(fields) > MOST_FIELDS:
+        raise BadRequest(f"the body has more than {MOST_FIELDS} fields")
+
+
 def asked_of(
     protocol: ClientProtocol, data: Any, path: Mapping[str, str], headers: Mapping[str, str]
 ) -> Asked:
@@ -150,7 +162,10 @@ def asked_of(
     Raises BadRequest for a request that is invalid or exceeds a limit.
     """
     _sealed.set([0])
+    _check_fields(data)
     asked = protocol.read(data, path, headers)
+    _check_fields(asked.options.get("extra"))
+    _check_fields(asked.extra)
     if len(asked.model) > MOST_NAME:
         raise BadRequest(f"the name of the model has more than {MOST_NAME} characters")
     if not asked.model.isprintable():
@@ -160,3 +175,13 @@ def asked_of(
     if max(blocks, len(contents)) + len(asked.context.tools) > MOST_BLOCKS:
         raise BadRequest(f"the conversation has more than {MOST_BLOCKS} messages and blocks")
     return asked
+
+
+def asks_for_logprobs(fields: Any) -> bool:
+    """Return True if fields of a request, in any API, may ask for log probabilities."""
+    return isinstance(fields, Mapping) and any(
+        ("logprobs" in name.casefold() and bool(value))
+        or (name == "include" and "logprobs" in str(value))
+        or (name.casefold() in _WITH_LOGPROBS and asks_for_logprobs(value))
+        for name, value in fields.items()
+    )

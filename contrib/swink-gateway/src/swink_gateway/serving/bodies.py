@@ -31,12 +31,12 @@ def size_of(request: web.Request) -> int:
     return request.content.total_bytes if length is None else min(length, MOST_BODY_BYTES)
 
 
-async def receive_body(request: web.Request, hold: Callable[[int], None]) -> bytes:
+async def receive_body(request: web.Request, hold: Callable[..., None]) -> bytes:
     """Receive a complete body, and reserve memory while it arrives.
 
     `hold` is called repeatedly with the number of bytes that the body takes in memory so far, and
-    at the end with the number that the parsed body takes. Raises Refused for a body that is too
-    large.
+    at the end with the number that the parsed body takes, and with True. Raises Refused for a body
+    that is too large.
     """
     body = bytearray()
     while piece := await request.content.readany():
@@ -46,7 +46,7 @@ async def receive_body(request: web.Request, hold: Callable[[int], None]) -> byt
         hold(least_memory(size_of(request)))
     received = bytes(body)
     body.clear()
-    hold(await memory_needed(received))
+    hold(await memory_needed(received), True)
     return received
 
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from secrets import token_hex
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakSet, proxy
 
 from aiohttp import web
@@ -45,7 +45,7 @@ from swink_gateway.policy.relaxing import STRICT, relaxed
 from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
-from swink_gateway.protocols.bodies import least_memory
+from swink_gateway.protocols.bodies import COPIES, asks_for_logprobs, least_memory
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.access_log import REFUSED, STREAM, AccessLog
@@ -62,8 +62,15 @@ log = logging.getLogger(__name__)
 Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """A function that answers a parsed request."""
 
-Holding = Callable[[int], None]
-"""A function that reserves the memory in bytes that a request takes. Raises Refused."""
+
+class Holding(Protocol):
+    """A function that reserves the memory in bytes that a request takes. Raises Refused.
+
+    `is_whole` is true if the complete body has arrived.
+    """
+
+    def __call__(self, memory: int, /, is_whole: bool = False) -> None: ...
+
 
 OWNER = web.RequestKey("owner", str)
 """The name under which a request stores the owner of the client's API key.
@@ -96,6 +103,19 @@ UNAVAILABLE = 503
 
 MUCH_MEMORY_BYTES = 1024 * 1024
 """If a request takes more bytes of memory than this, a separate thread searches it for ids."""
+
+
+LEAST_INCOMPLETE = 16
+"""The number of incomplete requests that an owner may always have, if slots are free."""
+
+LOGPROBS_BYTES = 16
+"""The bytes of memory for each character of log probabilities, which are many small objects.
+
+Measured with 20 alternatives for each token, from the frames to the client's response.
+"""
+
+FREE_BYTES = 128 * 1024
+"""The memory of an answer with log probabilities that is not reserved."""
 
 
 @contextmanager
@@ -165,6 +185,8 @@ class Calls:
     _streams: WeakSet[EventStream] = field(factory=WeakSet)
     _ended: asyncio.Event = field(factory=asyncio.Event)
     _memory: int = field(default=0, init=False)
+    _arriving: Counter[str] = field(factory=Counter, init=False)
+    _incomplete: Counter[str] = field(factory=Counter, init=False)
 
     async def all_ended(self) -> None:
         """Wait until no answer is in progress."""
@@ -182,7 +204,7 @@ class Calls:
     ) -> web.StreamResponse:
         """Answer an authorized request; `go_on` replaces the usual handling of a parsed request."""
         try:
-            with self.place(size_of(request)) as hold:
+            with self.place(size_of(request), request[OWNER]) as hold:
                 asked = await self.read_request(request, protocol, hold)
                 if go_on is not None:
                     return await go_on(request, asked)
@@ -193,43 +215,106 @@ class Calls:
             return respond(protocol.failure(refusal.error, refusal.status))
 
     @contextmanager
-    def place(self, size: int) -> Iterator[Holding]:
+    def place(self, size: int, owner: str) -> Iterator[Holding]:
         """Take a slot for a request of `size` bytes, and yield a function that reserves memory.
 
         The slot is free again at the end of the `with` block. Raises Refused if no slot is free, or
         if active requests take too much memory.
         """
         counters, most, held = self.counters, affordable_streams(self.limits.streams), 0
+        is_arriving = True
 
-        def hold(memory: int) -> None:
-            nonlocal held
-            held = self.hold(held, memory)
+        def hold(memory: int, is_whole: bool = False) -> None:
+            nonlocal held, is_arriving
+            if is_whole and is_arriving:
+                is_arriving = False
+                self.arrived(owner, held, 1)
+            held = self.hold(held, memory) if is_whole else self.arriving(owner, held, memory)
 
         if counters[ACTIVE] >= most:
             raise self._refusal(f"too many concurrent requests (limit: {most})")
+        if self._incomplete[owner] >= max(most // 2, LEAST_INCOMPLETE):
+            raise self._refusal("too many incomplete requests of this key")
         hold(least_memory(size))
+        self._incomplete[owner] += 1
         counters[ACTIVE] += 1
         counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
         try:
             yield hold
         finally:
             counters[ACTIVE] -= 1
+            if is_arriving:
+                self.arrived(owner, held, 1)
             self.hold(held, 0)
             self._ended.set()
+
+    def arriving(self, owner: str, held: int, memory: int) -> int:
+        """Reserve memory for an incomplete body instead of the `held` bytes, and return its size.
+
+        The complete request takes at least `memory` bytes; only its body is reserved yet. Raises
+        Refused if the complete request would take too much at present, or if the incomplete
+        bodies of the owner take more than half of the memory: they arrive as slowly as their
+        client likes, and must leave room for the requests of others.
+        """
+        size = memory // (COPIES + 1)
+        self._check(held, memory)
+        if size > held and self._arriving[owner] + size - held > self.limits.memory // 2:
+            raise self._refusal("the incomplete requests of this key take too much memory")
+        self._arriving[owner] += size - held
+        return self.hold(held, size)
+
+    def arrived(self, owner: str, size: int, requests: int = 0) -> None:
+        """Count `size` bytes and a number of requests of an owner as complete."""
+        self._arriving[owner] -= size
+        self._incomplete[owner] -= requests
+        for counted in (self._arriving, self._incomplete):
+            if not counted[owner]:
+                del counted[owner]
 
     def hold(self, held: int, memory: int) -> int:
         """Reserve `memory` bytes for a request instead of the `held` bytes, and return `memory`.
 
         Raises Refused if the request, or all requests together, would take too much.
         """
+        self._check(held, memory)
+        self._memory += memory - held
+        return memory
+
+    def _check(self, held: int, memory: int) -> None:
         if memory > self.limits.memory:
             raise _too_much(memory, self.limits.memory)
-        if memory > held and self._memory + memory - held > self.limits.memory:
+        if memory > held and not self._fits(held, memory):
             raise self._refusal(
                 f"active requests take too much memory ({_megabytes(self._memory)} MB)"
             )
-        self._memory += memory - held
-        return memory
+
+    def _fits(self, held: int, memory: int) -> bool:
+        """Return True if `memory` bytes can be reserved instead of the `held` bytes."""
+        return self._memory + memory - held <= self.limits.memory
+
+    @contextmanager
+    def _room(self, chain: Chain, asked: Asked) -> Iterator[Callable[[int], float] | None]:
+        """Yield a function that reserves memory for an answer with log probabilities as it grows.
+
+        The function takes the size of the answer in characters, and returns the size up to which
+        memory is reserved, which is smaller if no memory is left. The memory is free again at the
+        end of the block. Yields `None` for an answer without log probabilities.
+        """
+        held = 0
+
+        def room(chars: int) -> float:
+            nonlocal held
+            memory = LOGPROBS_BYTES * (chars + chars // 4) + FREE_BYTES
+            if chars > FREE_BYTES / LOGPROBS_BYTES and self._fits(held, memory):
+                held = self.hold(held, memory)
+            return max(held, FREE_BYTES) / LOGPROBS_BYTES
+
+        options = (asked.options, *(own for _, own in chain))
+        fields = (asked.own, asked.extra, *(each.get("extra") for each in options))
+        try:
+            yield room if any(map(asks_for_logprobs, fields)) else None
+        finally:
+            self.hold(held, 0)
 
     @contextmanager
     def holding(self, memory: int) -> Iterator[None]:
@@ -321,6 +406,7 @@ class Calls:
                 charge.first = stream.call.attempt.target
                 charge.guards = guarding
                 stream.call.gates = (*stream.call.gates, charge)
+            stream.call.room = stack.enter_context(self._room(chain, request))
             async with stream:
                 claims = None if key is None else Claims(self.ledger, owner)
                 yield UpstreamCall(stream, facts, len(chain), routing, claims)
@@ -411,9 +497,9 @@ class Calls:
         """Parse a request. Raises Refused if it is invalid, too large or too slow."""
         memory = 0
 
-        def holding(size: int) -> None:
+        def holding(size: int, is_whole: bool = False) -> None:
             nonlocal memory
-            hold(size)
+            hold(size, is_whole)
             memory = size
 
         body = await self.read(request, holding)

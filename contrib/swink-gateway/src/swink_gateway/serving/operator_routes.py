@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -12,7 +12,7 @@ from attrs import asdict
 
 from swink_core import UsageError
 from swink_gateway.policy.charging import allowance_of
-from swink_gateway.policy.limits import audited
+from swink_gateway.policy.limits import Entry, Total, audited
 from swink_gateway.policy.spending import FILTERS, csv_of, only_of, query_of, rows_of
 from swink_gateway.serving.calls import OWNER, Calls
 
@@ -35,6 +35,8 @@ class OperatorRoutes:
         self._calls = calls
         self._monitor = monitor
         self._owner_of = owner_of
+        self._listing: set[str] = set()
+        self._one_list = asyncio.Lock()
 
     def add_to(self, app: web.Application) -> None:
         """Add the routes."""
@@ -63,7 +65,7 @@ class OperatorRoutes:
 
         An operator receives the data of all owners; any other owner receives only their data. The
         query parameters are `by`, `since`, `until`, the filters, `rows` (to list rows) and
-        `format`.
+        `format`. Rows are listed for one request at a time, and once for an owner.
         """
         asked, owner = request.query, request[OWNER]
         try:
@@ -71,14 +73,20 @@ class OperatorRoutes:
             query = query_of(asked.get("by", "key"), asked.get("since"), asked.get("until"), where)
             if not self._is_operator(owner):
                 query = only_of(query, owner)
-            ledger = self._calls.ledger
-            wants_rows = asked.get("rows") in ("1", "true")
-            rows = rows_of(await (ledger.entries(query) if wants_rows else ledger.report(query)))
+            as_csv = asked.get("format") == "csv"
+            if asked.get("rows") not in ("1", "true"):
+                return _formatted(await self._calls.ledger.report(query), as_csv)
+            if owner in self._listing:
+                raise web.HTTPServiceUnavailable(reason="rows are being listed for this key")
+            self._listing.add(owner)
+            try:
+                async with self._one_list:  # many rows take much memory
+                    found = await self._calls.ledger.entries(query)
+                    return await asyncio.to_thread(_formatted, found, as_csv)
+            finally:
+                self._listing.remove(owner)
         except UsageError as error:
             raise web.HTTPBadRequest(reason=str(error).replace("\n", " ")) from error
-        if asked.get("format") == "csv":
-            return web.Response(text=csv_of(rows), content_type="text/csv", charset="utf-8")
-        return web.json_response({"object": "list", "data": rows})
 
     async def _audit(self, request: web.Request) -> web.Response:
         """Respond with the differences between ledger and budgets, and with unsettled attempts."""
@@ -122,6 +130,14 @@ class OperatorRoutes:
     def _is_operator(self, owner: str) -> bool:
         key = self._calls.routing.config.keys.get(owner)
         return owner == "" if key is None else key.operator  # a key without a name has all rights
+
+
+def _formatted(found: Sequence[Total] | Sequence[Entry], as_csv: bool) -> web.Response:
+    """Return sums, or rows of the ledger, in JSON or CSV."""
+    rows = rows_of(found)
+    if as_csv:
+        return web.Response(text=csv_of(rows), content_type="text/csv", charset="utf-8")
+    return web.json_response({"object": "list", "data": rows})
 
 
 _ROW = (

@@ -176,7 +176,9 @@ class ResponsesRoutes:
     def _metered(self, request: web.Request) -> SocketMeter:
         """Reserve memory for the messages of a connection before they are received."""
         calls, transport, inner = self._calls, request.transport, request.protocol
-        meter = SocketMeter(inner, calls.limits, self._most_bytes, calls.hold)
+        reserve = partial(calls.arriving, request[OWNER])
+        arrived = partial(calls.arrived, request[OWNER])
+        meter = SocketMeter(inner, calls.limits, self._most_bytes, reserve, arrived)
         if transport is not None:
             transport.set_protocol(meter)
         return meter
@@ -322,7 +324,8 @@ class _Connection:
         try:
             if not self.is_allowed():
                 raise Refused(_revoked(), 401)
-            with self._calls.place(0):
+            with self._calls.place(0, self._owner) as hold:
+                hold(0, True)
                 asked = await within(partial(self._read, turn.body), turn.size)
                 asked.memory = turn.memory
                 size, before = _go_on(asked, turn.size, self._most_bytes, self._kept, self)

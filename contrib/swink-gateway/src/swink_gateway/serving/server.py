@@ -37,6 +37,7 @@ from swink_gateway.serving.operator_routes import OperatorRoutes
 from swink_gateway.serving.page import page
 from swink_gateway.serving.refusals import is_unserved, refusal, refused_key, unserved
 from swink_gateway.serving.responses import ResponsesRoutes
+from swink_gateway.serving.unread import UnreadAnswers
 from swink_gateway.serving.workers import Room
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Gateway:
         counters = Counter[str]() if monitor is None else monitor.counters
         retry, limits = retry or RetryPolicy.none(), limits or Limits()
         self._calls = Calls(client, routing, ledger, retry, limits, counters)
+        self._unread = UnreadAnswers(limits.memory // 2)
         self._calls.access_log = access_log
         if monitor is not None:
             self._calls.heard = monitor.hear
@@ -306,7 +308,7 @@ class Gateway:
         if request.headers.get("Transfer-Encoding", CHUNKED).lower() != CHUNKED:
             return refusal(501, "chunked is the only Transfer-Encoding that is supported")
         try:
-            return await handler(request)
+            return self._if_read(request, await handler(request))
         except web.HTTPException as error:
             if error.status < 400:
                 raise
@@ -320,6 +322,18 @@ class Gateway:
         except Exception:
             log.exception("internal error in %r", request[SHOWN_PATH])
             return refusal(500, "the gateway failed to answer")
+
+    def _if_read(self, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+        """Return a response, or a refusal if earlier answers to its key are still unread."""
+        body = response.body if isinstance(response, web.Response) else None
+        transport = request.transport
+        if not isinstance(body, bytes) or transport is None:
+            return response
+        if self._unread.has_room(request[OWNER], transport, len(body)):
+            return response
+        refused = refusal(UNAVAILABLE, "earlier answers to this key are still unread")
+        refused.headers["Retry-After"] = "1"
+        return refused
 
 
 async def _fine(request: web.Request) -> web.Response:

@@ -42,7 +42,8 @@ class SocketMeter(asyncio.Protocol):
 
     `most_bytes` is the size limit of a message; `inner` closes the connection if a message is
     larger. `refusal` is the reason why a message was refused (`None`: no message was refused); the
-    caller then closes the connection.
+    caller then closes the connection. `reserve` reserves memory for an incomplete message;
+    `arrived` is called with the reserved bytes when it is complete.
     """
 
     def __init__(
@@ -51,12 +52,14 @@ class SocketMeter(asyncio.Protocol):
         limits: Limits,
         most_bytes: int,
         reserve: Reserve,
+        arrived: Callable[[int], None] = lambda size: None,
     ) -> None:
         self.refusal: Refused | None = None
         self._inner = inner
         self._limits = limits
         self._most_bytes = most_bytes
         self._reserve = reserve
+        self._arrived = arrived
         self._refused: Callable[[], None] = _ignore
         self._head = bytearray()
         self._payload_left = 0
@@ -87,7 +90,9 @@ class SocketMeter(asyncio.Protocol):
         self._turn_away(Refused(of_bad_request("the connection is closed"), 400))
         self._reserved = self._reserve(self._reserved, 0)
         while self._complete:
-            self._reserve(self._complete.popleft(), 0)
+            reserved = self._complete.popleft()
+            self._arrived(-reserved)  # `reserve` takes it from the memory of incomplete messages
+            self._reserve(reserved, 0)
 
     # -- the transport's calls ---------------------------------------------------------------------
 
@@ -183,6 +188,7 @@ class SocketMeter(asyncio.Protocol):
             return
         self._stop_timer()
         self._complete.append(self._reserved)
+        self._arrived(self._reserved)
         self._is_open = False
         self._size = 0
         self._reserved = 0
