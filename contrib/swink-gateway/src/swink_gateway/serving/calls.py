@@ -105,8 +105,12 @@ MUCH_MEMORY_BYTES = 1024 * 1024
 """If a request takes more bytes of memory than this, a separate thread searches it for ids."""
 
 
-LEAST_INCOMPLETE = 16
-"""The number of incomplete requests that an owner may always have, if slots are free."""
+FREE_SHARE = 1 / 8
+"""The share of the slots that must be free for an owner whose incomplete requests take half.
+
+An incomplete request takes its slot as long as its client likes, so some slots are left for other
+owners. A burst of requests of one owner may take all slots except these.
+"""
 
 LOGPROBS_BYTES = 16
 """The bytes of memory for each character of log probabilities, which are many small objects.
@@ -233,7 +237,8 @@ class Calls:
 
         if counters[ACTIVE] >= most:
             raise self._refusal(f"too many concurrent requests (limit: {most})")
-        if self._incomplete[owner] >= max(most // 2, LEAST_INCOMPLETE):
+        is_scarce = most - counters[ACTIVE] <= most * FREE_SHARE
+        if is_scarce and self._incomplete[owner] >= most // 2:
             raise self._refusal("too many incomplete requests of this key")
         hold(least_memory(size))
         self._incomplete[owner] += 1
