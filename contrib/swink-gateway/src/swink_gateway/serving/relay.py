@@ -50,8 +50,8 @@ ABORTED = "ccr_stream_aborted_total"
 
 EXPECT_BROKEN = (
     "Agents/", "AsyncAnthropic/", "AsyncOpenAI/", "Anthropic/", "GeminiCLI", "OpenAI/", "ai-sdk-",
-    "ai-sdk/", "google-genai-sdk/", "langchain-anthropic/", "litellm/", "ollama-js/",
-    "ollama-python/", "opencode/", "pydantic-ai/",
+    "ai-sdk/", "claude-cli/", "google-genai-sdk/", "langchain-anthropic/", "litellm/",
+    "ollama-js/", "ollama-python/", "opencode/", "pydantic-ai/",
 )  # fmt: skip
 """The `User-Agent` prefixes of clients that handle a broken connection better than an error.
 
