@@ -60,6 +60,12 @@ they retry less often after a broken connection than after an error event in the
 clients` tests both failures with each client.
 """
 
+BREAK_WAIT = 0.02
+"""Seconds between the last data and the closed connection.
+
+If both arrive at once, Bun's `fetch` drops the response, and its clients retry more often.
+"""
+
 NOTHING_YET = (TextStart(0), TextDelta(0, ""))
 """Events that begin an answer without text, sent if the upstream breaks before its first output.
 
@@ -172,6 +178,7 @@ class StreamRelay(Line):
 
     async def break_off(self, data: bytes) -> None:
         await self.send(data)
+        await asyncio.sleep(BREAK_WAIT)
         if (transport := self._request.transport) is not None:
             transport.close()
 
