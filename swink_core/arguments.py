@@ -58,7 +58,7 @@ _RECORDS = frozenset({Timeouts, RetryPolicy, CacheStrategy})
 
 
 def frozen(value: Any, depth: int = 2) -> Hashable:
-    """Return a hashable cache key for an option; options with equal values and types have one key.
+    """Return a hashable cache key for an option; equal values of the same type have the same key.
 
     Raises TypeError for data nested deeper than `depth` levels. A target with such options is not
     cached, because a plugin could change the inner data of a cached target.
@@ -167,9 +167,9 @@ def check_choice(options: StreamOptions, context: Context) -> None:
 
 
 def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[str, Any]) -> None:
-    """Raise InvalidOption for settings that the provider does not declare, or of another type.
+    """Raise InvalidOption for a setting that is not declared, or for a value of a wrong type.
 
-    The error lists the settings that the provider has.
+    The error lists the settings that the provider declares.
     """
     declared = info.settings if info else {}
     for name, value in settings.items():
@@ -202,7 +202,7 @@ def expect(
 ) -> None:
     """Raise an exception of the class `fault` if a value is not an instance of `kind`.
 
-    `what` describes the value in the message, such as "limits is".
+    `what` is the beginning of the error message, such as "limits is".
     """
     if not isinstance(value, kind):
         raise fault(f"{what} of type {type(value).__name__}", resolution=resolution)

@@ -52,7 +52,7 @@ OneModel: TypeAlias = str | Model | Target
 ModelChoice: TypeAlias = OneModel | tuple[OneModel, TargetOptions]
 
 ModelChain: TypeAlias = ModelChoice | Sequence[ModelChoice]
-"""A model, optionally with options for it alone, or a fallback chain of such models."""
+"""A model, optionally paired with its own options, or a fallback chain of such models."""
 
 
 class Client:
@@ -66,13 +66,14 @@ class Client:
     host, the HTTP client and the clock. Calls without a model use `default`, or the environment
     variable `SWINK_MODEL` if `default` is `None`. `gates` can delay or refuse an attempt, see
     `Gate`. They are called in order before each attempt, after the circuit breaker; `breaker=False`
-    removes the circuit breaker. `providers` maps the name of a provider to options for it alone,
-    such as credentials and address, or to the class of a provider that is not installed:
-    `{"acme": Acme}`. `count_tokens` replaces swink's estimate of the tokens in a prompt: a
-    function, possibly async, that takes a `Model` and a `Context` and returns the number of tokens.
-    If it raises an exception, the estimate is used. `limits` limit the sum of all calls of the
-    client, for example their cost. Other keyword arguments are the default options of every call.
-    Raises UsageError for an unknown option, or for a credential that would apply to every provider.
+    removes the circuit breaker. `providers` maps the name of a provider to options for this
+    provider only, such as credentials and address, or to the class of a provider that is not
+    installed: `{"acme": Acme}`. `count_tokens` replaces swink's estimate of the tokens in a prompt:
+    a function, possibly async, that takes a `Model` and a `Context` and returns the number of
+    tokens. If it raises an exception, the estimate is used. `limits` apply to the total of all
+    calls of the client, for example to their total cost. Other keyword arguments are the default
+    options of every call. Raises UsageError for an unknown option, or for a credential that would
+    apply to every provider.
 
     The attribute `catalog` contains the data about providers and models, see `Catalog`.
     """
@@ -244,10 +245,11 @@ class Client:
             return await events.result()
 
     async def aclose(self) -> None:
-        """Close all connections, and those shared plugins that were loaded for this client.
+        """Close all connections, and the shared plugins (the plugins that apply to every call).
 
-        The `aclose()` method of each plugin is awaited for a few seconds at most. A closed client
-        accepts no more calls. Closing a closed client does nothing.
+        The `aclose()` method of each plugin is awaited for a few seconds at most. Plugins stay open
+        if another client of the same host uses them, or if they were passed as objects. A closed
+        client accepts no more calls. Closing a closed client does nothing.
         """
         if not self._closed:
             self._closed = True
@@ -379,7 +381,7 @@ _CREDENTIALS = frozenset({"api_key", "headers"})
 _PERSONAL = frozenset(name for name, each in OPTIONS.items() if each.kind == "provider")
 
 _STEERING = _PERSONAL | {"transport", "rules", "retired"}
-"""Options without a field in the request body, so that `extra` cannot override them."""
+"""These options have no field in the request body, so `extra` cannot override them."""
 
 
 def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:

@@ -177,9 +177,9 @@ def check_context(context: Context, continued: bool = False) -> None:
     """Raise InvalidContext for a conversation that no provider accepts.
 
     `continued` means that the provider stores the earlier part of the conversation. In this case,
-    the conversation may have no messages, or the results of tool calls that it does not contain.
-    Large media are checked later, in a thread, see `read_media`. The text of InvalidContext names
-    the message and the fault. Raises MediaError for a file that cannot be read.
+    the conversation may be empty, and it may contain results of tool calls from the stored part.
+    Large media are checked later, in a thread, see `read_media`. The text of the error names the
+    invalid message and the reason. Raises MediaError for a file that cannot be read.
     """
     expect(context.messages, list | tuple, "the messages are", "Pass a list of messages.")
     expect(context.tools, list | tuple, "the tools are", "Pass a list of Tool.")

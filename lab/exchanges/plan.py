@@ -184,7 +184,7 @@ def _options(chance: random.Random, kind: str, target: Target) -> Options:
 
 
 def _choices(chance: random.Random, kind: str, target: Target) -> int:
-    """Return how many answers a request is to get: Gemini 3 refuses to give several."""
+    """Return the number of answers to request. Gemini 3 refuses requests for several answers."""
     wanted = kind in ("chat", "gemini") and chance.random() < 0.04
     return 2 if wanted and not target.model.startswith("gemini-3") else 1
 

@@ -67,7 +67,10 @@ def _of_run(
         for call in seen.calls:
             if results:
                 given = results.pop(0)
-                yield from _result(call, given)
+                if exchange.stops[0] == "filter":
+                    yield from _not_called(call, given)
+                else:
+                    yield from _result(call, given)
                 text = given.content if isinstance(given.content, str) else ""
                 entries.append(Result(call.id, call.name, text, given.is_error))
     if isinstance(failed, swink.StreamError) and exchanges:
@@ -87,6 +90,12 @@ def _whole(exchanges: list[Exchange], number: int) -> list[Exchange]:
     if len(complete) == number:
         return complete
     return [each for each in exchanges if each.produced and each.stops[0]]
+
+
+def _not_called(call: Call, given: swink.ToolResultMessage) -> Iterator[str]:
+    """Yield where a call of a filtered answer was carried out."""
+    if given.tool_call_id != call.id or not given.is_error:
+        yield f"run: the answer is filtered, but {call.name} returned {given.content!r}"
 
 
 def _result(call: Call, given: swink.ToolResultMessage) -> Iterator[str]:

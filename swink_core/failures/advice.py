@@ -14,7 +14,7 @@ from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 OWN = "the process on this machine and its network connection"
-"""Names the connection in messages about a provider without a server address."""
+"""Error texts name this as the possible cause if a provider has no server address."""
 
 
 def advise(

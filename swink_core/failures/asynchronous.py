@@ -38,7 +38,7 @@ class AsyncOnly:
         def __exit__(self, *raised: object) -> None: ...
 
     def _pieces(self, generator: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Wrap an async generator, so that an ordinary `for`, `with` or `await` is a UsageError."""
+        """Wrap an async generator, so that `for`, `with` or `await` on it raises UsageError."""
         return _AsyncPieces(generator)
 
 

@@ -10,7 +10,7 @@ CLOSED = "closed"
 """The error code of a call that ended because the caller closed the stream."""
 
 FAULT = "plugin"
-"""The error code if the code of a plugin raised an exception."""
+"""The error code of an attempt in which a plugin raised an exception."""
 
 
 def raised(error: Exception) -> Failure:

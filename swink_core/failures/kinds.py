@@ -147,10 +147,10 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
 class CodeRow(NamedTuple):
     """One of the core's own error codes, with the kind of failure it belongs to.
 
-    `title` and `resolution` are `None` if those of the failure kind apply. `most_retries` is the
-    maximum number of retries after this failure, even if the retry policy allows more; `None` means
-    that only the policy limits them. `unsent` means that the provider cannot have received the
-    request.
+    If `title` or `resolution` is `None`, the text of the failure kind is used. `most_retries` is
+    the maximum number of retries after this failure, even if the retry policy allows more; `None`
+    means that only the policy limits the retries. `unsent` means that the provider cannot have
+    received the request.
     """
 
     meaning: str
@@ -295,7 +295,7 @@ NOT_SENT = ("No request was sent to {provider}", "Correct the value that the mes
 """The title and resolution of an invalid request that was not sent."""
 
 STALE = "stale"
-"""The code if a request was sent on a pooled connection that the server had already closed."""
+"""The code of a failure on a pooled connection that the server had already closed."""
 
 
 _OF_THE_CALLER = frozenset({STALE, "limit"})

@@ -10,13 +10,13 @@ from functools import lru_cache
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 _IN_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
-"""The replacements of `html.escape`, whose module would also load a table of entities."""
+"""The same replacements as in `html.escape`; importing `html` would load a table of entities."""
 
 BODY_CAP = 64 * 1024
-"""The number of bytes of an error body that are kept."""
+"""The maximum number of bytes of an error body that are kept."""
 
 SHORTEST_SECRET = 6
-"""The least length of a secret, in characters: a shorter text would match in too many places."""
+"""The minimum length of a secret, in characters: shorter texts would match in too many places."""
 
 _HIDDEN = "[hidden]"
 
@@ -126,9 +126,9 @@ def _codings(secret: str) -> tuple[str, ...]:
 def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
     """Return the secrets in the headers and the URL of a request.
 
-    The secrets are the words of all headers and query parameters whose names indicate credentials,
-    and the user information in the URL. The user information is returned in three forms: unchanged,
-    unescaped, and as HTTP Basic credentials.
+    If the name of a header or query parameter indicates credentials, the words in its value are
+    secrets. The user information in the URL is secret, too. The user information is returned in
+    three forms: unchanged, unescaped, and as HTTP Basic credentials.
     """
     found: set[str] = set()
     for name, value in headers.items():
@@ -165,9 +165,9 @@ _CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password", "si
 
 @lru_cache(maxsize=256)
 def _credential(header: str) -> str | None:
-    """Return the word in the name of a header, parameter or field that indicates credentials.
+    """Return the first word, such as `token`, by which a name indicates credentials.
 
-    `None` if the name has no such word.
+    Return `None` if the name of the header, parameter or field has no such word.
     """
     name = header.lower()
     return next((word for word in _CREDENTIAL_WORDS if word in name), None)

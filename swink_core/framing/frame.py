@@ -46,7 +46,7 @@ class Decoder(Protocol):
     A decoder may have two further attributes. `binary` is true if its frames are not UTF-8 text;
     the parser then checks the text inside them. `reports` is a list to which `feed` appends notices
     about the input. A notice is a tuple `(number, code, detail)`. `number` is the position of the
-    reported input: how many of the frames that this call of `feed` returns come before it.
+    reported input: the number of frames before it in the result of this call of `feed`.
     `EventSource` removes the notices from the list.
     """
 

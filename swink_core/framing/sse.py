@@ -9,17 +9,16 @@ frame is collected in another bytearray. Each byte is therefore processed a cons
 times, however small the reads are.
 
 The fast path runs first. It decodes frames that consist of one `data:` line, perhaps after one
-`event:` line; nearly all frames of providers have this form. All of them are found by a single
-`findall` in C, with a pattern that matches such frames one directly after the other. At the first
-input that is not such a frame, the last alternative of the pattern matches all remaining input, and
-the payload of this match is empty. If the last payload is not empty, all of the input therefore
-consists of such frames, and no second pass is needed to check this. The pattern's quantifiers are
-possessive or confined to one line, so matching takes linear time on any input. All other input is
-decoded by the algorithm above.
+`event:` line; nearly all frames of providers have this form. A single `findall` in C finds all such
+frames that directly follow one another. Where other input begins, the last alternative of the
+pattern matches all remaining input, with an empty payload. Therefore, if the last payload is not
+empty, the whole input consists of such frames, and no second check is needed. The pattern's
+quantifiers are possessive or confined to one line, so matching takes linear time on any input. All
+other input is decoded by the algorithm above.
 
-A blank line always ends a frame. If a read begins or ends inside a frame, the range between the
-first and the last blank line of the read therefore still consists of whole frames, and only the
-bytes outside this range go through the slow algorithm.
+A blank line always ends a frame. Therefore, even if a read begins or ends inside a frame, the part
+between its first and its last blank line consists of whole frames, and only the rest of the read is
+decoded by the slower algorithm.
 
 The size of a frame, which is limited, is the sum of its lines without their terminators. Comments
 do not count, and they are not stored, even if they have no terminator yet.
@@ -39,7 +38,7 @@ UNKNOWN_FIELD = "unknown_field"
 MAX_REPORTS = 10
 
 MAX_NAME = 40
-"""The number of bytes of a field name that are quoted in a notice."""
+"""The maximum number of bytes of a field name that a notice quotes."""
 
 _FIELDS = frozenset({b"event", b"id", b"retry"})
 
@@ -73,7 +72,7 @@ class SSEDecoder:
     )  # fmt: skip
 
     extra_fields: ClassVar[tuple[str, ...]] = ()
-    """Field names besides those of the specification that are ignored without a notice."""
+    """Further field names, not in the specification, that are ignored without a notice."""
 
     def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
         self._limit = limit
@@ -81,8 +80,8 @@ class SSEDecoder:
         self.reports: list[tuple[int, str, str]] = []
         """Notices as (frame, code, detail), at most `MAX_REPORTS` in total.
 
-        `frame` is the frame of this `feed`, counted from 0, before which the notice occurred. The
-        caller removes them from the list.
+        `frame` is the number of frames that this call of `feed` completed before the notice. The
+        caller removes the notices from the list.
         """
         self._between_frames = False  # the next byte begins a frame, and no bytes are stored
         # The first bytes of the stream while they may still become a byte order mark, then None.

@@ -56,8 +56,8 @@ class Gate(Protocol):
     async def enter(self, target: Target) -> None:
         """Wait until the attempt may begin, then return; or raise an exception to refuse it.
 
-        The method may have a further parameter `attempt`, for the `Attempt`;
-        `await attempt.reserve()` returns the most that the attempt is expected to cost. The method
+        The method may have a further parameter `attempt`, which receives the `Attempt`;
+        `await attempt.reserve()` returns the maximum expected charge for the attempt. The method
         `leave` may have this parameter, too.
 
         To refuse the target (a model with its options), raise ProviderFailure or a StreamError
@@ -123,15 +123,15 @@ class Leg:
 class Attempt:
     """One attempt of a call with one model, and the data about its answer so far.
 
-    `number` counts from 1 over all models. `legs` are the requests in the order of sending,
-    including those that fetch credentials. `leg` is the last request for an answer, with its
-    attributes `request` and `response` (`None` without an HTTP request). `reads` is the number of
-    network reads of the body so far; it is the same for events that arrived together. `usage` is
-    the reported usage; `reported_cost` is the cost in US dollars that the provider reported
-    (`None`: not reported). `plan` contains the `context`, `options`, tool `names`, `notices` and
-    `request` to send. It is `None` before the attempt begins, and for a plugin whose `stream` hook
-    does not return an `EventSource`. `charge` is the `Charge` of the attempt; while the attempt
-    runs, this is the amount reserved for it.
+    `number` is 1 for the first attempt of a call, 2 for the second, and so on. `legs` are the
+    requests in the order of sending, including those that fetch credentials. `leg` records the last
+    request for an answer and the head of the response (`None`: no HTTP request was sent). `reads`
+    is the number of network reads of the body so far; it is the same for events that arrived
+    together. `usage` is the reported usage; `reported_cost` is the cost in US dollars that the
+    provider reported (`None`: not reported). `plan` contains the `context`, `options`, tool
+    `names`, `notices` and `request` to send. It is `None` before the attempt begins, and for a
+    plugin whose `stream` hook does not return an `EventSource`. `charge` is the `Charge` of the
+    attempt; while the attempt runs, it is the maximum expected charge.
 
     Times are seconds of the call's clock. `started_at` is when the attempt began (`None`: not yet,
     or a gate refused it). `first_event_at` is when its first content arrived: a delta, a tool call
@@ -246,7 +246,7 @@ class Attempt:
 
     @property
     def charge(self) -> Charge:
-        """The charge for the attempt; while the attempt runs, the amount reserved for it.
+        """The charge for the attempt; while the attempt runs, its maximum expected charge.
 
         The charge is zero if the attempt has not begun or if a gate refused it.
         """
@@ -350,8 +350,8 @@ class Attempt:
     ) -> Cost | None:
         """Return the cost of the attempt: `cost`, or else the usage at the catalogue's prices.
 
-        If the provider reported a cost, this is the total of the result. The prices at the time
-        `at` apply (`None`: now).
+        If the provider reported a cost, it becomes the `total` of the result. The prices at the
+        time `at` apply (`None`: now).
         """
         info = self.model.info
         prices = info.prices if info else None

@@ -43,7 +43,7 @@ from swink_core.vocabulary.outcome import (
 log = logging.getLogger(__name__)
 
 MOST_CODE = 100
-"""The most characters of a provider's error code that are kept."""
+"""Longer error codes of providers are cut to this many characters."""
 
 
 @define(eq=False)
@@ -56,17 +56,16 @@ class Call:
     the usage and charges of all attempts of this call, and `shared_totals` those of all calls of
     the client. `counter` counts the tokens of prompts, see `count_tokens` of `Client` (`None`:
     swink estimates them). Each gate in `gates` is called before every attempt of this call, after
-    the gates of the client. Each function in `guards` is called with the request body and returns
-    the body to send, or refuses the call by raising an exception, like a wrapper of the hook
-    `convert_messages`. A guard is called in a thread unless its attribute `is_quick` is true.
-    `size` is the approximate number of characters of text and media in `context`, including files;
-    it is 0 before the first attempt. If one client serves several users, `tenant` identifies the
-    user who makes the call; caches do not share answers between tenants. `headers` are sent with
-    every request of the call; observers may add headers, for example a trace context. Each function
-    in `taps` is called as `tap(attempt, leg, data)` with every piece of a response body, and with
-    the body of an HTTP error. Its argument `leg` is the `Leg` of the HTTP request, or `None` for
-    bytes that do not come over HTTP. `http` is the HTTP client, `clock` the clock. `convert()` and
-    `classify()` call the hooks.
+    the gates of the client. Each function in `guards` is called with the request body. It returns
+    the body to send, or raises an exception to refuse the call. A guard is called in a thread
+    unless its attribute `is_quick` is true. `size` is the approximate number of characters of text
+    and base64 data in `context`; it is 0 before the first attempt. If one client serves several
+    users, `tenant` identifies the user who makes the call; caches do not share answers between
+    tenants. `headers` are sent with every request of the call; observers may add headers, for
+    example a trace context. Each function in `taps` is called as `tap(attempt, leg, data)` with
+    every piece of a response body, and with the body of an HTTP error. Its argument `leg` is the
+    `Leg` of the HTTP request, or `None` for bytes that do not come over HTTP. `http` is the HTTP
+    client, `clock` the clock. `convert()` and `classify()` call the hooks.
     """
 
     attempt: Attempt
@@ -260,7 +259,7 @@ class Call:
         return redact("".join(traceback.format_exception(error)), self.secrets)
 
     def redact(self, text: str) -> str:
-        """Return a text for people or logs without the secrets of the call."""
+        """Remove the secrets of the call from a text for people or logs."""
         return redact(text, self.secrets)
 
     def hide(self, headers: Mapping[str, str], url: str = "") -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 CLOSE_SECONDS = 5.0
-"""The seconds for which a closing client waits for tasks that must finish."""
+"""A closing client waits at most this many seconds for tasks that must finish."""
 
 
 class ClientTasks:

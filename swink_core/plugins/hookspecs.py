@@ -81,8 +81,8 @@ def classify_error(model: Model, failure: Failure) -> Classification | None:
 def on_event(event: AssistantMessageEvent, call: Call) -> None:
     """Observe one event of a call. Every event is observed, in order, before the caller gets it.
 
-    The hook must not block, and must not change or store the event. If it raises an exception, this
-    is logged, and the observer gets no more events of that call; the stream continues.
+    The hook must not block, and must not change or store the event. If it raises an exception, the
+    exception is logged, and the observer gets no more events of that call; the stream continues.
     `wrapper=True` is rejected. A plugin with the attribute `other_events = True` also receives
     event classes that other libraries define, such as the turns of a tool loop. When such an event
     is observed, `call` may not have begun yet, or may have ended.

@@ -57,7 +57,7 @@ PLUGIN_GROUP = "swink.plugins"
 
 @define
 class PluginEntry:
-    """An installed plugin, known from metadata. If loading has failed, `error` is the reason."""
+    """An installed plugin, described by its metadata; `error` says why loading it has failed."""
 
     name: str
     group: str
@@ -147,7 +147,7 @@ class Host:
         return [e for name in sorted(self._claims) for e in self._claims[name]] + self._plugins
 
     def damaged(self) -> list[Damage]:
-        """List the metadata files of installed distributions that cannot be read.
+        """List unreadable metadata files of installed distributions.
 
         Plugins of such a distribution may be missing from the host. The list is empty if the host
         was created with `entry_points`.
@@ -158,7 +158,7 @@ class Host:
         """Return a provider's entry.
 
         Raises UnknownProvider if no distribution has a provider of this name, and PluginError if
-        two distributions have one.
+        several distributions have one with this name.
         """
         if not (claims := self._claims.get(name)):
             from difflib import get_close_matches
@@ -259,7 +259,7 @@ class _Manager(pluggy.PluginManager):
         self.add_hookspecs(hookspecs)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        """Ignore a plugin's attributes such as `__init__`, because checking them would be slow."""
+        """Ignore special attributes such as `__init__`, because checking them would be slow."""
         return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
     def parse_hookspec_opts(self, specs: Any, name: str) -> Any:

@@ -24,7 +24,7 @@ PREFIX = "swink."
 
 
 class Damage(NamedTuple):
-    """A metadata file of a distribution that cannot be read, and the reason."""
+    """An unreadable metadata file of a distribution, and the reason."""
 
     distribution: str
     file: str
@@ -43,7 +43,7 @@ def installed_points() -> tuple[list[Any], list[Damage]]:
 
 
 def damaged_metadata() -> list[Damage]:
-    """List the metadata files that cannot be read, of all installed distributions.
+    """Check all installed distributions, and list their unreadable metadata files.
 
     This check is slower than `installed_points`.
     """

@@ -1,4 +1,6 @@
-"""Spending limits: a gate that reserves an amount before each attempt and settles it afterwards.
+"""Spending limits: a gate that reserves the maximum expected charge before each attempt.
+
+After the attempt, its final charge replaces the reservation.
 
 An attempt is admitted if the sum of three amounts exceeds no limit: the charges so far, the
 reservations of the running attempts, and the reservation of the new attempt. Nothing is awaited
@@ -35,7 +37,7 @@ class LimitGate:
     _reserved: dict[Attempt, Charge] = field(factory=dict, init=False, repr=False)
 
     async def enter(self, target: Target, attempt: Attempt) -> None:
-        """Reserve the most that the attempt is expected to cost.
+        """Reserve the maximum expected charge for the attempt.
 
         Raises LimitReached if this would exceed a limit.
         """

@@ -81,7 +81,7 @@ class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=
 
 
 def _check_levels(data: bytes, where: str) -> None:
-    """Raise PluginError for a file of a newer API level, whose keys this core may not know."""
+    """Raise PluginError for a file of a newer API level, which may contain unknown keys."""
     with suppress(msgspec.DecodeError, ValueError):
         rows = msgspec.toml.decode(data)
         listed = rows.get("providers")
@@ -113,7 +113,7 @@ def _catalog(file: str, state: tuple[int, ...], where: str) -> PackageCatalog:
 
 
 def state_of(path: str) -> tuple[int, ...]:
-    """Return a value that changes when a file or folder changes; `()` if neither is at `path`."""
+    """Return a value that changes when a file or folder changes; `()` if `path` does not exist."""
     with suppress(OSError):
         found = os.stat(path or ".")  # for the import system, an empty name is the current folder
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

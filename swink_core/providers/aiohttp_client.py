@@ -74,9 +74,9 @@ class AiohttpClient:
     def check(self, request: HTTPRequest) -> tuple[HTTPRequest, str | None]:
         """Return the request with checked headers, and its proxy (`None`: no proxy).
 
-        User information in the URL becomes a header. HTTP clients that send some requests
-        themselves, and the others with this class, call this method for their own requests. Raises
-        ProviderFailure for an invalid header, and UsageError once the client is closed.
+        User information in the URL becomes a header. An HTTP client that sends only some requests
+        with this class calls this method for all others. Raises ProviderFailure for an invalid
+        header, and UsageError once the client is closed.
         """
         if self._closed:
             hint = "Make another Client, or close it later."
@@ -206,8 +206,8 @@ def _sendable(request: HTTPRequest) -> HTTPRequest:
 MOST_AT_ONCE = 512 * 1024
 """After this many bytes of a body, the event loop gets a chance to run other tasks.
 
-Without this limit, a task could keep the event loop busy: reading data that has already arrived and
-writing to a connection that accepts the data do not wait.
+Without this limit, a task could keep the event loop busy, because reading and writing do not wait
+if data has already arrived or the connection accepts data at once.
 """
 
 

@@ -77,5 +77,5 @@ def _is_spoilt(protocol: Any) -> bool:
 
 
 def rest_of(body: aiohttp.StreamReader) -> bytes:
-    """Return the bytes of a body that were received before it failed and have not been read."""
+    """Return the received but unread bytes of a body whose transfer failed."""
     return body._read_nowait(-1)

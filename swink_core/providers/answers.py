@@ -20,7 +20,7 @@ T = TypeVar("T")
 REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-generation-id", "x-amzn-requestid")
 
 ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
-"""Content encodings that the HTTP client decodes. If it cannot decode one, it raises an error."""
+"""Accepted content encodings. If the HTTP client cannot decode a body, it raises an error."""
 
 BODY_SECONDS = 5.0
 """How many seconds to wait for the body of an error response.

@@ -15,7 +15,7 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 T = TypeVar("T")
 
 BUFFERED_LIMIT = 64 * 1024 * 1024
-"""The most bytes of an answer that is not streamed."""
+"""The maximum size of an answer that is not streamed, in bytes."""
 
 
 class BufferedDecoder:

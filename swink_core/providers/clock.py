@@ -13,7 +13,7 @@ COARSE_FROM = 100.0
 """Timers that are this many seconds away or more are coarse: they fire at a multiple of `GRAIN`."""
 
 GRAIN = 1.0
-"""How much later than requested a coarse timer may fire, in seconds."""
+"""The maximum delay of a coarse timer, in seconds."""
 
 Timers: TypeAlias = dict[object, Callable[[], None]]
 """The callbacks that share one timer of an event loop. A callback is cancelled by its key."""

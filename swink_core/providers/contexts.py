@@ -43,7 +43,7 @@ class FittedContext(Context):
 
     @classmethod
     def keep(cls, context: Context) -> Self:
-        """Return a `FittedContext` with the values of any `Context`."""
+        """Convert a conversation to a `FittedContext`, without further changes."""
         first = first_of(context)
         return cls(context.messages, context.system_prompt, context.tools, first)
 

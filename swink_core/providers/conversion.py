@@ -69,7 +69,7 @@ def arguments_object(call: ToolCallBlock) -> dict[str, Any]:
 
 
 def accepted_id(id: str, refused: re.Pattern[str], longest: int | None = None) -> str:
-    """Replace the characters of an id that an API refuses, and shorten an id that is too long.
+    """Replace characters that an API does not accept in ids, and shorten an id that is too long.
 
     `refused` matches the characters to replace. The same id always gives the same result, and two
     different ids never give the same result. `longest` is the maximum length of the result in
@@ -90,7 +90,8 @@ def normalise(
 ) -> list[Turn]:
     """Return the messages of a conversation, prepared for `provider`.
 
-    Private content of other providers, unfinished tool calls and empty messages are omitted.
+    Content that only another provider can read, unfinished tool calls and empty messages are
+    omitted.
     Unanswered tool calls get error results. If `system` is true, system messages inside the
     conversation stay system messages. `has_place` is called with each tool result whose call is
     missing, and returns True if the API accepts it; otherwise, the result becomes user text.
@@ -103,8 +104,8 @@ class PlacedTurns:
     """Messages prepared for a provider, with their places in the caller's conversation.
 
     `turns` contains the prepared messages, and `at` the index of each of them in the caller's
-    conversation. If some blocks of a message are left out, `places` maps the index in `turns` to
-    the original indexes of the remaining blocks.
+    conversation. If some blocks of a message are left out, `places` maps the index of the message
+    in `turns` to the original indexes of the remaining blocks.
     """
 
     turns: list[Turn] = field(factory=list)
@@ -331,7 +332,7 @@ _CUT = (StopReason.ERROR, StopReason.ABORTED)
 class LeftOut:
     """The result of converting a block that cannot be sent.
 
-    `what` is the text of the notice about the block, to which the block's path is added.
+    `what` is the text of the notice about the block. The path of the block is added to this text.
     """
 
     what: str

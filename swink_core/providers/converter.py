@@ -140,7 +140,7 @@ class MessageConverter(ABC):
         return native
 
     def _report_fields(self, turn: Any, fields: Container[str]) -> None:
-        """Report metadata of blocks for which the request has no field.
+        """Report block metadata that has no field in the request.
 
         The metadata of system messages is not reported here but by `context_notices`.
         """

@@ -63,7 +63,9 @@ def is_public(address: str) -> bool:
 
 
 async def downloaded(context: Context, attempt: Attempt) -> Context:
-    """Return a conversation in which URLs that the attempt's API does not fetch are downloaded.
+    """Download those URLs of a conversation that the attempt's API does not fetch itself.
+
+    Return the conversation with the downloaded content in place of these URLs.
 
     Raises ProviderFailure if a URL is refused or a download fails.
     """
@@ -126,7 +128,7 @@ def _session(allowed: Callable[[str], bool]) -> aiohttp.ClientSession:
     from aiohttp.resolver import ThreadedResolver
 
     class Resolver(AbstractResolver):
-        """Resolves names, and returns only addresses that may be connected to."""
+        """Resolves names, and returns only addresses to which swink may connect."""
 
         def __init__(self) -> None:
             self._inner = ThreadedResolver()

@@ -6,9 +6,9 @@ of the call. Each request is sent in the same way as a single one, with the same
 headers, limits and proxies. An error response becomes a failure that the provider classifies.
 
 If the caller closes a stream early, the server may continue to work on the answer. The provider's
-generator is then closed, too, but cannot find out why. Therefore it passes a request that stops the
-work to `on_abandon` in advance, and the core sends this request if necessary. The first request of
-a generator may start work that can be stopped only after the response has arrived. Therefore the
+generator is then closed, too, but cannot find out why. Therefore it calls `on_abandon` in advance
+with a request that stops the work, and the core sends this request if necessary. The first request
+of a generator may start work that can be stopped only after the response has arrived. Therefore the
 generator's first step runs in a task: if the caller closes the stream during this step, the step
 continues in the background until it has called `on_abandon`.
 """
@@ -57,13 +57,13 @@ WHOLE = ("application/json",)
 """The content type of a response that is not a stream."""
 
 WHOLE_BYTES = 8 * 1024 * 1024
-"""The most bytes of a response that `read` returns."""
+"""The maximum size of a response for `read`, in bytes."""
 
 ABANDON_SECONDS = 5.0
 """The maximum time for requests that stop abandoned work on a server, in seconds."""
 
 WAIT_SECONDS = 0.05
-"""How long a call that ends waits for requests that stop abandoned work, in seconds."""
+"""At its end, a call waits at most this many seconds for requests that stop abandoned work."""
 
 _NOT_CONVERTED = object()
 
@@ -97,9 +97,9 @@ class Provider(Protocol):
 class Body:
     """The body of a response; the first read sends the request.
 
-    Iterating calls the response directly, because a coroutine in between would slow down each read.
-    If a provider's code reads the body, `exchange` is set, and this class passes the data to the
-    taps of the call. Otherwise, the event source does this.
+    `__anext__` returns the awaitable of the response itself, because a coroutine in between would
+    slow down each read. If a provider's code reads the body, `exchange` is set, and this class
+    passes the data to the taps of the call. Otherwise, the event source does this.
     """
 
     def __init__(self, respond: Callable[[], Awaitable[HTTPResponse]]) -> None:
@@ -147,8 +147,8 @@ class Exchange:
     """The requests of one attempt, with methods for a provider that sends several requests.
 
     `model` and `options` are those of the call, adapted to the API. `payload` is the result of the
-    hook `convert_messages`; the hook is called when `payload` is first read. A provider may assign
-    other values to all three before it builds a request.
+    hook `convert_messages`; the hook is called when `payload` is first read. A provider may replace
+    `model`, `options` and `payload` before it builds a request.
     """
 
     __slots__ = (
@@ -218,7 +218,7 @@ class Exchange:
     async def read(self, request: HTTPRequest | None = None, into: Any = bytes) -> Any:
         """Send a request and return the body of the response, decoded as the type `into`.
 
-        `request` is the provider's usual request unless one is given. `into` is a type to which
+        If `request` is `None`, the provider's usual request is sent. `into` is a type to which
         msgspec decodes JSON, or `bytes`, for the body itself. Raises ProviderFailure if the request
         fails or the status is not 2xx.
         """
@@ -241,9 +241,9 @@ class Exchange:
     ) -> Body:
         """Return the body of a streamed response; its first read sends the request.
 
-        `request` is the provider's usual request unless one is given. `respond` replaces `send`,
-        for a provider that tries several ways to send the request. If the body is not read to its
-        end, the core closes the response.
+        If `request` is `None`, the provider's usual request is sent. `respond` replaces `send`, for
+        a provider that tries several ways to send the request. If the body is not read to its end,
+        the core closes the response.
         """
         body = Body(respond or (self.send if request is None else lambda: self.send(request)))
         if self._steps is not None:
@@ -261,7 +261,7 @@ class Exchange:
     ) -> HTTPResponse:
         """Send a request and return the response, whose body has not been read yet.
 
-        `request` is the provider's usual request unless one is given. The response must have one of
+        If `request` is `None`, the provider's usual request is sent. The response must have one of
         the content types in `types` (`None`: the provider's `content_types`), or be a WebSocket.
         `dial` replaces the HTTP client: a function that is called with the request and the connect
         timeout in seconds, and sends the request. `kind` is the `Leg.kind` of the request. For all
@@ -374,8 +374,8 @@ class Exchange:
         """Set a request to send if the attempt ends before its answer is complete.
 
         The request is sent if the caller leaves the stream, a time limit passes or the attempt
-        fails; a retry begins after this request. The call waits 50 ms for the request, and a client
-        that is closed waits 5 s.
+        fails; a retry begins after this request. The call waits at most 50 ms for the request, and
+        a closing client waits at most 5 s.
         """
         self._abandons += (request,)
 

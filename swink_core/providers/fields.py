@@ -99,7 +99,7 @@ def _replace(body: dict[str, Any], over: Mapping[str, Any]) -> None:
 
 
 def with_metadata(native: Mapping[str, Any], tool: Tool, provider: str) -> dict[str, Any]:
-    """Add the fields that a tool's metadata contains for a provider to the tool's native form."""
+    """Return a tool's native form, with the fields for `provider` from the tool's metadata."""
     own = tool.metadata.get(provider) if tool.metadata else None
     return merge_fields(native, own) if own else {**native}
 

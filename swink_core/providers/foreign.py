@@ -1,10 +1,10 @@
 """`ForeignSource`: events produced by plugins, checked for the allowed order of events.
 
 `ForeignSource` is used if the `stream` hook returned an iterator of events that is not the core's
-`EventSource`. If the iterator has the method `batches()`, this yields lists of events. If a
-plugin's iterator wraps the core's source, all events of one network read are collected and
-delivered together, unless the iterator waits in between. Delivering each event separately would
-take as much time as a network read.
+`EventSource`. If the iterator has the method `batches()`, `ForeignSource` reads lists of events
+from that method. If a plugin's iterator wraps the core's source, all events of one network read are
+collected and delivered together, unless the iterator waits in between. Delivering each event
+separately would take as much time as a network read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ForeignSource:
         return []
 
     async def _gather(self) -> list[Any]:
-        """Return the plugin's events for one network read, or one event if the plugin waits."""
+        """Return the plugin's events from one network read, or until the plugin waits."""
         if self._raised is not None:
             raise self._raised
         made = self._made

@@ -42,21 +42,21 @@ MOST_CALL_BYTES = 100 * 1024 * 1024
 
 
 MOST_CHECKED_AT_ONCE = 256 * 1024
-"""The most characters of base64 that a call checks on the event loop.
+"""The maximum number of base64 characters that a call checks on the event loop.
 
 The rest is checked in a thread.
 """
 
 
 MOST_ENCODED_AT_ONCE = 1024 * 1024
-"""The most characters of a conversation that is converted and encoded on the event loop.
+"""The maximum size of a conversation that is converted on the event loop, in characters.
 
 A larger one is converted in a thread.
 """
 
 
 def size_of(context: Context) -> int:
-    """Return the approximate number of characters of text and media in a conversation."""
+    """Return the approximate number of characters of a conversation's text and base64 data."""
     size = 0
     for message in context.messages:
         content = message.content
@@ -169,9 +169,9 @@ async def read_media(
 ) -> Context:
     """Replace the files of a conversation by their content, read in a thread.
 
-    Media given as base64 that were too large to be checked when the call was made are checked in a
-    thread, too. `each` and `in_all` are limits in bytes for one file and for all together. Raises
-    MediaError for a file that cannot be read, and InvalidContext for invalid base64.
+    Base64 data that is too large to be checked on the event loop is checked in a thread, too.
+    `each` and `in_all` are limits in bytes for one file and for all together. Raises MediaError for
+    a file that cannot be read, and InvalidContext for invalid base64.
     """
     sources = sources_of(context)
     if not sources:

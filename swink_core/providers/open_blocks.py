@@ -61,8 +61,8 @@ class Metadata:
 class OpenBlock:
     """A block that is being received.
 
-    `key` is the provider's key of the block. `index` is the block's index in the message, or
-    negative until the index is known.
+    `key` is the key by which the provider identifies the block. `index` is the block's index in the
+    message, or negative until the index is known.
     """
 
     key: Hashable

@@ -58,16 +58,16 @@ KNOBS: Knobs = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "m
 
 
 class HTTPProvider:
-    """The base class of providers that stream over HTTP; each host creates one instance.
+    """The base class of providers that stream over HTTP. A plugin host creates one instance.
 
     Facts that do not need the plugin (address, environment variables, wire format) come from the
     package's `models.toml`. Class attributes:
 
-    * `features`: what a call may use, by default `tools`, `tool_choice` and `stop`. Others are
-      `images`, `documents`, `audio`, `assistant_images` and so on for media in assistant messages,
-      `json`, `structured_output`, `file_ids` and `extensions`. Without the feature `strict`, tools
-      are sent without `strict`. Without `system_messages`, system messages inside the conversation
-      are sent as user messages.
+    * `features`: what a call may use, by default `tools`, `tool_choice` and `stop`. Other features
+      are `images`, `documents`, `audio`, `json`, `structured_output`, `file_ids` and `extensions`,
+      and for media in assistant messages, for example, `assistant_images`. Without the feature
+      `strict`, tools are sent without the field `strict`. Without `system_messages`, system
+      messages inside the conversation are sent as user messages.
     * `knobs`: the sampling and output options and their request fields, see `sent_options`.
     * `decoder`: a function that creates the decoder of a response.
     * `content_types`: the content types of a stream.
@@ -87,8 +87,8 @@ class HTTPProvider:
     """The fields of the body in which an option is sent, as dotted paths.
 
     Needed for options that a function in `knobs` converts or that `knobs` does not contain, unless
-    they are sent under their own names. If the call's `extra` contains such a field, this value
-    replaces the value of an option that only the client sets.
+    they are sent under their own names. If the call's `extra` contains such a field, the value in
+    `extra` replaces the value of an option that only the client sets.
     """
 
     speaks_http: bool = True
@@ -333,9 +333,9 @@ class HTTPProvider:
         """Replace the plan of the current attempt: the conversation and options that it sends.
 
         Call this method if a response of the server changes the result of `fit`. The new plan is
-        made from `options`, and `call.convert()` then returns its body. Observers receive those
-        notices of the new plan that the earlier one did not have. Raises ProviderFailure if the
-        provider refuses the call.
+        made from `options`. After that, `call.convert()` returns the body of the new plan.
+        Observers receive those notices of the new plan that the earlier one did not have. Raises
+        ProviderFailure if the provider refuses the call.
         """
         attempt = call.attempt
         known = attempt.plan.notices if attempt.plan is not None else ()
@@ -353,10 +353,10 @@ class HTTPProvider:
     ) -> Callable[[Failure], bool] | None:
         """Sign a request, unless its headers already contain credentials.
 
-        If the credential is a fetched token, return a function for the case that the request fails.
-        The function takes the failure; if the server refused the token, it discards the token and
-        returns True. Otherwise, return `None`. Raises ProviderFailure if a credential is missing or
-        a token cannot be fetched.
+        If the credential is a fetched token, return a function to call with the failure if the
+        request fails. If the server refused the token, the function discards it and returns True.
+        Otherwise, return `None`. Raises ProviderFailure if a credential is missing or a token
+        cannot be fetched.
         """
         if self.has_credentials(request):
             return None

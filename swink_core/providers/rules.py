@@ -54,10 +54,10 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 from swink_core.vocabulary.structs import replace
 
 ROOM_TO_ANSWER = 1024
-"""Tokens of `max_tokens` that are reserved for the answer when thinking may use the rest."""
+"""The part of `max_tokens` that thinking may not use, in tokens: it is kept for the answer."""
 
 NOTICE_DAYS = 90
-"""How many days before a model's retirement calls begin to get a notice about it."""
+"""A call gets a notice if its model will be retired within this many days."""
 
 LIFTED = (
     "Change the call, or use another model. If this rule is out of date, rules=False sends the "
@@ -85,7 +85,7 @@ def rule_of(model: Model, api: API | None = None) -> Rule:
 
 @lru_cache(maxsize=4096)
 def _for(rules: tuple[Rule, ...], api: str | None) -> tuple[tuple[Rule, ...], Rule]:
-    """Return the rules with a condition that apply to an API, and one merged rule of the others."""
+    """Return an API's rules that have a condition, and its other rules merged into one."""
     hold = [rule for rule in rules if not rule.apis or api in rule.apis]
     return tuple(r for r in hold if r.when), _laid_over(r for r in hold if not r.when)
 
@@ -122,7 +122,7 @@ class Fitted:
         return self._wanted
 
     def words(self, name: str) -> set[Any]:
-        """Return words that describe an option, feature or `Shape` in this call, such as `set`.
+        """Return words for the state of an option, feature or `Shape` in this call, such as `set`.
 
         A rule's condition (`Rule.when`) is met if it names one of these words.
         """
@@ -169,7 +169,7 @@ class Fitted:
         self.failure = self.failure or unsupported(feature, f"{self.model} {what}").failure
 
     def age(self, today: date, at_home: bool) -> None:
-        """Refuse a call to a retired model, or add a notice with the date of retirement.
+        """Add a notice if the model retires soon; refuse the call if the model has retired.
 
         In the last `NOTICE_DAYS` days before the date of retirement, a notice announces it. From
         that date on, the call is refused if it goes to the provider's own address (`at_home`), if
@@ -350,7 +350,7 @@ class Fitted:
             self.tell(what, "content_changed", path)
 
     def _join_calls(self) -> None:
-        """In assistant messages, move text between tool calls to before the first tool call."""
+        """If a message has text between its tool calls, move the text before the first call."""
         messages = [*self.context.messages]
         first = first_of(self.context)
         for at, message in enumerate(messages):

@@ -67,7 +67,7 @@ After that, the stream ends as if the server had ended the response.
 
 
 AFTER_ANSWER = "after_answer"
-"""The code of the notice if a request that follows a complete answer has failed."""
+"""The code of the notice about a request that failed after the answer was complete."""
 
 _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 """The stop reasons of a complete answer."""
@@ -77,8 +77,9 @@ class Parser(Protocol):
     """Parses the frames of a provider, without access to a socket, a clock or a log.
 
     A parser that needs a subclass of `EventWriter` sets its attribute `writer` to the subclass. If
-    a parser has a method `after_read(out)`, this is called once after all frames of a network read.
-    There, a parser can report values that every frame repeats, such as cumulative counts.
+    a parser has a method `after_read(out)`, this method is called once after all frames of a
+    network read. There, a parser can report values that every frame repeats, such as cumulative
+    counts.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -132,12 +133,13 @@ class Source(Protocol):
 class EventSource:
     """The events of one attempt, parsed from bytes.
 
-    The order of events is not checked, because the writer guarantees it. `malformed` is the policy
-    for damaged frames: `read_on` leaves out up to 3 damaged frames in a row or 10 in all, delivers
-    the other frames, and fails at the end; `skip` ignores damaged frames; `fail` ends the stream at
-    once. `names` maps the names of tools in the request to the caller's names. Instead of iterating
-    over the source, code can call its methods: first `begin`; then repeatedly `pull`, and `take`
-    with the result, or `fail` with the exception; when `ended` is true, `aclose`.
+    The order of events is not checked, because `EventWriter` creates events in an allowed order.
+    `malformed` is the policy for damaged frames: `read_on` leaves out up to 3 damaged frames in a
+    row or 10 in all, delivers the other frames, and fails at the end; `skip` ignores damaged
+    frames; `fail` ends the stream at once. `names` maps the names of tools in the request to the
+    caller's names. Instead of iterating over the source, code can call its methods: first `begin`;
+    then repeatedly `pull`, and `take` with the result, or `fail` with the exception; when `ended`
+    is true, `aclose`.
     """
 
     def __init__(
@@ -465,7 +467,7 @@ class EventSource:
     def _ends_an_agent(self) -> bool:
         """Whether an empty answer is accepted as complete.
 
-        This is so if the answer follows tool results and its stop reason is `STOP`. Source:
+        It is accepted if it follows tool results and its stop reason is `STOP`. Source:
         https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons, "Empty
         responses with end_turn".
         """

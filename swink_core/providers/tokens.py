@@ -46,10 +46,10 @@ FETCH_SECONDS = 60.0
 """The maximum time for a fetch, in seconds."""
 
 MOST_TOKENS = 1024
-"""The most tokens that a provider keeps; the least recently used are dropped."""
+"""The maximum number of tokens that a provider keeps; the least recently used are dropped."""
 
 TOKEN_BYTES = 64 * 1024
-"""The most bytes of a response with a token."""
+"""The maximum size of a response with a token, in bytes."""
 
 
 @define(frozen=True)
@@ -116,9 +116,9 @@ class TokenHTTP:
     async def read(self, request: HTTPRequest, into: type[T]) -> T:
         """Send a request and return the decoded JSON response.
 
-        `into` is a type that msgspec decodes, or `bytes` for the raw body. If the service refuses,
-        raises ProviderFailure of kind `auth`; HTTP 408, 429, 5xx and lost connections are of kind
-        `network`, which is retried.
+        `into` is a type that msgspec decodes, or `bytes` for the raw body. If the service refuses
+        the request, raises ProviderFailure of kind `auth`; HTTP 408, 429, 5xx and lost connections
+        are of kind `network`, which is retried.
         """
         try:
             return await self._read(request, into)

@@ -17,14 +17,14 @@ from swink_core.providers.open_blocks import OpenBlock
 from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments
 
 MAX_STRAY_WORK = 512 * 1024
-"""The most characters of arguments that are processed to find the calls of stray fragments.
+"""The maximum number of characters of arguments that are processed to assign stray fragments.
 
 A stray fragment has a key that does not belong to a call. To find the call that it completes,
 arguments are scanned, joined and parsed. This is the limit for one answer.
 """
 
 LOOK = 64
-"""How many characters are added to the work on stray fragments for each call that is examined."""
+"""Examining one call counts as this many characters of the limit `MAX_STRAY_WORK`."""
 
 # A bracket, or a string with its closing quote if present. Possessive, hence linear.
 _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
@@ -32,7 +32,7 @@ _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
 
 @define(eq=False)
 class ToolCall(OpenBlock):
-    """A tool call that is being received; `index` is negative until its first event is written.
+    """A tool call that is being received; `index` is negative until the first event of the call.
 
     Brackets and quotes in the arguments are counted, to find the end of the JSON object.
     """
@@ -185,6 +185,6 @@ class OpenCalls:
         return None
 
     def _is_affordable(self, characters: int) -> bool:
-        """Add to the work on stray fragments; return False if it exceeds `MAX_STRAY_WORK`."""
+        """Count characters processed for stray fragments; False if they exceed `MAX_STRAY_WORK`."""
         self._stray_work += characters
         return self._stray_work <= MAX_STRAY_WORK

@@ -41,7 +41,7 @@ class EventWriter:
     """
 
     most_blocks: ClassVar[int] = 4_096
-    """The most blocks that an answer may have; with more, it fails as `output_too_large`."""
+    """The maximum number of blocks in an answer. Longer answers fail as `output_too_large`."""
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         self.provider = provider
@@ -327,8 +327,8 @@ class EventWriter:
     def has_answer(self) -> bool:
         """Whether the answer has content.
 
-        An answer without text has content if a stop sequence ended it. Other metadata is not
-        content.
+        An answer without text has content if a stop sequence ended it. Other fields of the metadata
+        do not count as content.
         """
         return self._answered or self._said > 0 or "stop_sequence" in self._facts.data
 
@@ -338,7 +338,7 @@ class EventWriter:
         return self._facts.data or None
 
     def hold(self, chars: int) -> None:
-        """Add characters that a parser stores to `kept`. Those in events are already counted."""
+        """Increase `kept` by the characters that a parser stores, except those in events."""
         self._kept += chars
 
     @property

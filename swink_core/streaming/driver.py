@@ -118,7 +118,7 @@ class Driver:
     def part(self) -> Batch:
         """Return the last events after another task has closed the stream.
 
-        They are for the task that reads the stream. Later calls return an empty list.
+        The task that reads the stream delivers them. Later calls return an empty list.
         """
         parting = self._parting
         self._parting = []
@@ -286,7 +286,10 @@ class Driver:
     def _stifled(
         self, batch: Batch, reason: Failure | None, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return the last events and the outcome if a plugin caught CancelledError and went on."""
+        """Return the last events and the outcome if a plugin of the attempt caught CancelledError.
+
+        Raises CancelledError again if another task cancelled the call.
+        """
         if reason is not None:
             is_whole = batch and type(batch[-1]) is ev.Done and reason.code != CLOSED
             if is_whole:

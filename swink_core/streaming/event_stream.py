@@ -120,7 +120,7 @@ class EventStream(AsyncOnly):
         return self.message
 
     def observe(self, event: ev.AssistantMessageEvent) -> None:
-        """Pass an event that the core does not define to observers with `other_events`.
+        """Deliver an event of another library's class to observers with `other_events`.
 
         This method may be called before the stream starts and after it ends.
         """

@@ -74,7 +74,7 @@ _known = lru_cache(_names_attempt)
 class ClientGates:
     """The gates of one client, in order, and exceptions from `leave` that are still to be reported.
 
-    An exception from `leave` makes the client's next attempt fail, which reports the exception. For
+    After an exception from `leave`, the client's next attempt fails and reports this exception. For
     each attempt, the list `entered` contains the gates that have admitted it.
     """
 

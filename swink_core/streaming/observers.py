@@ -39,7 +39,7 @@ class Observers:
             self.bound["log"] = _bind(partial(log.debug, "call %s: %r", call.id), ["event"], call)
 
     def show_other(self, event: AssistantMessageEvent) -> None:
-        """Pass an event that the core does not define to observers with `other_events`."""
+        """Deliver an event of another library's class to observers with `other_events`."""
         self.show([event], {n: observer for n, observer in self.bound.items() if n in self._others})
 
     def show(

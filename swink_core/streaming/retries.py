@@ -51,8 +51,8 @@ class Retries:
     def ended(self, terminal: ev.Done | ev.Error, seen: bool) -> ev.Done | ev.Error | ev.Retry:
         """Return the event to deliver at the end of an attempt.
 
-        This is a `Retry`, or else `terminal`, which ends the call. `seen` says whether the caller
-        has received output.
+        This is a `Retry` event or, if the call ends, `terminal`. `seen` says whether the caller has
+        received output.
         """
         if isinstance(terminal, ev.Done) or terminal.stop_reason != "error":
             return terminal
@@ -69,7 +69,7 @@ class Retries:
         return self._again(error) or (self._on_next_target(error) if falls_back else None)
 
     def pass_over(self, why: str) -> None:
-        """Continue with the next target, because a gate refused this one."""
+        """Skip the current target, which a gate refused, and continue with the next target."""
         self._notices.append(ev.Notice("target_passed_over", f"{self.target.model}: {why}"))
         self._move_on()
 

@@ -60,7 +60,7 @@ TRANSITIONS: dict[Outcome, Transition] = {
 }
 
 UNSENT = frozenset(code for code, row in CODES.items() if row.unsent)
-"""The codes of failures after which the provider has not received the request."""
+"""The codes of failures in which the provider has not received the request."""
 
 REFUSED_FROM = 300
 """A response with this HTTP status or a higher one contains no answer (RFC 9110 section 15)."""
@@ -81,7 +81,7 @@ class UnderWay:
         self.has_begun = False
         self.content_shown = False
         self.limit = attempt.options.max_output_chars or inf
-        """The most characters that the answer may have."""
+        """The maximum length of the answer, in characters."""
 
 
 def outcome_of(terminal: object) -> Outcome:

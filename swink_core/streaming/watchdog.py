@@ -109,7 +109,7 @@ class Watchdog:
             self.waiting.cancel()
 
     def recover(self) -> Failure | None:
-        """If this object cancelled the current task, undo that and return the reason.
+        """If this object cancelled the current task, undo the cancellation and return the reason.
 
         Return `None` if other code cancelled the task.
         """

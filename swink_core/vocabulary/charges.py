@@ -40,7 +40,7 @@ LONG = 3600
 """Cache writes with at least this lifetime, in seconds, have the price for long-lived caches."""
 
 SEARCH_TOKENS = 8_000
-"""How many prompt tokens are reserved for the results of one search.
+"""The number of prompt tokens to reserve for the results of one search.
 
 Source: https://developers.openai.com/api/docs/pricing, which states this number for some models.
 """
@@ -72,7 +72,7 @@ _TERMS = ("service_tier", "speed", "serviceTier", "inference_geo")
 """The request fields that select a service tier, a speed or a region with other prices."""
 
 _USUAL_TERMS = ("auto", "default", "flex", "global", "on_demand", "standard", "standard_only")
-"""The values of such a field with which the price is not higher than the usual one."""
+"""The values of the fields in `_TERMS` that select the usual price or a lower one."""
 
 _SHORT = ("5m", "30m")
 """The values of a cache mark's `ttl` for which cache writes have the normal price."""
@@ -200,7 +200,7 @@ def reserved(
 
 
 def _reserved_searches(context: Context | None, options: StreamOptions) -> dict[str, int]:
-    """Return the number of searches to reserve for all answers, by its name in `Usage.extra`."""
+    """Return the number of searches to reserve for all answers, under its key in `Usage.extra`."""
     found = searches_of(context if context is not None else Context([]), options)
     return {name: count * _answers_of(options) for name, count in found.items()}
 
@@ -217,7 +217,7 @@ def _has_unknown_price(
 
 
 def _sound_in(prompt: int, info: ModelInfo, seconds: float) -> dict[str, int]:
-    """Return the quantities of a prompt with sound that have a separate price."""
+    """Return the quantities of sound in a prompt, by their names in the price table."""
     media = info.media or _DEFAULT_MEDIA
     tokens = min(prompt, ceil(media.audio_second * seconds))
     return {"input_audio": tokens, "audio_seconds": ceil(seconds)} if seconds else {}
@@ -280,12 +280,12 @@ def completed_usage(
 ) -> Usage:
     """Return the usage to charge if the provider has not reported the usage of the whole answer.
 
-    `prompt` is the estimated number of prompt tokens, and `seen` that of the output tokens that
-    arrived in `seconds`. Numbers that the provider reported take precedence over these estimates,
-    but if the answer is not complete, the charged output may be higher than the reported one.
-    Estimated sound in `context` and in the answer is counted as audio. For a request with a search
-    tool of the provider, the searches that are possible in `seconds` are counted, with the tokens
-    of their results, but not more than are reserved.
+    `prompt` is the estimated number of prompt tokens, and `seen` is the estimated number of output
+    tokens that arrived in `seconds`. Numbers that the provider reported take precedence over these
+    estimates, but if the answer is not complete, the charged output may be higher than the reported
+    one. Estimated sound in `context` and in the answer is counted as audio. For a request with a
+    search tool of the provider, the searches that are possible in `seconds` are counted, with the
+    tokens of their results, but not more than are reserved.
     """
     usage = reported if reported is not None else Usage()
     quantities: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The events of a stream, by which an answer arrives piece by piece, the same for all providers.
+"""The events of a stream: the pieces in which an answer arrives, the same for all providers.
 
 The module `grammar` defines the order of events. For speed, the classes are not frozen, but an
 event must not be changed after it has been delivered.

@@ -15,7 +15,7 @@ from swink_core.vocabulary.messages import Context, ExtensionBlock
 from swink_core.vocabulary.options import StreamOptions
 
 SEARCHES = 5
-"""How many searches are reserved for a provider's search tool if the request sets no limit."""
+"""The number of searches to reserve for a provider's search tool if the request sets no limit."""
 
 _DEFINES_NOTHING = frozenset({
     "arguments", "chat_template_kwargs", "configs", "documents", "guided_json", "input_examples",
@@ -57,7 +57,7 @@ def searches_of(context: Context, options: StreamOptions) -> dict[str, int]:
 
 
 def _quantity(name: str) -> str | None:
-    """Return the quantity for searches by a tool or field; `None` if it does not search."""
+    """Return the key in `Usage.extra` for searches by a tool or field; `None` without searches."""
     word = name.lower()
     if "search" not in word or "tool_search" in word:
         return None
@@ -65,7 +65,7 @@ def _quantity(name: str) -> str | None:
 
 
 def _most_uses(kind: str, tool: Mapping[str, Any], extra: Mapping[str, Any]) -> int:
-    """Return the number of uses of a search tool for which to reserve the price.
+    """Return the number of searches whose price is reserved for a search tool.
 
     Only the Messages API has tools whose type ends with a date (`web_search_20250305`). For such a
     tool, the number is the limit in its field `max_uses`, or `SEARCHES` without a limit. For other

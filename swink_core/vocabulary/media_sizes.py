@@ -9,7 +9,7 @@ from binascii import Error, a2b_base64
 from collections.abc import Iterator
 
 HEADER = 65_536
-"""How many characters of an image's base64 are searched for the image's width and height."""
+"""The width and height of an image are searched in at most this many characters of base64."""
 
 BYTES_A_SECOND = 8_000
 """The assumed bytes per second of compressed sound without a header (64 kbit/s)."""
@@ -121,7 +121,7 @@ def audio_seconds(data: str) -> tuple[float, float]:
 def _wav_rate(raw: bytes) -> float:
     """Return the bytes per second of a WAV; 0 if the header does not state them.
 
-    If the fields contradict one another, the lower rate counts, which means a longer duration.
+    If the fields contradict one another, the lower rate is used, which means a longer duration.
     """
     at = 12
     while at + 8 <= len(raw):

@@ -171,9 +171,9 @@ class ThinkingBlock(_Typed, tag="thinking"):
 class ToolCallBlock(_Typed, tag="tool_call"):
     """A call of a tool by the model.
 
-    `arguments` is the parsed JSON object, which is empty unless `state` is `complete`.
-    `raw_arguments` is the text of the arguments as the provider sent it, in every state, or `None`
-    if they were not received as text.
+    `arguments` is the parsed JSON object, which is empty unless `state` is `complete`. For every
+    `state`, `raw_arguments` is the text of the arguments as the provider sent it, or `None` if they
+    were not received as text.
     """
 
     id: str

@@ -25,10 +25,10 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `audio`, `thinking`, `structured_output`, `json`). `api` is the API to use, if the provider has
     several. `as_of` is the ISO date on which the entry was last checked. `context_window` and
     `max_output` are in tokens. `match` is a regular expression for other ids of the model, such as
-    aliases and dated versions. `typical_output` is the number of output tokens for which the price
-    is reserved if a call does not set `max_tokens`, and `output_rate` is the number of output
-    tokens per second. `media` contains rules for estimating the tokens of images, audio and
-    documents, in place of the provider's rules.
+    aliases and dated versions. `typical_output` is the number of output tokens that spending limits
+    assume for a call without `max_tokens`, and `output_rate` is the number of output tokens per
+    second. `media` contains rules for estimating the tokens of images, audio and documents, in
+    place of the provider's rules.
     """
 
     id: str
@@ -124,9 +124,9 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `api_key_env` and `base_url_env` list environment variables; the first that is set is used.
     `auth` says whether calls need an API key: `key`, `optional`, `none`, or a word that only this
     provider uses. `portal` is the web page on which API keys are created, and `key_prefixes` are
-    prefixes that only keys of this provider have. `settings` maps the keys that the option
-    `settings` may have to their types; the key `*` allows any others. If a call has one of the
-    fields of `extra` that `continues` lists, it continues a conversation that the provider stores.
+    prefixes that only keys of this provider have. `settings` contains the type of each key that is
+    allowed in the option `settings`; the key `*` allows any others. `continues` lists fields of
+    `extra`: a call with one of these fields continues a conversation that the provider stores.
     `required_env` lists environment variables that every call needs. `media` contains rules for
     estimating the tokens of images, audio and documents.
     """

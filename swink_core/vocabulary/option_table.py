@@ -38,8 +38,8 @@ class Option:
     * `provider`: credentials, address and fields of one provider, which no other provider receives.
     * `conversation`: an addition to the conversation, such as its tools.
 
-    `local` means that the option is about the connection of this machine, so that it is not sent to
-    a gateway.
+    `local` means that the option affects only this machine's connection and is not sent to a
+    gateway.
     """
 
     name: str

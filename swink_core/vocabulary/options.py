@@ -76,7 +76,7 @@ class Timeouts(Checked):
     `connect` limits the time for connecting. `first_event` limits the time from the start of an
     attempt to its first event; headers, comments and chunks without content are not events. After
     the first event, `idle` limits the time between network reads, and `no_progress` the time
-    between events, which keep-alive comments do not extend. `total` limits the whole call. If
+    between events, even if keep-alive comments arrive in between. `total` limits the whole call. If
     `min_chars_per_second` is set, an answer with fewer characters per second over `window` seconds
     times out, too. A limit of 100 seconds or more may take effect up to a second late.
     """

@@ -27,7 +27,7 @@ class StopReason(StrEnum):
 class StreamErrorKind(StrEnum):
     """The kind of a failure, which determines retries and fallback.
 
-    The docstring of each kind lists its causes; the documentation's table is generated from it.
+    The docstring of each kind lists its causes. A table in the documentation contains these texts.
     """
 
     THROTTLED = "throttled"

@@ -133,8 +133,8 @@ def cost_of(
     Return `None` if the usage or the prices are unknown. A part of the cost is `None` if its price
     or token count is unknown. `total` is the sum of the parts, or `None` if tokens were used whose
     price is unknown. Cache reads and writes without a separate price cost as much as other input.
-    `long` is true if cache writes have the price for an hour or more unless the usage states
-    otherwise.
+    If `long` is true, cache writes have the price of a cache that is kept for an hour or more,
+    unless the usage states otherwise.
     """
     if usage is None or prices is None:
         return None
@@ -183,7 +183,7 @@ def _part_cost(
 ) -> float | None:
     """Return the cost of one kind of tokens in US dollars.
 
-    `default` is the price for this kind of tokens if `rates` contains none.
+    `default` is the price for this kind of tokens if `rates` does not contain a price for it.
     """
     rate = rates.get(whole, default)
     if tokens is None or rate is None:

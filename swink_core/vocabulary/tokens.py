@@ -1,4 +1,4 @@
-"""Estimate the number of tokens of a prompt by the scripts of the text, without a tokenizer.
+"""Estimate the number of tokens of a prompt by its writing systems, without a tokenizer.
 
     Latin     one token for a word, several for a long word, more for long texts without spaces
     code      digits, punctuation, line breaks and indentation

@@ -29,7 +29,7 @@ _FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 
 
 Id: TypeAlias = str | int | float
-"""The id of a row; a number and the same digits as text are the same id."""
+"""The id of a row. The number 7 and the string "7" are the same id."""
 
 
 class Failed(msgspec.Struct, omit_defaults=True):

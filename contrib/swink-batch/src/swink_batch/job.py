@@ -30,7 +30,7 @@ __all__ = ["RETRIES", "Job", "Order", "answers", "check_place", "run"]
 RETRIES = RetryPolicy(
     retries={StreamErrorKind.THROTTLED: 20, StreamErrorKind.OVERLOADED: 10}, budget=600.0
 )
-"""Default retry policy: it retries more often than for a user, because a batch run can wait."""
+"""The default retry policy. A batch run can wait, so it retries more often than other calls."""
 
 Order: TypeAlias = Literal["completion", "input"]
 
@@ -151,13 +151,19 @@ def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
 
 
 async def run(models: Any, rows: Rows, output: str | Path, **settings: Any) -> Tally:
-    """Send all rows to a model and write the answers; see `Settings` for options, and `Job.run`."""
+    """Send all rows to a model and write the answers.
+
+    `settings` are the fields of `Settings`; `Job.run` describes the other arguments.
+    """
     order, watch = settings.pop("order", "completion"), settings.pop("watch", None)
     return await Job(models=models, **settings).run(rows, output, order, watch)
 
 
 async def answers(models: Any, rows: Rows, **settings: Any) -> AsyncGenerator[Answer, None]:
-    """Send all rows to a model and yield answers; see `Settings` for options, and `Job.answers`."""
+    """Send all rows to a model and yield answers.
+
+    `settings` are the fields of `Settings`; `Job.answers` describes the other arguments.
+    """
     watch = settings.pop("watch", None)
     async with aclosing(Job(models=models, **settings).answers(rows, watch)) as found:
         async for answer in found:

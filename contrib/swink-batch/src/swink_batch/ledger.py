@@ -115,7 +115,7 @@ class Ledger:
         ]
 
     def held(self) -> tuple[Charge, int]:
-        """Return the charge reserved for all rows without results, and the number of rows."""
+        """Return the charge reserved for the rows without results, and the number of these rows."""
         held, number = Charge(), 0
         left = self.open_batches()
         for line in self._lines():

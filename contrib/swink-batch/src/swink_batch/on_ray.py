@@ -44,11 +44,11 @@ def ask(
 ) -> Any:
     """Return a dataset with the answers to a dataset of rows.
 
-    At most `actors` run at a time, each with `batch` rows and the job's concurrency. With `limits`,
-    the actors share the job's `rpm` and `tpm`, and the quota in response headers; they coordinate
-    through another Ray actor (`"actor"`) or through the Redis server whose address `limits`
-    contains. Each row must have an id. Raises UsageError for a job with a journal, a shard or
-    spending limits, which require a single process.
+    At most `actors` Ray actors run at a time. Each actor gets `batch` rows at a time, and sends
+    them with the job's concurrency. With `limits`, the actors share the job's `rpm` and `tpm`, and
+    the quota in response headers; they coordinate through another Ray actor (`"actor"`) or through
+    the Redis server whose address `limits` contains. Each row must have an id. Raises UsageError
+    for a job with a journal, a shard or spending limits, which require a single process.
     """
     if job.journal is not None or job.shard != (1, 1) or job.limits is not None:
         raise UsageError(

@@ -62,7 +62,10 @@ class Spending:
         return self._gate.refusal(model, reservation)
 
     async def admit(self, call: Call) -> None:
-        """Wait while a call and the running calls exceed a limit, but not if no other call runs."""
+        """Wait while a call and the running calls together would exceed a limit.
+
+        If no other call runs, return at once.
+        """
         charge = reservation(call.model.info, call.provider_info, call.context, call.options)
         while not self.is_idle:
             held = sum(self._admitted.values(), charge)

@@ -13,7 +13,7 @@ from swink_batch.answers import Answer
 __all__ = ["Latency", "Tally"]
 
 FINENESS = 0.1
-"""The approximate relative width of a class of the histogram of latencies."""
+"""The approximate width of a bin of the latency histogram, as a fraction of the latency."""
 
 SHORTEST = 0.001
 """The minimum latency in seconds; lower values are rounded up."""

@@ -61,9 +61,8 @@ class BatchAPI(Protocol):
     ) -> Generator[HTTPRequest, bytes, str]:
         """Submit a batch of ids and request bodies, and return the id of the batch.
 
-        The vendor stores `token` (24 hexadecimal digits) in the batch's metadata or name. If this
-        is not possible, the token is a part of each row's id, and `results` removes it from the
-        ids.
+        The vendor stores `token` (24 hexadecimal digits) in the batch's metadata or name. If a
+        batch has neither, each row's id contains the token, and `results` removes it from the ids.
         """
 
     def find(

@@ -34,8 +34,8 @@ LONGEST_POLL = 120.0
 SETTLE_SECONDS = 10.0
 """How long to look for the batch of an uncertain submission in the vendor's list, in seconds.
 
-This time is measured from the first check of the resumed run, because the upload before the
-submission may have taken any time, and a batch may appear in the list seconds after its submission.
+A batch may appear in the list some seconds after its submission. The time is counted from the first
+check of the resumed run, because the ledger contains only the time before the upload of the rows.
 """
 
 

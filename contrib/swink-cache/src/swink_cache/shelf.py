@@ -14,7 +14,7 @@ from swink_recorder.sqlite_store import make_private
 __all__ = ["Shelf"]
 
 BUSY_SECONDS = 0.25
-"""How many seconds a call waits while another process has locked the file."""
+"""How many seconds a call waits at most for a file that another process has locked."""
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from swink_core.providers import EventSource
 __all__ = ["Batch", "CachedSource"]
 
 SETTLE_SECONDS = 5.0
-"""How many seconds a connection may stay open after a complete answer, with or without a cache."""
+"""How many seconds a connection may stay open after a complete answer."""
 
 Batch: TypeAlias = list[swink.Event]
 
@@ -41,7 +41,7 @@ class Cache(Protocol):
 
 
 class CachedSource:
-    """Yields the events of a cached answer. Without a cached answer, yields and stores `events`.
+    """Yields the events of a cached answer, or else yields and stores the provider's `events`.
 
     Nothing happens before the first event is read. Of several identical calls, the first call reads
     the cache and sends the request ("leads"). The other calls wait for its answer. If the first

@@ -17,9 +17,9 @@ use the names in `__all__` of the following modules; everything else may change 
     completion   completes providers and models in a shell
 
 The modules form three layers. The lowest layer contains input and output (`terminal`, `display`,
-`files`), the middle layer code that commands share (`settings`, `clients`, `calling`), and the
-highest layer the commands and `main`. A module imports only from its own layer and lower ones. A
-module that serves a single command is in the folder of that command.
+`files`). The middle layer contains code that commands share (`settings`, `clients`, `calling`). The
+highest layer contains the commands and `main`. A module imports only from its own layer and lower
+ones. A module that serves a single command is in the folder of that command.
 """
 
 import logging

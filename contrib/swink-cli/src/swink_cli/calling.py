@@ -36,7 +36,7 @@ Stream: TypeAlias = "swink.EventStream | Run"
 
 
 GIVEN_KEY = "the key of --api-key, or the stored key (swink keys list)"
-"""How advice refers to an API key that does not come from an environment variable."""
+"""The words in an error's advice for an API key that no environment variable contains."""
 
 
 class Closable(Protocol):

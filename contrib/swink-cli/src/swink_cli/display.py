@@ -200,8 +200,8 @@ SHOWN_FOR_DEBUGGING = frozenset({"thinking_left_out", "metadata_left_out"})
 class Display:
     """Shows the events of one call. `terminal` is the terminal event once it has arrived.
 
-    `first_token_at` and `ended_at` are times in seconds of `time.monotonic()`, or `None` before
-    these events.
+    `first_token_at` and `ended_at` are the times (of `time.monotonic()`) of the first token and of
+    the end; each is `None` before that time.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -362,7 +362,7 @@ class Waiting:
             self._shown = ""
 
     def go_on(self, since: float) -> None:
-        """Show the line again, for a wait that began at `since` (`time.monotonic()`)."""
+        """Show the waiting line again; its wait began at `since` (`time.monotonic()`)."""
         self._since = since
 
     async def _tick(self) -> None:

@@ -171,9 +171,9 @@ def block_of(
 ) -> swink.Block:
     """Create a block from the content of a file.
 
-    `path` names the source of the content in error messages. `name` is the file name, which
-    precedes a text and shows the type of other content (`None`: there is none). Raises MediaError
-    as `media_block` does.
+    `path` names the source of the content in error messages. `name` is the file name (`None`: there
+    is none). A text file is sent with its name before the text; the name of an image file must fit
+    its content. Raises MediaError as `media_block` does.
     """
     named = mimetypes.guess_type(name)[0] if name else None
     media_type = media_type_in(data)

@@ -79,7 +79,10 @@ class LiveMarkdown:
         self._voidable, self._erasable = False, 0
 
     def discard(self) -> bool:
-        """Remove lines printed since the last turn or output to stderr that are still visible."""
+        """Remove the visible lines that were printed since the last turn or output to stderr.
+
+        Return False if some of these lines can no longer be removed.
+        """
         self._join()
         self._stop()
         self._text = ""

@@ -66,7 +66,7 @@ JOINED = {
     "record": "recordings.record",
     "replay": "recordings.replay",
 }
-"""Commands that share a module, with the module and the name of the command in it."""
+"""Commands that share a module: for each, the module and the command's name in that module."""
 
 INSTEAD = {
     "auth": "`swink keys` stores API keys of providers",

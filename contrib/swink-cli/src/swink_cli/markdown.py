@@ -1,10 +1,10 @@
 """Render Markdown as lines of a terminal, without dropping content.
 
 Tokens from `markdown_tokens` are converted to lines of segments (pieces of text with a style).
-Tokens of unknown kinds and HTML are rendered as their source text. A link is rendered as its text,
-followed by its target if the two differ. A code block includes its opening line if that line has an
-info string. Lists keep the numbers of the source, and line breaks are kept. Control characters are
-shown as escapes (`terminal.printable`), including those written as HTML entities.
+HTML, and tokens of unknown kinds, are rendered as their source text. A link is rendered as its
+text, followed by its target if the two differ. A code block includes its opening line if that line
+has an info string. Lists keep the numbers of the source, and line breaks are kept. Control
+characters are shown as escapes (`terminal.printable`), including those written as HTML entities.
 """
 
 from __future__ import annotations

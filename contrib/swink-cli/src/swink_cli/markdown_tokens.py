@@ -163,14 +163,14 @@ def parsed(text: str) -> Sequence[Token]:
 
 
 _NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
-"""Matches an incomplete line that cannot continue a list after a blank line."""
+"""Matches the first characters of a line after a blank line if the line cannot continue a list."""
 
 
 def settled(text: str) -> int:
-    """Return the length of the beginning of a text whose Markdown blocks can no longer change.
+    """Return the length of the part of a text in which no Markdown block can change any more.
 
-    `text` is printable. The beginning ends where the last block begins. An incomplete line may
-    still become another kind of block, and a definition may have a title on the next line.
+    `text` is printable. The part contains all blocks except the last one. The next piece of text
+    can still change the last block: it may complete a line, or add a title to a definition.
     """
     *lines, last = text.split("\n")
     if lines and not lines[-1].strip(" \t") and _NEW_BLOCK.match(last):

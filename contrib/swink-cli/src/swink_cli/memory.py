@@ -35,7 +35,7 @@ __all__ = ["Memory", "memory_options", "memory_path"]
 FILE = "calls.sqlite"
 
 TITLE = 200
-"""How many characters of a conversation's beginning to print in a list."""
+"""The maximum length, in characters, of a conversation's title in a list."""
 
 
 def _complete(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:

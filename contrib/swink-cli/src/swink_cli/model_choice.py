@@ -56,7 +56,7 @@ class _Offer:
     name: str
     terms: str
     is_kept: bool = True
-    """Whether to offer to store the model as the default."""
+    """Whether the program offers to store the model as the default."""
     price: tuple[float, float] = (inf, inf)
     """US dollars per million output and input tokens."""
 

@@ -169,7 +169,7 @@ class CallOptions:
         """Offer available models to the user if no model is given.
 
         `several` means that the command accepts several models, `runs_tools` that it runs tools.
-        Raises InvalidOption for several models, or for tools to run, if the command does not accept
+        Raises InvalidOption if several models, or tools, are given but the command does not accept
         them. Raises InvalidModel, whose message lists the available models, if the user chooses
         none.
         """

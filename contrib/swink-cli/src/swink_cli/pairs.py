@@ -1,4 +1,4 @@
-"""Parse options of a call as KEY=VALUE, from the command line and the configuration.
+"""Parse options of a call in the form KEY=VALUE, from the command line and the configuration.
 
 A value is JSON or a plain word; a dot in the key addresses a part of an option, such as
 `timeouts.idle`.

@@ -160,8 +160,8 @@ SHOWN = 2000
 class Approval:
     """Decides which tool calls may run: all of them (`yes`), or those that the user approves.
 
-    The calls of a turn are approved one after the other. Without a terminal, the constructor raises
-    UsageError unless `yes` is true, before anything is sent.
+    The calls of a turn are approved one after the other. If `yes` is false and no terminal is
+    available, the constructor raises UsageError before any request is sent.
     """
 
     def __init__(self, *, yes: bool) -> None:
@@ -235,7 +235,7 @@ def _asks() -> bool:
 
 
 async def _line() -> str:
-    """Read a line from the terminal without a thread, which could not be stopped."""
+    """Read a line from the terminal. No thread is used, because it could not be stopped."""
     loop = asyncio.get_running_loop()
     file = sys.stdin.fileno()
     ready = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Test answers in the format of each API, which contain opaque data and begin a conversation.
+"""Answers with opaque data, in the format of each API, for tests that continue a conversation.
 
 Opaque strings contain `OPAQUE` and reasoning contains `PRIVATE`. Tests search for these words in
 requests to other providers, which must not contain them.
@@ -36,8 +36,8 @@ class Beginning:
     """The content of an answer with three tool calls.
 
     `returned` are the strings of the answer that the next request to the same provider must
-    contain. `said` are strings that the request must contain in addition if a test has removed the
-    tool calls from the answer.
+    contain. If a test has removed the tool calls from the answer, the request must also contain the
+    strings in `said`.
     """
 
     content: list[Block]

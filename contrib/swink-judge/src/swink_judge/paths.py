@@ -187,7 +187,7 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "recursive": _recursive,
     "in_a_row": _in_a_row,
 }
-"""For each operator, a function from the rule's value to a test of the value at a path.
+"""For each operator, a function that takes the operand in a rule, and returns a test of a value.
 
 `holds`: the given conditions hold for the value. `json`: the value is JSON text, and the conditions
 hold for its data. `more_than`: the conditions hold for more than the given number of items of a
@@ -215,9 +215,9 @@ def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Hol
     `path` may have several values in the body: `[*]` selects all items of a list. The condition is
     true if at least one of them passes the test of the operator `op` with the operand `want`
     (`gt`: the value is greater than `want`). With `absent`, the condition is also true if all
-    values are null or missing. The operator `absent` tests exactly this. `unlisted` tests that a
-    value occurs at none of the paths in `want`, and `count_gt` tests that `path` has more than
-    `want` values. Raises KeyError for an unknown operator.
+    values are null or missing. The operator `absent` tests that all values are null or missing.
+    `unlisted` tests that a value occurs at none of the paths in `want`, and `count_gt` tests that
+    `path` has more than `want` values. Raises KeyError for an unknown operator.
     """
     steps = steps_of(path)
     if op == "absent":

@@ -27,11 +27,12 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     searched for in the base model's id of a fine-tuned model. A condition is `[path, operator,
     value, absent]`. In a path, `tools[*]` stands for every element of the list `tools`, and
     `messages[-1]` for the last element of `messages`. A condition is true if its operator accepts
-    any value at the path; with `absent`, also if the path has no value. The operator `unlisted`
-    accepts a value that occurs at none of the paths in `value`, such as the name of an unknown
-    tool. `status` is the HTTP status of the server, or 200 if the server ignores the value
-    silently. `confidence` is `measured` if the source quotes the server's message, otherwise
-    `documented` or `reported`. `checked` is the ISO date of the last comparison with the source.
+    at least one of the values at the path; with `absent`, also if the path has no value. The
+    operator `unlisted` accepts a value that occurs at none of the paths in `value`, such as the
+    name of an unknown tool. `status` is the HTTP status of the server, or 200 if the server ignores
+    the value silently. `confidence` is `measured` if the source quotes the server's message,
+    otherwise `documented` or `reported`. `checked` is the ISO date of the last comparison with the
+    source.
     """
 
     id: str
@@ -94,7 +95,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Compiled:
-    """A compiled rule. For speed, it first checks for a field that most requests do not have."""
+    """A compiled rule. To save time, its first check is for a field that most requests lack."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule

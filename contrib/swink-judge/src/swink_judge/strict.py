@@ -6,9 +6,9 @@
             await client.complete("openai/gpt-5.4-mini", "Hello", temperature=0.2)
     [(asked, rules)] = server.refused
 
-It supports every wire format of swink, streamed and unstreamed, and applies the rules of one
-provider (`swink_judge`). A request that violates a rule gets the status and error of the real API;
-other requests get a short answer. Any client works, because the path selects the API.
+It supports every wire format of swink, streamed and unstreamed, and applies the rules that this
+package contains for one provider. A request that violates a rule gets the status and error of the
+real API; other requests get a short answer. Any client works, because the path selects the API.
 """
 
 from __future__ import annotations

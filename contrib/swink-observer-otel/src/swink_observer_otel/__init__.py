@@ -1,7 +1,7 @@
 """OpenTelemetry spans and metrics for calls, according to the conventions for generative AI.
 
-Import from the modules of this package. Every program that uses swink imports this `__init__`
-module, which therefore imports nothing.
+Import from the modules of this package. This `__init__` module imports no other module of the
+package, because every program that uses swink loads it.
 """
 
 import logging

@@ -29,7 +29,7 @@ MAX_TURNS = "max_turns"
 
 
 class Run:
-    """The span of one run. It is notified when a call of the run ends."""
+    """The span of one run. `answered` is called when a call of the run ends."""
 
     def __init__(self, handler: TelemetryHandler, call: swink_core.Call) -> None:
         self._handler = handler

@@ -29,7 +29,7 @@ __all__ = ["Background"]
 log = logging.getLogger(__name__)
 
 SIZE = 10_000
-"""The default number of deltas that may be queued."""
+"""The default number of queued events at which further deltas are dropped."""
 
 FLUSH_SECONDS = 4.0
 """How many seconds `aclose` waits for queued events.

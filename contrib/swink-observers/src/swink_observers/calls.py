@@ -113,7 +113,7 @@ class CallObserver(ABC, Generic[State]):
     def other(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Process an event that the core does not define, such as a tool loop's event.
 
-        Called only if `other_events` is true.
+        This method is called only if `other_events` is true.
         """
 
     @swink.hookimpl

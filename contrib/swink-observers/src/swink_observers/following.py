@@ -127,11 +127,11 @@ async def spending(place: Place) -> list[dict[str, Any]]:
 async def following(
     place: Place, last: int, lost: Callable[[], None]
 ) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
-    """Yield the name and data of a feed's records, forever, beginning with the `last` stored ones.
+    """Yield the name and data of each record of a feed, forever.
 
-    After a lost connection, reconnect and read the missed records. `lost` is called once for each
-    lost connection, not for each failed attempt to reconnect. Raises SwinkError if the feed is not
-    available at the start.
+    The first records are the newest stored ones, at most `last`. After a lost connection, reconnect
+    and read the missed records. `lost` is called once for each lost connection, not for each failed
+    attempt to reconnect. Raises SwinkError if the feed is not available at the start.
     """
     read = ""  # the id of the last record that was read; a new connection resumes after it
     is_new, is_lost = True, False
@@ -167,7 +167,10 @@ async def following(
 
 @contextmanager
 def told_by(place: Place) -> Iterator[None]:
-    """Raise SwinkError for an invalid record in the `with` block: the server serves no feed."""
+    """Raise SwinkError for an invalid record in the `with` block.
+
+    The message says that the server does not serve a feed.
+    """
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:

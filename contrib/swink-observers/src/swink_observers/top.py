@@ -36,7 +36,10 @@ NARROW = 64
 FEW = (0, 1, 4, 6)
 
 FEW_OF_LAST = (0, 1, 6, 7)
-"""The indexes of `HEADINGS` for lines on a narrow terminal; the last tells how a call ended."""
+"""The indexes of the `HEADINGS` that `lines_of` uses on a narrow terminal.
+
+The last column tells how a call ended.
+"""
 
 FEW_SPENT = (0, 4, 5)
 """The indexes of `SPENT_HEADINGS` that are used on a narrow terminal."""

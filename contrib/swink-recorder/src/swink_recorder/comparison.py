@@ -30,7 +30,7 @@ _VARYING_ENDS = ("request-id", "idempotency-key")
 _STARS = rf"\*{{{SHORTEST_SECRET},}}"
 
 _MARKS = rf"{_STARS}|{re.escape(KEY)}|{re.escape(HIDDEN)}"
-"""Matches the placeholders of credentials in a recorded request, which match any credential."""
+"""Matches the placeholders that stand for any credential in a recorded request."""
 
 _ABSENT = object()
 
@@ -106,7 +106,10 @@ def _pattern(mark: str) -> str:
 
 
 def _named(sent: dict[str, str], recorded: dict[str, str], what: str) -> list[str]:
-    """List the differences between headers, parameters or form fields; hide possible secrets."""
+    """List the differences between sent and recorded headers, parameters or form fields.
+
+    Possible secrets are hidden.
+    """
     return [
         _line(place, _without_secret(place, sent), _without_secret(place, recorded), what)
         for place, _ in differing(sent, recorded, marks=_MARKS)

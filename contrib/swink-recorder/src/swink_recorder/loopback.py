@@ -39,8 +39,8 @@ class Exchange:
     `path` excludes the query, `query` is decoded; `headers` have lower-case names. `pieces` is the
     number of writes of the body, and `sent` the number of response bytes written to the socket;
     `ended` is true if the response was sent completely. `disconnected_at` is the time at which the
-    client disconnected before the response was complete, or `None`. Like `received_at`, it is in
-    seconds of `time.monotonic`.
+    client disconnected before the response was complete, or `None`. `disconnected_at` and
+    `received_at` are in seconds of `time.monotonic`.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ class Exchange:
 class LoopbackServer:
     """The base class of test servers; `exchanges` are all requests in the order of their arrival.
 
-    `tls` is an SSL context for servers; with it, the server uses HTTPS. `clock` times the server's
-    pauses (`None`: the event loop's time).
+    `tls` is an SSL context for servers; with it, the server uses HTTPS. `clock` measures the
+    server's pauses (`None`: in the event loop's time).
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, clock: Clock | None = None) -> None:

@@ -6,8 +6,8 @@
 The first run makes the calls, and writes `cassettes/MODULE/TEST.json` beside the test's module;
 later runs replay that file. If a test makes a call that the file does not contain, the test fails
 and shows the difference. `--cassette-mode` changes the mode of a run (`none` in continuous
-integration, `all` to record again), and `@pytest.mark.cassette("name", mode=…, speed=…)` that of a
-single test.
+integration, `all` to record again). `@pytest.mark.cassette("name", mode=…, speed=…)` changes the
+mode of a single test.
 
 Other modules are imported only when a test uses the fixture.
 """

@@ -42,7 +42,10 @@ MOST_WAITING = 256
 """The maximum number of calls that may wait to be written; further calls are not recorded."""
 
 AT_ONCE = 32
-"""The maximum number of calls to write in one transaction, because each one waits for the disk."""
+"""The maximum number of calls to write in one transaction.
+
+Several calls share a transaction, because each transaction waits for the disk.
+"""
 
 BETWEEN_PRUNES = 50
 """How many calls are written between checks of the retention limits."""

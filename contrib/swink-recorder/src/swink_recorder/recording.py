@@ -264,7 +264,7 @@ class Recording:
 
 
 def other_version(where: str | Path, version: int, read: int) -> RecordingError:
-    """Return the error for a file whose format `version` is not the supported one, `read`."""
+    """Return the error for a file with a format `version` other than `read`, the supported one."""
     older = f"Convert it: python -m swink_recorder.convert {where}"
     return RecordingError(
         f"{where}: unsupported format version {version}; this swink-recorder reads version {read}",

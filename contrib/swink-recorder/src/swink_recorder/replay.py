@@ -140,7 +140,7 @@ class _Key:
 
 
 class _Origin(LoopbackServer):
-    """The loopback server in place of one further origin of a key's recorded requests."""
+    """A loopback server that answers the requests to one recorded origin, other than the first."""
 
     def __init__(self, server: ReplayServer, key: str, number: int) -> None:
         super().__init__()
@@ -155,9 +155,9 @@ class _Origin(LoopbackServer):
 class ReplayServer(LoopbackServer):
     """Replays recordings over loopback HTTP.
 
-    `speed` is relative to the recording. If it is 0, the whole answer is sent at once, and the
-    client may receive it in other network reads than those recorded. `clock` times the recorded
-    pauses.
+    `speed` is the playback speed relative to the recording. If it is 0, the whole answer is sent at
+    once, and the client may receive it in other network reads than those recorded. `clock` measures
+    the recorded pauses.
     """
 
     def __init__(self, speed: float = 0.0, clock: Clock | None = None) -> None:

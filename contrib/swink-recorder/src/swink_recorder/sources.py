@@ -41,7 +41,7 @@ SIGNED = 40
 """A field in a token request is treated as a credential if it has at least this length."""
 
 _HARMLESS_FIELDS = ("_type", "scope", "error", "description", "uri", "url", "audience")
-"""Endings of field names in token requests and responses that contain no credentials."""
+"""A field of a token request or response is harmless if its name ends in one of these."""
 
 
 class Sources:
@@ -106,8 +106,8 @@ class Sources:
         """Return a leg's body without secrets, and its chunks.
 
         A stream keeps its length, because its frames may contain their length in bytes. In an error
-        response, secrets are replaced by the placeholder that error messages contain; in other
-        answers, by their sources. A body whose size has changed becomes a single chunk.
+        response, each secret is replaced by `[hidden]`, as in error messages; in other answers, by
+        its source. A body whose size has changed becomes a single chunk.
         """
         body = leg.body
         if leg.kind in ("token", "whole") and 200 <= leg.status < 300:

@@ -6,8 +6,8 @@
     assert len(chaos.exchanges_of("flaky")) == 3
 
 `answer` is a recorded answer without a fault. Each request gets the answer with the next of the
-faults; after the last fault, all requests get the last one. An exchange contains the request, the
-number of bytes sent, and the time at which the client disconnected.
+faults; after the last fault, all further requests get the answer with this fault. An exchange
+contains the request, the number of bytes sent, and the time at which the client disconnected.
 
 The pytest fixture `chaos` is such a server. The following command runs a server in a separate
 process, which serves each of the `standard_faults` at a path with the fault's name:
@@ -85,7 +85,7 @@ class ChaosServer(LoopbackServer):
     """Serves answers with faults.
 
     With `tls`, an SSL context, the server uses HTTPS, and `url` begins with `https://`. `clock`
-    times the server's pauses; use a `TurnClock` if the client runs in the same event loop.
+    measures the server's pauses; use a `TurnClock` if the client runs in the same event loop.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, clock: Clock | None = None) -> None:
@@ -98,8 +98,8 @@ class ChaosServer(LoopbackServer):
     def add(self, key: str, answer: Answer, *faults: Fault) -> str:
         """Serve `answer` with `faults` below the path `/key`, and return the base URL.
 
-        Each request gets the next fault; after the last fault, all requests get the last one. The
-        server must have been started.
+        Each request gets the next fault; after the last fault, all further requests get this fault.
+        The server must have been started.
         """
         if not faults or not key or "/" in key:
             raise ValueError("add(key, answer, fault, …) wants a key without a slash and a fault")

@@ -46,8 +46,8 @@ class Answer:
     """A response of the provider without faults.
 
     `ends` are the offsets in the body at which the frames end. `writer` is the provider's decoder
-    class, if it is a `FrameWriter`. Otherwise `framing` is `sse` or `ndjson`; it is `None` if the
-    body is neither.
+    class, if it is a `FrameWriter`. If it is not, `framing` is the framing of the body: `sse`,
+    `ndjson` or, for any other, `None`.
     """
 
     body: bytes = field(repr=False)
@@ -120,7 +120,7 @@ class Answer:
 
 
 _DATA = "data of an event"
-"""The field with the object that is parsed from the JSON text in an event's `data`."""
+"""The field under which checks find the JSON text in an event's `data` as a parsed object."""
 
 
 def _opened(payload: bytes) -> bytes:

@@ -102,8 +102,9 @@ def truncations(
 ) -> Iterator[Truncation]:
     """Yield the body cut before its first frame and after every frame.
 
-    For a body with more than `limit` frames, only `limit` cuts are yielded: after the last two
-    frames, in which streams complete, and after frames that `seed` chooses.
+    For a body with more than `limit` frames, only `limit` cuts are yielded: after each of the last
+    two frames, because most streams are complete after one of them, and after frames that `seed`
+    chooses.
     """
     offsets = [0, *ends]
     chosen: Iterable[int] = range(len(offsets))

@@ -15,7 +15,7 @@ from swink_core.providers import LoopClock
 __all__ = ["BEGAN", "DatedClock", "ManualClock", "TurnClock"]
 
 TURNS = 20
-"""For how many iterations of the event loop woken tasks run before the clock advances further."""
+"""Woken tasks get this many iterations of the event loop before the clock advances further."""
 
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)

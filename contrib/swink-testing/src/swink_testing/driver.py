@@ -139,7 +139,7 @@ async def reads_on(
 ) -> bool:
     """Return True if no frame marks the end of the provider's answers.
 
-    This is the case if the frame that completes an answer also contains content.
+    This is the case if an answer becomes complete with a frame that adds content.
     """
     for answer in answers:
         before = "", "", 0

@@ -10,7 +10,7 @@ FULL_STREAM = {
     "good", "drip", "slow-head", "gzip", "length-too-long", "broken-frame", "broken-frames-3",
     "noise", "terminal-twice", "content-after-terminal", "comments-between",
 }  # fmt: skip
-"""Faults that leave the answer whole if the parser skips damaged additional frames."""
+"""Faults after which the answer is complete, if the parser skips damaged additional frames."""
 
 AFTER_THE_END = {"terminal-twice", "content-after-terminal"}
 """Faults that send frames after the last frame of an answer, if one frame marks the end."""

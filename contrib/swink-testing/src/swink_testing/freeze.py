@@ -72,7 +72,7 @@ Unlike the texts for errors, they state no waiting time.
 
 
 class Frames:
-    """The frames of a recorded answer, after which another frame can be parsed."""
+    """The frames of a recorded answer. `step` parses another frame after some of these frames."""
 
     def __init__(self, subject: Subject, name: str, frames: list[bytes]) -> None:
         self.name = name
@@ -142,9 +142,9 @@ def large_frames(
 
 
 class _New:
-    """Selects variants in `inflated`: each field of each kind of frame, only at its first lookup.
+    """Selects the variants that `inflated` creates: each only once for each kind of frame.
 
-    A nested value in place of a whole frame is selected once for all kinds.
+    The variant in which a nested value replaces the whole frame is created once for all kinds.
     """
 
     def __init__(self, known: set[tuple[Any, str]], kind: Any) -> None:

@@ -118,7 +118,7 @@ _FINDERS = (
     (("credential", "sign", "fetch", "grant", "token"), "a recording of a call that fetches a "
      "token"),
 )  # fmt: skip
-"""For words in a function's name, the recording or row that would reveal the function's fault."""
+"""Maps words in a function's name to a recording or row that would reveal the function's fault."""
 
 
 def would_find(mutant: Mutant) -> str:
@@ -202,7 +202,7 @@ def _renamed(node: ast.AST) -> bool:
 
 
 def _nothing(node: ast.AST) -> bool:
-    """Return `None` in place of a value."""
+    """Make a function return `None` instead of a value."""
     if isinstance(node, ast.Return) and not isinstance(node.value, ast.Constant | None):
         node.value = ast.Constant(None)
         return True

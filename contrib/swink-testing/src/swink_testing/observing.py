@@ -176,7 +176,7 @@ def _log() -> Iterator[io.StringIO]:
 
 
 class _Other(ev.AssistantMessageEvent, tag="other"):
-    """An event of a library that is built on the core, outside the time of a call."""
+    """An event of a library that is built on the core, sent before or after a call."""
 
 
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
@@ -203,7 +203,7 @@ def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent
 
 
 def check_fits_the_hooks(subject: PluginSubject) -> None:
-    """The plugin has a hook, spells all hooks correctly, and supports this plugin API level."""
+    """The plugin has a hook, spells all hooks correctly, and supports the core's API level."""
     try:
         binding = subject.binding()
     except PluginError as error:
@@ -366,7 +366,7 @@ class _CountingClock(ManualClock):
 
 
 def set_times(call: Call, event: ev.AssistantMessageEvent, now: float) -> None:
-    """Set the times that the core sets before it shows an event; `now` is the time in seconds."""
+    """Set a call's times to `now`, in seconds, as the core does before observers get an event."""
     if isinstance(event, ev.Start):
         call.attempts += 1
         call.turn_to(Attempt(call.attempt.target, call.attempts))

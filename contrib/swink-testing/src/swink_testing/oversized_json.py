@@ -35,7 +35,7 @@ WHOLE = "all of it"
 """In the description of a variant, the place of a large value that replaces all data."""
 
 NESTED = 600
-"""How many pairs of levels are nested inside a frame.
+"""The maximum number of nested pairs of levels inside a frame; each pair is a list and an object.
 
 Decoders that recurse accept about 1,000 levels at most.
 """
@@ -118,7 +118,7 @@ def _names(count: int) -> bytes:
 
 
 def _elements(marked: Any, count: int) -> bytes:
-    """Return the JSON of a list of `count` elements, each with its number in place of the marks."""
+    """Return the JSON of a list of `count` elements, each with its marks replaced by its number."""
     template = _json(marked).replace(b'"%s"' % _NUMBER.encode(), _AT.encode())
     parts = template.split(_AT.encode())
     if len(parts) == 1:

@@ -54,7 +54,7 @@ def check_order_is_kept(subject: PluginSubject) -> None:
 
 
 def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
-    """An abandoned stream closes the provider's stream too (a wrapper can use `aclosing()`)."""
+    """If a call is abandoned, the provider's stream is closed (a wrapper can use `aclosing()`)."""
     _wrapping(subject, "stream")
     host = subject.host()
     binding = host.bind("scripted")

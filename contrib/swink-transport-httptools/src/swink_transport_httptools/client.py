@@ -33,13 +33,13 @@ Such a request without a body is sent without `Content-Length` (RFC 9110 section
 """
 
 FOR_AIOHTTP = frozenset({"accept-encoding", "connection", "expect", "te", "upgrade"})
-"""Headers that request features that only aiohttp supports."""
+"""Headers whose features only aiohttp supports. aiohttp sends the requests with such headers."""
 
 STALE = "stale"
 """The code of a failure on a pooled connection that the server had already closed."""
 
 MOST_URLS = 256
-"""The most parsed URLs that a client caches."""
+"""The maximum number of parsed URLs that a client caches."""
 
 USER_AGENT = f"swink-transport-httptools (httptools {httptools.__version__})"
 

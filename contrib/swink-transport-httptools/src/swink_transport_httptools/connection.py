@@ -2,12 +2,14 @@
 
 A connection sends one request at a time. Data that arrives while no request is active is not part
 of a response to this client: for example a second response, a timeout message (HTTP 408), or the
-end of TLS. The next request would take such data for its response, so the connection is closed.
+end of TLS. The connection is then closed, because the data would be taken for the response to the
+next request.
 `is_spoilt` also polls the socket, because data may have arrived since the event loop last polled.
 
 The parser is as lenient as aiohttp's and has the same limits, so that a server that works with
 aiohttp works with this client. httptools stores an incomplete header in memory without a limit.
-Therefore `_unparsed` counts the bytes received since the last complete header or piece of a body.
+Therefore `_unparsed` counts the bytes that have arrived since the end of the last complete header,
+or of the last piece of the body.
 """
 
 from __future__ import annotations
@@ -24,18 +26,18 @@ from swink_transport_httptools import faults
 from swink_transport_httptools.inflate import CODINGS
 
 MOST_LINE = 8190
-"""The most bytes of a header (name and value), and of the reason in the status line."""
+"""The maximum length, in bytes, of a header (name and value) and of the status line's reason."""
 
 MOST_HEADERS = 128
 
 MOST_UNPARSED = 4 * MOST_LINE
-"""The most bytes received since the last complete header or piece of the body."""
+"""The maximum number of bytes received before a header or a piece of the body is complete."""
 
 MOST_UNREAD = 256 * 1024
-"""If more bytes of a body than this are unread, receiving pauses until they have been read."""
+"""While more than this many bytes of a body are unread, the connection receives no further data."""
 
 MOST_AT_ONCE = 512 * 1024
-"""The most bytes of a request's body that are written at once; other tasks run in between."""
+"""The maximum number of bytes of a request's body in one write; other tasks run between writes."""
 
 SWITCHED = 101
 """The status of a response after which the connection uses another protocol."""
@@ -156,7 +158,7 @@ class Connection(asyncio.Protocol):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def check(self) -> None:
-        """Raise ProviderFailure if the rest of an incomplete body cannot arrive."""
+        """Raise ProviderFailure if the response is malformed or was cut off before its end."""
         if self._fault is not None:
             raise ProviderFailure(faults.malformed(self._fault, True)) from self._fault
         if self.is_over:
@@ -250,7 +252,7 @@ class Connection(asyncio.Protocol):
     # -- httptools -------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Begin a response. After an informational response (1xx), another response follows."""
+        """Prepare for a response, or for the one that follows an informational response (1xx)."""
         if self.is_complete:
             raise _Refused("a second response follows")
         self._fields = []
@@ -317,6 +319,6 @@ class Connection(asyncio.Protocol):
 
 
 def _cause_of(error: httptools.HttpParserError) -> Exception:
-    """Return the exception of a method `on_…` that httptools wrapped in `error`, or `error`."""
+    """Return the `_Refused` that httptools wrapped in `error`, or `error` itself if it has none."""
     cause = error.__context__
     return cause if isinstance(cause, _Refused) else error

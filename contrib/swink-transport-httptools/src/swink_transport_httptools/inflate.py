@@ -8,10 +8,10 @@ CODINGS = ("gzip", "deflate")
 """The content codings that requests accept and that `Inflater` decompresses."""
 
 MOST_INFLATED = 256 * 1024
-"""The most bytes that one read returns, because a small input may decompress to gigabytes."""
+"""The maximum number of bytes that one read returns: a small input may decompress to gigabytes."""
 
 WINDOW = 16 * 1024
-"""The most compressed bytes given to zlib at once.
+"""The maximum number of compressed bytes given to zlib at once.
 
 zlib copies all input after the end of a member, so large inputs with many members would be slow.
 """

@@ -24,7 +24,7 @@ KEEP_SECONDS = 15.0
 """How long an idle connection is kept. Most servers keep idle connections longer."""
 
 MOST_IDLE = 1000
-"""The most idle connections to one origin; beyond that, the oldest are closed."""
+"""The maximum number of idle connections to one origin; beyond that, the oldest are closed."""
 
 FAMILY_SECONDS = 0.25
 """How long to wait for a connection to one address before also trying the next address.
@@ -220,8 +220,8 @@ def _tls() -> ssl.SSLContext:
 def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
     """Return the TLS configuration with the certificates in `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 
-    `file` and `folder` are the values of these variables. OpenSSL reads the variables itself; the
-    arguments only serve as the key under which the result is cached.
+    OpenSSL reads these environment variables itself. `file` and `folder` are their values, and only
+    serve as the key under which the result is cached.
     """
     context = ssl.create_default_context()
     context.set_alpn_protocols(("http/1.1",))

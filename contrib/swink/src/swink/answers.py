@@ -1,8 +1,8 @@
 """Typed answers: request JSON that matches a type's schema, and convert it to a value of the type.
 
 If a provider has no structured output, the model is forced to call a tool whose arguments are the
-answer (the answer tool). If an answer does not match the type, the model is sent the reason and
-answers again, a limited number of times.
+answer (the answer tool). If an answer does not match the type, the reason is sent to the model in
+another request. The number of these requests is limited.
 """
 
 from __future__ import annotations

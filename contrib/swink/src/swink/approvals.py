@@ -100,7 +100,7 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
         self._decide(call, Decision(True, None, changed))
 
     def refuse(self, call: ToolCallBlock | str, reason: str | None = None) -> None:
-        """Refuse a call, given as an object or by its id; the model is sent the `reason`.
+        """Refuse a call, given as an object or by its id; `reason` is sent to the model.
 
         Raises UsageError for a call that does not wait for a decision.
         """

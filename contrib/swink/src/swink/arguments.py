@@ -1,4 +1,4 @@
-"""Check the arguments of runs and batches that are not call options."""
+"""Check those arguments of runs and batches that are not options of a call."""
 
 from __future__ import annotations
 

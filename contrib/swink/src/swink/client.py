@@ -236,10 +236,10 @@ class Client(swink_core.Client):
         `approve`, the run pauses at each call of a tool that needs approval. To continue, pass the
         `PausedRun` as `context`, with the same tools.
 
-        `limits` apply to the whole run, in addition to the client's: `cost`, `tokens` and
-        `requests` of all turns, `turns` and `tool_calls`. After a pause, the turns, tokens and cost
-        before the pause are counted as well. At a limit the run ends with an error, and
-        `Run.result` raises LimitReached with the last message in `partial`.
+        `limits` apply to the whole run, in addition to the client's limits. They limit the `cost`,
+        `tokens` and `requests` of all turns together, the `turns` and the `tool_calls`. After a
+        pause, the turns, tokens and cost before the pause are counted as well. At a limit the run
+        ends with an error, and `Run.result` raises LimitReached with the last message in `partial`.
 
         Raises UsageError for invalid arguments.
         """
@@ -355,7 +355,7 @@ FEATURE = "structured_output"
 def _models(model: Models, first: EventStream) -> list[str | Model]:
     """Return the models of a fallback chain.
 
-    For a single model, the result is the model of the call of `first`.
+    If `model` is a single model or `None`, the list contains only the model that `first` calls.
     """
     chain: Any = model
     if isinstance(chain, str | Model | None) or (len(chain) == 2 and isinstance(chain[1], Mapping)):

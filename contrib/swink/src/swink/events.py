@@ -3,8 +3,8 @@
     run  = RunStart *turn RunEnd
     turn = TurnStart *(the events of its stream) TurnEnd *ToolStart *ToolEnd
 
-An observer receives these events through `on_event` if its plugin sets `other_events = True`. Each
-event comes with the turn's call, even if this call has not begun yet or has already ended. `run_id`
+An observer receives these events through `on_event` if its plugin sets `other_events = True`. With
+each event it receives the turn's call, even if this call has not begun or has ended. `run_id`
 is the same on all events of a run. A run that is closed early has a `RunEnd`, too. Observers
 receive a `ToolStart` in the context (of `contextvars`) in which the tool runs.
 """

@@ -308,7 +308,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             self._end("aborted")
 
     async def _resume(self, answer: AssistantMessage) -> AsyncGenerator[list[RunEvent], None]:
-        """Carry out the tool calls on which a paused run needed decisions."""
+        """Carry out the tool calls for which a paused run needed decisions."""
         try:
             async with aclosing(self._settle(answer)) as batches:
                 async for events in batches:

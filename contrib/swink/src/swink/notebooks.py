@@ -30,7 +30,7 @@ from swink_core import (
 __all__ = ["as_html", "as_text", "register"]
 
 FRAME = 0.05
-"""The seconds between two updates of the display."""
+"""The minimum time between two updates of the display, in seconds."""
 
 _PICTURES = ("image/gif", "image/jpeg", "image/png", "image/webp")
 

@@ -233,7 +233,7 @@ def _is_record(kind: Any) -> bool:
 
 
 def _holds_values(kind: type) -> bool:
-    """Return True if the class has fields: an instance of the class is data, not a type."""
+    """Return True if the class has fields, so that an instance of it contains data."""
     return _is_record(kind) or hasattr(kind, "__pydantic_core_schema__")
 
 

@@ -56,9 +56,9 @@ class SyncClient:
                     print(piece, end="")
 
     One client may be used by any number of threads, with one connection pool. `SyncClient` takes
-    the same arguments as `Client`. A program can use one client until it exits. The client is
-    closed at exit, or earlier when the program has no more references to the client and its
-    streams.
+    the same arguments as `Client`. A program can use one client from its start to its exit. The
+    client is closed at exit, or earlier when the program has no more references to the client and
+    its streams.
     """
 
     if not TYPE_CHECKING:

@@ -17,7 +17,7 @@ __all__ = ["in_thread"]
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function in a thread, in the current context, and return or raise its result."""
+    """Call a function in a thread, in the current context; return its result or raise its error."""
     loop, context = asyncio.get_running_loop(), copy_context()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 

@@ -43,7 +43,7 @@ def msgspec_schemas(kinds: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[st
 
 
 def _collect(info: Any, records: dict[Any, Any]) -> None:
-    """Add every record (a class with named fields) inside a type to `records`, by its class."""
+    """Add each record (a class with named fields) inside a type to `records`, under its class."""
     info = _bare(info)
     if isinstance(info, _RECORDS):
         if info.cls not in records:

@@ -180,10 +180,10 @@ def tool(
     """Make a function a tool: `@tool`, or `@tool(timeout=5)`.
 
     Name, description and schema default to the function's name, docstring and annotations.
-    `timeout` is in seconds; `strict` requests arguments that match the schema. With
-    `needs_approval`, each call waits for a decision of the application, see `Client.run`. Raises
-    UsageError for a lambda without `name`, a parameter without a JSON schema, and an invalid
-    timeout.
+    `timeout` is in seconds. `strict` requests that the provider enforces the schema (`None`: the
+    provider's default). With `needs_approval`, each call waits for a decision of the application,
+    see `Client.run`. Raises UsageError for a lambda without `name`, a parameter without a JSON
+    schema, and an invalid timeout.
     """
 
     def make(function: Callable[P, R]) -> FunctionTool[P, R]:

@@ -48,13 +48,13 @@ STOP_REASONS = {
 """Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
-"""Adaptive thinking, with its text, which newer models otherwise omit from the answer."""
+"""Requests adaptive thinking, and a summary of it that newer models otherwise omit."""
 
 
 def thinking(
     options: StreamOptions, efforts: Mapping[ThinkingLevel, str]
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the fields `thinking` and `effort` of the request; `None` if not sent.
+    """Return the fields `thinking` and `effort` of the request; `None` for an omitted field.
 
     `efforts` maps the thinking levels that the model supports to the names in its API.
     """

@@ -42,7 +42,7 @@ STATUSES = {409: Kind.OVERLOADED}
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by the header `x-should-retry`, then by the message, then by the error type.
+    """Classify a failure by the header `x-should-retry`, then by its message, then by its type.
 
     The API sends the header `x-should-retry` if the status is misleading: `false` for a limit that
     remains however long the caller waits, `true` for a temporary rejection.

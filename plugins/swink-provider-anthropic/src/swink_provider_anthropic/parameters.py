@@ -90,4 +90,7 @@ KNOBS: Knobs = {
     "parallel_tool_calls": _tool_choice,
     "cache": None,
 }
-"""Maps options to fields of the request. For `cache`, `convert` adds marks to the conversation."""
+"""Maps options to fields of the request.
+
+For the option `cache`, the provider's `convert` adds cache marks to the conversation.
+"""

@@ -38,7 +38,7 @@ _COUNTED = frozenset(
 )
 
 _KEPT = _COUNTED | {"cache_creation", "iterations"}
-"""The fields of the usage whose last value holds until a later frame has another one."""
+"""Fields of the usage that keep their value until a later frame contains a new value."""
 
 _UNDERSTOOD = ("text", "thinking", "redacted_thinking", "tool_use")
 
@@ -303,7 +303,7 @@ def _compactions(iterations: Any) -> list[dict[str, Any]]:
 
 
 def _sum(parts: list[dict[str, Any]], name: str) -> int | None:
-    """Return the sum of a count; `None` if no part contains it."""
+    """Return the sum of the count `name` in all parts; `None` if no part contains it."""
     counts = [count for part in parts if (count := _number(part.get(name))) is not None]
     return sum(counts) if counts else None
 

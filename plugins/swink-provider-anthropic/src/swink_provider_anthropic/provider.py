@@ -99,7 +99,7 @@ class AnthropicProvider(HTTPProvider):
         return MessagesParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the API's wording and types; see `errors`."""
+        """Classify a failure by the type and text of the error; see `errors`."""
         return errors.classify(failure)
 
     def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:

@@ -21,7 +21,7 @@ __all__ = ["fit_schemas", "limits_in_words", "structured"]
 MOST_STRICT_TOOLS = 20
 MOST_OPTIONAL = 24
 MOST_UNIONS = 16
-"""How many optional fields, and how many union fields, all strict schemas together may have."""
+"""The maximum number of union fields in all strict schemas; `MOST_OPTIONAL`, of optional fields."""
 
 LIMITS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
@@ -99,7 +99,7 @@ _SEVERAL = (Mapping, list, tuple)
 
 
 def _names(told: Any) -> set[str]:
-    """Return the field names in the value of `properties` or `required`; empty if it is invalid."""
+    """Return the names in a value of `properties` or `required`; an empty set if it is invalid."""
     return {n for n in told if isinstance(n, str)} if isinstance(told, _SEVERAL) else set()
 
 

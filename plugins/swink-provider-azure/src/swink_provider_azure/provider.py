@@ -110,7 +110,7 @@ class AzureProvider(OpenAIProvider):
             failure.message = "the prompt was refused by a content filter"
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by Azure's own codes, then as the OpenAI package does."""
+        """Classify a failure by Azure's own codes, then as the OpenAI package does."""
         return by_tables(failure, CODES) or super().classify(failure)
 
 

@@ -31,7 +31,7 @@ S3_ENV = "SWINK_BEDROCK_BATCH_S3"
 ROLE_ENV = "SWINK_BEDROCK_BATCH_ROLE"
 
 S3_ENDPOINT_ENV = "AWS_ENDPOINT_URL_S3"
-"""The variable with a URL to use in place of S3's own; all AWS tools read it.
+"""The environment variable with a URL that replaces S3's default URL; all AWS tools read it.
 
 With this variable, the bucket is part of the URL's path, not of the host name.
 """

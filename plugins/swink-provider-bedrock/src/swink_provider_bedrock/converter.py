@@ -55,9 +55,9 @@ __all__ = ["CHOICES", "conversation"]
 
 LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
-"""The most characters of a document's name that are kept.
+"""The maximum length of a document's name before a number is appended; longer names are cut off.
 
-The API allows 200 characters; the rest is for a number that makes duplicate names unique.
+The API allows 200 characters. The number makes duplicate names unique.
 """
 
 CHOICES: dict[str, dict[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}

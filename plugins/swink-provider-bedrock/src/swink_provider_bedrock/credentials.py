@@ -84,7 +84,8 @@ class AccessKeys(Token):
 class SharedKeys(Grant):
     """Fetches the access keys of the active profile, or the access keys that botocore finds.
 
-    `variables` are all environment variables whose names begin with `AWS_`. botocore uses them too.
+    `variables` are all environment variables whose names begin with `AWS_`, because botocore also
+    reads them.
     """
 
     config: Path

@@ -84,5 +84,5 @@ def error_type(text: str) -> str:
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by the error message, then by the error type."""
+    """Classify a failure by the error message, then by the error type."""
     return by_tables(failure, {}, WORDINGS) or by_tables(failure, TYPES, (), STATUSES)

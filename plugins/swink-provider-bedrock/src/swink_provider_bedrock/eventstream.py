@@ -89,7 +89,7 @@ def headers_and_payload(frame: bytes) -> tuple[dict[str, HeaderValue], bytes]:
 class EventStreamDecoder:
     """Decodes AWS's event stream into frames of one message each.
 
-    `limit` is the longest message in bytes.
+    `limit` is the maximum size of a message in bytes.
     """
 
     __slots__ = ("_limit", "_partial", "_wanted")

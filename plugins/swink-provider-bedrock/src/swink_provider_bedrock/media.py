@@ -1,4 +1,6 @@
-"""Convert images, documents, video and audio for Converse: a format name with bytes or an S3 URI.
+"""Convert images, documents, video and audio to the media blocks of Converse.
+
+A media block contains the name of the format and, as its source, either bytes or an S3 URI.
 
 The formats are those of the API: https://docs.aws.amazon.com/bedrock/latest/APIReference/
 API_runtime_ImageBlock.html, …_DocumentBlock.html, …_VideoBlock.html and …_AudioBlock.html.

@@ -89,7 +89,10 @@ KNOBS: Knobs = {
     "thinking": _thought,
     "cache": None,
 }
-"""Maps options to request fields. For `cache`, `convert` adds cache points to the conversation."""
+"""Maps options to request fields.
+
+For the option `cache`, the provider's `convert` adds cache points to the conversation.
+"""
 
 
 def is_claude(model: Model) -> bool:

@@ -29,8 +29,8 @@ def is_crowded(
     """Return True if no cache points may be added to the caller's cache points.
 
     No cache point may be added if the request already has the maximum number. The same applies if
-    the caller's cache points and the strategy have different lifetimes, because the API requires an
-    order of lifetimes.
+    the caller's cache points and the strategy have different lifetimes, because the API accepts
+    different lifetimes only in a certain order.
     """
     if cache is None or cache.mode == "none":
         return False

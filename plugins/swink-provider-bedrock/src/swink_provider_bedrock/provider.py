@@ -59,7 +59,7 @@ _PARTITIONS = {
     "eu-isoe-": "cloud.adc-e.uk",
     "eusc-": "amazonaws.eu",
 }
-"""The endings of host names in other AWS partitions, by the beginning of a region's name.
+"""Maps the beginning of a region's name to the end of the host names in the region's partition.
 
 All other regions belong to `aws` or `aws-us-gov`. Source: botocore's `endpoints.json`.
 """
@@ -175,7 +175,7 @@ class BedrockProvider(HTTPProvider):
         failure.message = body.message or body.Message
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the API's wording and types; see `errors`."""
+        """Classify a failure by the type and text of the error; see `errors`."""
         return errors.classify(failure)
 
     def credential(
@@ -224,5 +224,5 @@ class BedrockProvider(HTTPProvider):
 
 
 def _is_signed(name: str) -> bool:
-    """Return True for a header that the HTTP client and proxies do not change."""
+    """Return True for a header to sign: one that the HTTP client and proxies do not change."""
     return name == "content-type" or name.startswith("x-amz-")

@@ -21,7 +21,7 @@ GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 
 REAP_SECONDS = 10.0
-"""How many seconds the system may take to end a process that was killed."""
+"""The maximum time, in seconds, to wait for the end of a process after it was killed."""
 
 LAST_SECONDS = 0.5
 """How many seconds to wait for the rest of the output after a process has exited.
@@ -34,10 +34,10 @@ COMPLAINT_BYTES = 4096
 
 
 class ChildProcess(asyncio.SubprocessProtocol):
-    """A running command. Iterating over it yields its standard output until the command exits.
+    """A running command. Iterating over the object yields the command's output until it exits.
 
-    `complaint` is the end of what the command has written to standard error. `code` is the exit
-    status (`None` while the process runs; negative for a signal). The caller must await `aclose()`.
+    `complaint` is the last part of the command's standard error. `code` is the exit status (`None`
+    while the process runs; negative for a signal). The caller must await `aclose()`.
     """
 
     @classmethod
@@ -100,7 +100,10 @@ class ChildProcess(asyncio.SubprocessProtocol):
             self._transport.close()
 
     def _flow(self, count: int) -> None:
-        """Add `count` to the unconsumed bytes; pause reading while they exceed `HELD_BYTES`."""
+        """Add `count` to the number of unread bytes.
+
+        The output is paused while more than `HELD_BYTES` are unread.
+        """
         self._held += count
         stdout = self._transport.get_pipe_transport(1)
         assert isinstance(stdout, asyncio.ReadTransport)

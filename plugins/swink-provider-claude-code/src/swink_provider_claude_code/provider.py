@@ -123,11 +123,11 @@ class ClaudeCodeProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the complete input of the command.
 
-        `prompt` is described in `prompt_of`. `system` is the system prompt. `options` maps names of
-        command-line options to their values, and `arguments` are further words of the command line.
-        An answer schema must describe an object, because it becomes the schema of a tool's
-        arguments. Raises ProviderFailure for another schema, or for content that the command does
-        not accept.
+        The result has four keys: `prompt` is the result of `prompt_of`. `system` is the system
+        prompt. `options` maps names of command-line options to their values, and `arguments` are
+        further words of the command line. An answer schema must describe an object, because it
+        becomes the schema of a tool's arguments. Raises ProviderFailure for another schema, or for
+        content that the command does not accept.
         """
         schema = options.response_format
         if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
@@ -158,7 +158,7 @@ class ClaudeCodeProvider(HTTPProvider):
         return self._catalog.model(self.name, id)
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the wording of the command's messages."""
+        """Classify a failure by the wording of the command's messages."""
         return by_tables(failure, CODES, WORDINGS)
 
     def command(self, payload: Mapping[str, Any]) -> list[str]:

@@ -210,8 +210,9 @@ class ChatParser:
 def _count(usage: _Usage, out: EventWriter) -> None:
     """Report the token counts, and the billed token counts, which are lower.
 
-    The difference between the two counts is not the number of cached tokens. `cached_tokens` is
-    therefore not reported as `cache_read`, because the cost calculation would subtract it again.
+    The billed counts are not simply the token counts without the cached tokens. `cached_tokens` is
+    not reported as `cache_read`, because the cost calculation would then subtract the cached tokens
+    again.
     """
     tokens, billed = usage.tokens or _Units(), usage.billed_units or _Units()
     more = {

@@ -112,7 +112,7 @@ class CohereProvider(HTTPProvider):
         return ChatParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the error message, because the API has no error codes."""
+        """Classify a failure by the error message, because the API has no error codes."""
         return by_tables(failure, CODES, WORDINGS, STATUSES)
 
 

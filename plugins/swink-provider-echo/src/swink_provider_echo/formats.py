@@ -1,4 +1,4 @@
-"""Generate strings for each `format` of a JSON schema; different numbers give different strings."""
+"""Generate strings for each `format` of a JSON schema, a different string for each number."""
 
 from __future__ import annotations
 

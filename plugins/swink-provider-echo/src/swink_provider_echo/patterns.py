@@ -23,11 +23,11 @@ STEADY_TRIES = 40
 MOST_TRIES = 200
 """The maximum number of tries in total.
 
-In the first `STEADY_TRIES`, the choices come from the number.
+In the first `STEADY_TRIES` tries, the choices come from the caller's `number`.
 """
 
 WIDEST = 256
-"""How many characters of a range, such as `a-z`, are considered at most."""
+"""The maximum number of characters of a range, such as `a-z`, to choose from."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _USUAL = f"{_LETTERS}{_LETTERS.upper()}0123456789 _-.,:;!?@#%&*+/=()[]{{}}<>|~^$'\"`\\"

@@ -133,7 +133,7 @@ async def _played(
 
 
 def _position(events: list[AssistantMessageEvent], deltas: int) -> int:
-    """Return the index of the event that follows this many deltas, or else the index of `Done`."""
+    """Return the index of the event after the first `deltas` deltas, or else that of `Done`."""
     said = 0
     for position, event in enumerate(events[:-1]):
         if said == deltas:

@@ -36,7 +36,7 @@ from swink_provider_echo.sizes import is_within, number_of, text_of
 __all__ = ["NoSample", "sample"]
 
 DEEPEST = 6
-"""How many levels of the data, from the root, contain optional parts."""
+"""The number of levels, counted from the root of the data, that contain optional parts."""
 
 PLENTY = 1_000
 """The number of values after which optional parts are left out."""
@@ -45,7 +45,7 @@ MOST = 100_000
 """The maximum number of values in all, of items in an array, and of characters in a string."""
 
 HIGHEST = 64
-"""The maximum depth of the data, in levels, that required parts may cause."""
+"""The maximum depth of the data in levels, including all required parts."""
 
 
 def sample(schema: Node, text: str) -> Any:
@@ -242,7 +242,7 @@ class _Sampler:
         return data
 
     def _new_name(self, node: Node, number: int, place: str) -> str:
-        """Return a property name that matches `propertyNames` and the first `patternProperties`."""
+        """Return a name that matches `propertyNames` and the first of the `patternProperties`."""
         names = [self._plain(node.get("propertyNames", True))]
         names += [{"pattern": pattern} for pattern in node.get("patternProperties", {})][:1]
         described = joined(names)

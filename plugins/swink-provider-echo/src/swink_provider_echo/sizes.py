@@ -88,7 +88,8 @@ def _exact(number: float) -> Fraction:
 def _counted(start: int, first: int | None, last: int | None, number: int) -> int:
     """Return the whole number that is `number` steps from `start`, within the bounds.
 
-    With both bounds, counting continues at `first` after `last`. With only `last`, it goes down.
+    With both bounds, counting continues at `first` after `last`. With only `last`, the steps go
+    down.
     """
     if first is not None and last is not None:
         begin = min(max(start, first), last)

@@ -31,7 +31,8 @@ CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
 class GeminiBatches:
     """Submit and read batches of one model.
 
-    `like` is a row's request as an ordinary call; the URLs of batches are derived from its URL.
+    `like` is the request that would send a single row outside a batch; the URLs of batches are
+    derived from its URL.
     """
 
     most_requests = 50_000

@@ -132,7 +132,7 @@ def read_error(failure: Failure) -> None:
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by the exceeded quota and reason, then by the message, then by the status name."""
+    """Classify a failure by its quota and reason, then by its message, then by its status name."""
     if failure.code and _PER_DAY in failure.code.lower():
         return Classification(Kind.QUOTA_EXHAUSTED, None, failure.code)
     return by_tables(failure, REASONS, WORDINGS) or by_tables(failure, STATUS_WORDS)

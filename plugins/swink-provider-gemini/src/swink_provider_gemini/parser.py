@@ -56,7 +56,7 @@ STOP_REASONS = {
     "IMAGE_RECITATION": StopReason.CONTENT_FILTER,
     "IMAGE_OTHER": StopReason.CONTENT_FILTER,
 }
-"""Stop reasons by finish reason.
+"""Maps the API's finish reasons to stop reasons.
 
 Sources: https://ai.google.dev/api/generate-content#FinishReason and Vertex AI's names. Any other
 finish reason (OTHER, NO_IMAGE, new ones) counts as a normal end, and a notice names it.

@@ -114,9 +114,10 @@ class GeminiProvider(HTTPProvider):
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
         """Return True for a call for several answers.
 
-        `streamGenerateContent` does not support several, see `candidateCount` in
-        https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference. The Gemini
-        API refuses them too (https://github.com/theopenco/llmgateway/pull/2630).
+        Vertex AI's `streamGenerateContent` does not support several answers, see `candidateCount`
+        in https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference. The
+        Gemini API also refuses to stream several answers
+        (https://github.com/theopenco/llmgateway/pull/2630).
         """
         return _asks_for_several(options)
 
@@ -131,7 +132,7 @@ class GeminiProvider(HTTPProvider):
             super().error_facts(failure)
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by quota and reason, by wording and by the status name; see `errors`."""
+        """Classify a failure by quota and reason, by message and by status name; see `errors`."""
         return errors.classify(failure)
 
     def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:

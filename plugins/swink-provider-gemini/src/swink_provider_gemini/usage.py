@@ -15,7 +15,7 @@ BILLED = {
     "output_audio": ("candidatesTokensDetails", "AUDIO"),
     "output_image": ("candidatesTokensDetails", "IMAGE"),
 }
-"""Tokens with a price of their own: maps the price's name to a usage field and a modality.
+"""Tokens with a separate price: maps the price's name to a usage field and a modality.
 
 The names of prices are from `swink_core.vocabulary.prices`.
 """

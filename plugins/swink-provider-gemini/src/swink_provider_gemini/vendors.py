@@ -32,7 +32,7 @@ class OfVendor(HTTPProvider):
             super().error_facts(failure)
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the vendor's error messages and codes, then by Google's."""
+        """Classify a failure by the vendor's error messages and codes, then by Google's."""
         return super().classify(failure) or classify(failure)
 
 

@@ -92,7 +92,8 @@ class VertexProvider(GeminiProvider):
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the beginning of all URLs, up to and including the project and the location.
 
-        `base_url` may be only a host, or contain a version, a project and a location.
+        The user's option `base_url` contains a host and may contain a version, a project and a
+        location; this method adds those that it does not contain.
         """
         location = _location(options, environ)
         given = options.base_url or first_set(self.info.base_url_env, environ)

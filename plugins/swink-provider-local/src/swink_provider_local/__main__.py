@@ -82,7 +82,7 @@ class _Bar:
             self._out.flush()
 
     def end(self) -> None:
-        """End the line with the bar."""
+        """Write a line end after the bar."""
         if self._shown:
             self._out.write("\n")
 

@@ -7,9 +7,9 @@ The first line of stdin is a JSON object with `path`, `name`, `key`, `context`, 
 the server's URL to stdout. The engine runs in a child process, because a failed assertion in the
 engine ends the process.
 
-The child process ends together with its parent, because its stdin is closed in whatever way the
-parent ends. Another process that the parent has forked can keep this pipe open, so the child also
-checks whether its parent process id has changed.
+The child process ends together with its parent: however the parent ends, the pipe to the child's
+stdin is closed. Another process that the parent has forked can keep this pipe open, so the child
+also checks whether its parent process id has changed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ LOG_LEVEL = 2
 """Warnings and errors; lower levels would log the text of conversations."""
 
 LOG_SECONDS = 0.2
-"""How many seconds the process waits before it ends, while a thread copies the engine's log.
+"""The number of seconds that the process waits before it ends, so that a thread can copy the log.
 
-If the engine does not start, only this log contains the reason.
+If the engine does not start, only the engine's log contains the reason.
 """
 
 

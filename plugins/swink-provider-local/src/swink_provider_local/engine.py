@@ -34,14 +34,14 @@ CREDENTIAL = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 """Matches names of environment variables that may contain credentials."""
 
 START_SECONDS = 600.0
-"""How many seconds a start may take: enough for a large model on a slow disk."""
+"""The maximum duration of a start, in seconds: enough for a large model on a slow disk."""
 
 STOP_SECONDS = 5.0
 EXIT_SECONDS = 1.0
-"""How long a failed call waits to learn whether the child process has ended, in seconds."""
+"""The number of seconds that a failed call waits to learn whether the child process has ended."""
 
 LOG_LINES = 50
-"""How many lines at the end of the engine's log are kept for error messages."""
+"""The number of lines at the end of the engine's log that are kept for error messages."""
 
 TELLING = (" E ", "ASSERT", "Error")
 """A log line that contains one of these texts explains a failure."""

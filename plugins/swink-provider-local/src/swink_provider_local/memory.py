@@ -35,7 +35,7 @@ NUMBERS = {
     11: "q",
     12: "d",
 }
-"""Formats of `struct` for the number types of GGUF, by GGUF's type number."""
+"""Maps GGUF's type numbers of numeric types to format characters of the module `struct`."""
 
 LONGEST = 1 << 24
 """Maximum size in bytes or items of a metadata value that describes the model's shape."""

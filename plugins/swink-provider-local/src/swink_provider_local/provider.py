@@ -120,7 +120,7 @@ async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes
 
 
 def _progress(done: int, total: int | None) -> str:
-    """Return the progress of a download as text, in steps of 5 % (total unknown: 100 MB)."""
+    """Return a download's progress as text, in steps of 5 % (100 MB if the total is unknown)."""
     if not total:
         return f"{done // 100_000_000 * 100} MB"
     return f"{20 * done // total * 5} % of {size_text(total)}"

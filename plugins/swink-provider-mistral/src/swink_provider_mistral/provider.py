@@ -102,7 +102,8 @@ class MistralConverter(ChatConverter):
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         """Convert tool results.
 
-        Media in the results are sent after them, in a user message that an assistant turn precedes.
+        Media in the results are sent after them, in a user message. An assistant turn is inserted
+        before this message.
         """
         native = super().tool_results(messages)
         self._follows_results = native[-1]["role"] == "tool"
@@ -183,5 +184,5 @@ class MistralProvider(OpenAIProvider):
         return body
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by Mistral's own codes, then as for other services with OpenAI's API."""
+        """Classify a failure by Mistral's own codes, then as in the base class."""
         return by_tables(failure, CODES, WORDINGS) or super().classify(failure)

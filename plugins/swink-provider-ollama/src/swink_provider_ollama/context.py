@@ -42,8 +42,8 @@ def context_of(model: Model, payload: Mapping[str, Any], options: StreamOptions)
     """Return the `num_ctx` for a call.
 
     The result is `None` if the server's default is enough or if the caller sets `num_ctx` or allows
-    truncation. Otherwise it is a power of two, or the model's maximum: with few different values, a
-    server seldom reloads the model, as it does whenever `num_ctx` changes.
+    truncation. Otherwise it is a power of two, or the model's maximum. A server reloads the model
+    whenever `num_ctx` changes, so only a few different values are used.
     """
     info = model.info or ModelInfo(model.id)
     wanted = _wanted(payload, options)

@@ -56,7 +56,9 @@ WORDINGS = (
     ("llama runner", Kind.NETWORK),
     ("model runner", Kind.NETWORK),
 )
-"""Wordings of errors: Ollama has no error codes, and an error in a stream has no status.
+"""Parts of error messages, with the kind of failure.
+
+Ollama has no error codes, and an error in a stream has no status.
 
 Sources: https://github.com/ollama/ollama/blob/main/server/routes.go and its issue tracker.
 """
@@ -226,7 +228,7 @@ class OllamaProvider(HTTPProvider):
         return ChatParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the error message, because the API has no error codes."""
+        """Classify a failure by the error message, because the API has no error codes."""
         return by_tables(failure, CODES, WORDINGS)
 
     def error_facts(self, failure: Failure) -> None:

@@ -37,7 +37,8 @@ APIS = ("/chat/completions", "/responses")
 class OpenAIBatches:
     """Submit and read batches of one endpoint.
 
-    `like` is a row's request as an ordinary call; the URLs of batches are derived from its URL.
+    `like` is the request that would send a single row outside a batch; the URLs of batches are
+    derived from its URL.
     """
 
     most_requests = 50_000

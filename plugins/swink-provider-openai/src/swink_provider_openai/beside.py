@@ -64,7 +64,7 @@ class Beside:
                 out.response(metadata={name: value})
 
     def note_filters(self, raw: msgspec.Raw, out: EventWriter) -> None:
-        """Store the result of a content filter, unless an earlier chunk contained the same."""
+        """Store a content filter's result, unless an earlier chunk contained the same result."""
         found = bytes(raw)
         if found not in self._filters:
             self._filters[found] = None
@@ -127,7 +127,8 @@ class Beside:
     def end(self, out: EventWriter) -> None:
         """Write the audio, and the remaining data as metadata of the answer.
 
-        Sources and log probabilities remain if the answer has no text block.
+        If the answer has no text block, this metadata also contains its sources and log
+        probabilities.
         """
         held = self._audio or self._logprobs or self._sources
         if not (held or self._sound or self._filters or self._chars):

@@ -14,7 +14,7 @@ from swink_core.providers import rule_of
 __all__ = ["caches_by_marks", "is_crowded", "mark_for_cache"]
 
 SHORT_CACHE = 300
-"""How many seconds a prompt is cached after an ordinary cache mark; other marks request an hour."""
+"""The lifetime, in seconds, that an ordinary cache mark requests; other marks request an hour."""
 
 MARK = "cache_control"
 MOST_MARKS = 4

@@ -18,7 +18,7 @@ def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAI
     """Return the API that the rules require for a call; `None` if they require none.
 
     A request for several answers (`n`) uses Chat Completions even if the rules require Responses,
-    because only Chat Completions supports it.
+    because only Chat Completions supports several answers.
     """
     wanted = Fitted(model, context, options).wanted_api if _choose(model.rules) else None
     return "chat" if wanted == "responses" and answers_of(options) > 1 else wanted

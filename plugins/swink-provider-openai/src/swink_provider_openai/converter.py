@@ -216,9 +216,9 @@ class ChatConverter(OpenAIConverter):
         return SENT_ELSEWHERE if _document_id(block) else self.part(block)
 
     def _name(self, name: str, message: UserMessage) -> str:
-        """Return a user's name, with the characters replaced that the API does not accept.
+        """Replace the characters of a user's name that the API does not accept.
 
-        Source: OpenAI's API rejects other names with a 400 that contains the required pattern.
+        Source: OpenAI's API rejects such names with a 400 that contains the required pattern.
         """
         accepted = accepted_id(name, NOT_IN_NAMES, LONGEST_NAME)
         if accepted != name:

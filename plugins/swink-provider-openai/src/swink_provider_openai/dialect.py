@@ -37,7 +37,7 @@ ANSWER = (
 
 @define(frozen=True, kw_only=True)
 class Dialect:
-    """Differences from the wire format; the default values fit most servers.
+    """Differences of an endpoint from OpenAI's format; the default values fit most servers.
 
     A dialect describes the wire format. Rules in models.toml describe which options a service or a
     model supports.
@@ -54,12 +54,12 @@ class Dialect:
 
     `documents` selects how documents are sent over Chat Completions. `data`, `either` and `address`
     send a part of the type `file`: `data` with the document's data, `address` with its URL, and
-    `either` with the one that the caller gives. `file_url` sends a part of the type `file_url` with
-    the URL; `media` sends a part with the data and the media type in separate fields. `image_urls`:
-    images may be given by URL. `media_ids` and `document_ids` are prefixes of the ids of uploaded
-    files: an id of an image is sent as a URL, and an id of a document is sent in a system message.
-    `sound` contains the names of the audio part and of the part's data field, if they differ from
-    OpenAI's.
+    `either` with the data or the URL, whichever the caller gives. `file_url` sends a part of the
+    type `file_url` with the URL; `media` sends a part with the data and the media type in separate
+    fields. `image_urls`: images may be given by URL. `media_ids` and `document_ids` are prefixes of
+    the ids of uploaded files: an id of an image is sent as a URL, and an id of a document is sent
+    in a system message. `sound` contains the names of the audio part and of the part's data field,
+    if they differ from OpenAI's.
 
     `thinking` selects the form of reasoning parameters. `effort` sends `reasoning_effort`.
     `reasoning` sends an object `reasoning` with `effort` or `max_tokens`. `switch` sends
@@ -97,11 +97,11 @@ class Dialect:
     `own_server`: the server is self-hosted, so an answer costs nothing unless the response reports
     a cost. `marks` names metadata fields of a block that are sent in the block's message part. If
     `prefix` is set, a request whose last message is an incomplete answer marks this answer as a
-    prefix for the model to continue. Such a request inserts the value of `prefix` into the URL,
-    before the path. `adds` names features that few endpoints have: `strict` (for tools), `video`,
-    `file_ids`, `system_messages` anywhere in the conversation, generated `images`, `names` of users
-    over Chat Completions; and sampling options such as `top_k`, which Chat Completions accepts
-    under the same names.
+    prefix for the model to continue. In the URL of such a request, the value of `prefix` is
+    inserted before the path. `adds` names features that few endpoints have: `strict` (for tools),
+    `video`, `file_ids`, `system_messages` anywhere in the conversation, generated `images`, `names`
+    of users over Chat Completions; and sampling options such as `top_k`, which Chat Completions
+    accepts under the same names.
     """
 
     max_tokens: str = "max_tokens"

@@ -1,7 +1,7 @@
 """Use the Responses API by default, and Chat Completions as the fallback.
 
-A server at another base URL may support only Chat Completions. Such a server answers requests to
-the Responses API with 404 or 405, and the provider remembers this for its lifetime.
+A server at a base URL other than OpenAI's may support only Chat Completions. Such a server answers
+requests to the Responses API with 404 or 405, and the provider remembers this for its lifetime.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MISSING = (404, 405)
 """Statuses of servers without the Responses API."""
 
 NO_MODEL = "model_not_found"
-"""The error code of a 404 that means that the server lacks the model, not the Responses API."""
+"""The error code of a 404 for a missing model (not for a missing Responses API)."""
 
 
 class _Frame(msgspec.Struct):
@@ -64,7 +64,7 @@ class _EitherParser:
         self._parser.feed(frame, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Report the content of an answer that was not streamed to `out`."""
+        """Report to `out` the content of an answer that was not streamed."""
         self._look(body)
         self._parser.buffered(body, out)
 

@@ -195,7 +195,7 @@ _TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ([\d.]+\s?(?:ms|s|m|h
 
 
 def classify(failure: Failure) -> Classification | None:
-    """Classify by the tables of this module.
+    """Classify a failure by the tables of this module.
 
     Return `None` if the tables do not contain the error; the caller then classifies the failure by
     its HTTP status.

@@ -37,7 +37,7 @@ ERROR_FINISH = "error_finish"
 """The finish reason of a chunk whose text is an error message (Qwen)."""
 
 REFUSAL = "refusal"
-"""The metadata key of a text in which the model refuses, and the code of the notice about it."""
+"""The metadata key of a text in which the model refuses, and the code of the refusal's notice."""
 
 
 def announce_refusal(out: EventWriter) -> None:

@@ -47,7 +47,10 @@ KEPT_BY = "prompt_cache_key"
 """The value of `Dialect.cache_key` for services that support longer prompt caching."""
 
 THINKING_TYPES = ("enabled", "adaptive", "disabled")
-"""Values in a model's rules for thinking levels that set `thinking.type` instead of an effort."""
+"""The values of a thinking level, in a model's rules, that are sent as `thinking.type`.
+
+A model's rules map each thinking level to one of these values or to an effort.
+"""
 
 TOOL_CHOICES = ("auto", "none", "required")
 
@@ -85,7 +88,7 @@ def chat_knobs(dialect: Dialect) -> Knobs:
 def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
     """Return the fields for the session id, the end user and the cache, if the dialect has them.
 
-    The rules of `api` apply; if it is `None`, the rules of both APIs.
+    `api` selects the API whose rules apply; `None` selects the rules of both APIs.
     """
     knobs: Knobs = {}
     if dialect.cache_key is not None:
@@ -98,7 +101,7 @@ def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
 
 
 def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
-    """Map the name of each option that this module converts to the request fields it may set."""
+    """Return the request fields that each option may set, for options that this module converts."""
     return {
         "thinking": (
             "reasoning", "reasoning_effort", "thinking", "thinking_budget", "enable_thinking",
@@ -162,7 +165,7 @@ def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> 
 
 
 def effort(model: Model, options: StreamOptions) -> str | None:
-    """Return the model's own name of the reasoning effort; `None` if the call sets no effort."""
+    """Return the model's own name for the reasoning effort; `None` if the call sets no effort."""
     level = options.thinking_level
     return None if level is None else rule_of(model).efforts.get(level, EFFORTS[level])
 
@@ -200,7 +203,7 @@ def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
 
 
 def _form(options: StreamOptions) -> Any:
-    """Return `response_format.json_schema` of the call's `extra`, which may name the schema."""
+    """Return `response_format.json_schema` of the call's `extra`; it may contain a schema name."""
     form = options.extra.get("response_format")
     return form.get("json_schema") if isinstance(form, Mapping) else None
 

@@ -63,7 +63,10 @@ _EMPTY = (Delta(), Delta(content=""))
 """Deltas without content, in frames with a role or a finish reason."""
 
 LEGACY_CALL = "function_call"
-"""The key of the call in the field `function_call`, the predecessor of `tool_calls`."""
+"""The key under which the parser stores the call in the field `function_call`.
+
+This field is the predecessor of `tool_calls`.
+"""
 
 
 class ChatParser:
@@ -124,7 +127,7 @@ class ChatParser:
         self._take(chunk, frame, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Report the content of an answer that was not streamed to `out`."""
+        """Report to `out` the content of an answer that was not streamed."""
         answer = _decode_answer(body)
         out.response(_word(answer.id), answer.model)
         self._beside.note_facts(body, out)

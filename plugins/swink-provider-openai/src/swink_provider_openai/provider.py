@@ -85,9 +85,10 @@ class OpenAIProvider(HTTPProvider):
 
     A package for another service subclasses this class. The subclass has a catalogue entry with a
     `dialect`, or passes a dialect to its constructor. `converter` is the class that converts
-    messages for Chat Completions. `chat_parser` is the class that parses their answers; it gets the
-    fields with OpenAI's names, even if the dialect's `answer` declares other names. A subclass that
-    overrides `parser`, `features` or `knobs` raises TypeError when it is defined.
+    messages for Chat Completions. `chat_parser` is the class that parses the answers of Chat
+    Completions; it gets the fields with OpenAI's names, even if the dialect's `answer` declares
+    other names. A subclass that overrides `parser`, `features` or `knobs` raises TypeError when it
+    is defined.
     """
 
     buffered = True
@@ -171,8 +172,8 @@ class OpenAIProvider(HTTPProvider):
 
         Schemas are converted to the form of the API. In the schemas of strict tools,
         `additionalProperties` is set to false in every object. If strict mode still does not
-        support the schema of a tool, the tool is sent without `strict`. A call with content that
-        only one of the two APIs supports uses this API.
+        support the schema of a tool, the tool is sent without `strict`. If only one of the two APIs
+        supports the content of a call, the provider uses that API.
         """
         chosen = self._chosen(model, context, options)
         call = super().fit(model, context, chosen)
@@ -380,7 +381,7 @@ class OpenAIProvider(HTTPProvider):
         return notices
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Classify by the tables in the module `errors`."""
+        """Classify a failure by the tables in the module `errors`."""
         return classify(failure)
 
     def error_facts(self, failure: Failure) -> None:

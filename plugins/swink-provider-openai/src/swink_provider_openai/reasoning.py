@@ -67,7 +67,7 @@ class ThinkTags:
 
 
 def _tag_begun(text: str) -> int:
-    """Return the number of characters at the end of a text that may begin the closing tag."""
+    """Return the length of the beginning of a closing tag with which a text ends, or 0."""
     return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)
 
 

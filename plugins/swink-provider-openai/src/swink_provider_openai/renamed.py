@@ -13,7 +13,7 @@ __all__ = ["with_names"]
 
 
 INSIDE = "usage."
-"""The prefix of names of fields of `usage`."""
+"""Field names with this prefix refer to fields of the `usage` object."""
 
 
 def with_names(parser: Any, names: Mapping[str, str]) -> Any:
@@ -41,7 +41,7 @@ class _Parser:
         self._parser.feed(self._renamed(frame), out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Report the content of an answer that was not streamed to `out`."""
+        """Read an answer that was not streamed, and report its content to `out`."""
         self._parser.buffered(self._renamed(body), out)
 
     def _renamed(self, data: bytes) -> bytes:

@@ -28,13 +28,13 @@ from swink_provider_openai.parser import DONE
 __all__ = ["answers_of", "with_several"]
 
 MOST_ANSWERS = 128
-"""The most answers that a request can ask for."""
+"""The maximum number of answers that a request can ask for."""
 
 MOST_LEVELS = 100
 """The maximum depth of nested data in a piece of a choice."""
 
 MOST_PIECES = 8192
-"""When a text consists of more pieces, they are joined to one, to limit their number."""
+"""The maximum number of pieces that are stored for a text. More pieces are joined into one."""
 
 _WORDS = frozenset({"format", "id", "name", "role", "signature", "type"})
 """Text fields that are replaced, not appended to: some servers repeat their value in each chunk."""
@@ -88,7 +88,7 @@ class _Parser:
             self._complete(out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Report the content of an answer that was not streamed to `out`."""
+        """Read an answer that was not streamed, and report its content to `out`."""
         data = msgspec.json.decode(body)
         choices = data.get("choices") if isinstance(data, dict) else None
         first, others = _split(choices if isinstance(choices, list) else [])
@@ -191,7 +191,7 @@ class _Others:
         return self._finished == self._count - 1
 
     def take(self) -> tuple[int, list[dict[str, Any]]]:
-        """Return the number of received characters and the choices with content, and clear both."""
+        """Return the number of received characters, and the choices with content; reset both."""
         size, found = self._size, sorted(self._found.items())
         self._size = self._finished = 0
         self._found = {}

@@ -1,4 +1,4 @@
-"""Add facts that affect the price to an answer's usage, if only the request contains them.
+"""Add to an answer's usage those facts that affect the price and that only the request contains.
 
 One such fact is the host: some models cost more at a host that processes data in one region
 (OpenAI's guide "Data residency", xAI's "Regional Endpoints"). Another is the API: some models cache
@@ -41,7 +41,7 @@ class _Parser:
         self._tell(out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Report the content of an answer that was not streamed to `out`."""
+        """Read an answer that was not streamed, and report its content to `out`."""
         self._parser.buffered(body, out)
         self._tell(out)
 

@@ -87,7 +87,7 @@ class Delta(Struct, gc=False):
 
 
 class AnyChoice(Struct, gc=False):
-    """The fields of one of the `n` answers, except its content."""
+    """One of the `n` requested answers, without its content."""
 
     finish_reason: str | None = None
     native_finish_reason: str | None = None

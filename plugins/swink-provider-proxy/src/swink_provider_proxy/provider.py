@@ -100,8 +100,8 @@ class ProxyProvider(HTTPProvider):
 
         Files in the conversation have already been replaced by their data. The field `options`
         contains the options of the client and of the call, merged. If the call's `extra` overrides
-        options of the client, the field `call` contains this `extra` and the names of the options
-        that were set on the client, not by the call.
+        options of the client, the field `call` contains this `extra`, and the names of the options
+        that only the client sets.
         """
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}
@@ -131,7 +131,7 @@ class ProxyProvider(HTTPProvider):
         return _Parser()
 
     def _portable(self, message: Message) -> Message:
-        """Return a message whose `provider` is `None` if it was this proxy.
+        """Return a message without its `provider` if the provider is this proxy.
 
         Without a provider, the message is valid for every model behind the gateway.
         """

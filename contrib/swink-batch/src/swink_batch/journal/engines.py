@@ -20,7 +20,10 @@ from swink_core import SwinkError, UsageError
 __all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
 
 PLACE_BITS = 44
-"""How many low bits of a position hold the offset in a file; high bits hold the file's number."""
+"""The number of low bits of a position that contain the offset in a file.
+
+The other bits contain the file's number.
+"""
 
 DATABASES = (".db", ".sqlite", ".sqlite3")
 

@@ -3,9 +3,9 @@
 Three learned values are used: the *window*, the maximum number of concurrent calls; the *rate*, the
 maximum number of new calls per second; and the *allowance* from response headers, which is the
 remaining quota divided by the seconds until its reset. If a server refills a quota continuously,
-calls at this rate keep about half of the quota unused; if a server resets the quota at fixed
-intervals, the remaining calls are spread evenly over the interval. Headers may be wrong: each time
-a call succeeds although headers report that the quota is used up, the maximum wait that such
+calls at the allowed rate leave about half of the quota unused; if a server resets the quota at
+fixed intervals, the remaining calls are spread evenly over the interval. Headers may be wrong: each
+time a call succeeds although headers report that the quota is used up, the maximum wait that such
 headers can cause is halved.
 """
 
@@ -35,7 +35,7 @@ If a quota's period is longer, calls begin without delay until the quota is used
 """
 
 SPREAD = 1.25
-"""The maximum ratio of new calls to answers per second; it prevents bursts."""
+"""The maximum ratio of new calls per second to answers per second; it prevents bursts."""
 
 VOLLEY_FREE = 200.0
 """The rate, in calls per second, above which many calls begin before a rejection is noticed."""
@@ -48,7 +48,7 @@ doubles.
 """
 
 BURST = 0.05
-"""After a late timer, the calls of up to this many past seconds may begin at once."""
+"""If a timer fires late, the calls that were due in this many past seconds begin at once."""
 
 
 class Lane:

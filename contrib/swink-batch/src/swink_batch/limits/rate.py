@@ -52,10 +52,13 @@ SHORTEST_SPAN = 0.05
 """The minimum number of seconds for measuring a rate."""
 
 NEAR = 0.8
-"""The rate of accepted calls is the limit if it is at least this share of the attempted rate."""
+"""If at least this share of the attempted rate is accepted, the accepted rate is the limit."""
 
 FIRST = 0.6
-"""The factor for the rate measured at the first rejection, which saved-up quota has increased."""
+"""The factor by which the rate measured at the first rejection is multiplied.
+
+Before this rejection, the server accepts calls faster than its limit, because it has unused quota.
+"""
 
 LONGEST_HOLD = 20.0
 """The maximum interval in seconds between probes while every call is rejected."""
@@ -64,7 +67,7 @@ LEAST_HOLD = 0.02
 """The seconds before the first probe; each further wait is twice as long."""
 
 MOSTLY = 0.5
-"""If every call was rejected for this share of a measured period, the limit was reached in it."""
+"""The server's limit was reached if every call was rejected during this share of a period."""
 
 PATIENT = 3.0
 """How long to wait for the outcome of a probe, as a multiple of the usual time to a rejection."""
@@ -82,14 +85,18 @@ ENOUGH = 10
 """The number of rejections needed to estimate the share of rejected calls."""
 
 SURE = 10.0
-"""Rejections are over after this many times the usual number of calls between two rejections."""
+"""If this many times the usual number of calls succeed in a row, rejections have ended.
+
+The usual number is the number of calls between two rejections.
+"""
 
 
 class Rate:
     """The rate of calls that a server accepts, learned from rejections.
 
     Until the first rejection, the rate is unlimited. At a rejection, it is set to the measured rate
-    of successful calls. It then increases slowly, and faster the longer no call is rejected.
+    of successful calls. It then increases, slowly at first, and faster the longer no call is
+    rejected.
 
     Calls are counted when they begin and not when they end, because rejections arrive much sooner
     than answers. If every call is rejected, as when a server's quota per minute is used up, single

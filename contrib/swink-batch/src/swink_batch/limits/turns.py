@@ -31,7 +31,7 @@ ALIVE_SECONDS = 20
 """The seconds for which a process counts as a member after it last called `members`."""
 
 BURST = 0.1
-"""Calls that were possible in up to this many past seconds, but not made, may begin at once."""
+"""After a pause, the calls that the rate allows in at most this many seconds may begin at once."""
 
 
 def turn(due: float, now: float, amount: float, rate: float) -> tuple[float, float]:

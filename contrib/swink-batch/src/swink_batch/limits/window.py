@@ -7,7 +7,7 @@ __all__ = ["Window"]
 FIRST = 8.0
 
 TOLERATED = 0.05
-"""The share of failed calls that does not yet reduce the window."""
+"""The maximum share of failed calls in a round that does not reduce the window."""
 
 LEAST_ROUND = 8
 """The minimum number of finished calls in a round."""

@@ -56,8 +56,8 @@ def command(load: bool, as_json: bool) -> int:
 def _load_all(host: Host) -> dict[str, str]:
     """Load every plugin (shared plugins load with the first provider).
 
-    Returns the messages of errors that concern several plugins, such as two plugins with the same
-    name, by the provider's name.
+    Returns a dictionary of provider names and error messages, for errors that concern several
+    plugins (such as two plugins with the same name).
     """
     errors: dict[str, str] = {}
     for name in host.provider_names():

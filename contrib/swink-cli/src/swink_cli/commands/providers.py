@@ -205,7 +205,10 @@ def _thinking(efforts: Mapping[Any, str], budget: tuple[int, int] | None) -> str
 
 
 def _grouped(values: Mapping[str, str], ids: Sequence[str]) -> str:
-    """Describe which of the models `ids` accept an option, and group models with the same value."""
+    """Describe which of the models `ids` accept an option.
+
+    Models with the same value in `values` form a group.
+    """
     groups: dict[str, list[str]] = {}
     for id, how in values.items():
         groups.setdefault(how, []).append(id)

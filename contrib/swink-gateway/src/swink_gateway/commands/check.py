@@ -88,8 +88,8 @@ def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
     """Yield the name of each key with a model pattern that matches no model, and the pattern.
 
     A pattern for all models of a provider counts as matching even if the provider lists no models.
-    A pattern that also occurs in a routing rule counts as matching, because clients may request
-    names that the gateway does not list.
+    A pattern that also occurs in a routing rule counts as matching: such a rule serves names that
+    the gateway does not list.
     """
     config, served = routing.config, ServedModels(routing, "")
     known = {f"{name}/" for name in served.providers()} | {info.id for info in served.models()}

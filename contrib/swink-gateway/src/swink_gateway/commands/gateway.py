@@ -300,7 +300,7 @@ async def _serve(
 ) -> None:
     """Serve with the configuration in `source`.
 
-    `keep` is called with the text of each configuration that later replaces it.
+    `keep` is called with the text of each later configuration.
     """
     from swink_gateway.serving.metrics import Monitor  # its imports read TOGETHER_ENV
 

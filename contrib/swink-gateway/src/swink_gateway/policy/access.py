@@ -20,7 +20,7 @@ from swink_gateway.protocols.table import PROTOCOLS
 __all__ = ["NOT_FROM_HERE", "NO_KEY", "Guard", "is_loopback"]
 
 MOST_HOSTS = 100
-"""The number of `Host` and `Origin` values to cache; nearly all requests have the same ones."""
+"""The maximum number of cached `Host` and `Origin` values; most requests repeat earlier values."""
 
 NOT_FROM_HERE = (
     "the Host or Origin header is not allowed here; the operator can add a host with --name"

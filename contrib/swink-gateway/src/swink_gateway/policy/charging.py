@@ -59,16 +59,19 @@ TAGS_HEADER = "x-swink-tags"
 """The request header with a client's tags for the ledger, separated by commas."""
 
 MOST_TAGS = 8
-"""The most tags of a request."""
+"""The maximum number of tags of a request."""
 
 GUARD_TAG = "guard:"
-"""The beginning of the tags of guards that changed or refused a request."""
+"""The tag of a guard that changed or refused a request begins with this text."""
 
 AGAIN_SECONDS = 5.0
 """How many seconds to wait between two attempts to store a charge."""
 
 _SETTLING: set[asyncio.Task[None]] = set()
-"""The tasks that store charges late; they are kept here, as the event loop may not keep them."""
+"""The tasks that try again to store a charge.
+
+The event loop keeps only weak references to tasks, so this set keeps strong ones.
+"""
 
 MOST_TOKENS = 2**53
 """The maximum number of tokens reserved for a call, so that totals fit in 64 bits."""
@@ -126,7 +129,7 @@ class KeyCharge:
 
     `call` is the id of the call, `first` is its first target, whose cost `begin` reserves, and
     `guards` are the call's guards, if any; these three are set when the call is created. The tags
-    of guards that changed or refused a request are added to the rows.
+    of guards that changed or refused a request are added to the call's rows in the ledger.
     """
 
     _ledger: Ledger

@@ -1,6 +1,6 @@
 """Report failed conversions as invalid requests if data from the client may be the cause.
 
-An answer contains encoded data for a provider's plugin, which the client sends back in its next
+An answer contains encoded data for a provider's plugin. The client sends this data back in its next
 request. If a client sends other data in its place, the plugin may raise an exception; the client,
 and not the plugin, is then at fault.
 """

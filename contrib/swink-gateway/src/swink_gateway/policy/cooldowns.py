@@ -73,8 +73,8 @@ class Cooldowns:
     """The circuits of all targets, with the thresholds and cooldowns of the retry policy.
 
     `ledger` stores the circuits (`None`: in memory). If the ledger fails, the failure is logged,
-    and the attempt is admitted. `clock` gives the times for the end of a cooldown in the log and in
-    `open`.
+    and the attempt is admitted. `clock` returns the current time, from which the end of a cooldown
+    is computed for the log and for `open`.
     """
 
     def __init__(self, ledger: Ledger | None = None, clock: Clock | None = None) -> None:

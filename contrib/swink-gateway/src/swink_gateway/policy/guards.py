@@ -62,13 +62,13 @@ CODE = "guard"
 """The error code of a request that a guard refused."""
 
 MOST_FORMS = 8
-"""How often a redacted text is searched again in its other readings (see `other_forms`)."""
+"""The maximum number of searches in the other readings of a redacted text (see `other_forms`)."""
 
 MOST_AT_ONCE = 16_384
-"""The most characters of a conversation that guards check in the event loop."""
+"""The maximum length, in characters, of a conversation that guards check in the event loop."""
 
 PluginGuard = Callable[[dict[str, Any]], dict[str, Any]]
-"""A function of a request body that returns the body to send.
+"""A function that receives a request body and returns the body to send.
 
 It raises ProviderFailure or UsageError to refuse the request.
 """
@@ -115,7 +115,7 @@ class Guard:
 
     @property
     def is_quick(self) -> bool:
-        """Whether the time for a check is known, because it runs no code of another package."""
+        """Whether a check runs only code of this package, so that its time is known."""
         return self._plugin is None
 
     def check_length(self, call: Call) -> None:
@@ -162,7 +162,7 @@ class Guard:
 
 @define
 class CallGuards:
-    """The guards of one call; an item of `Call.gates` and of `Call.guards`.
+    """Applies the guards of one call, as an item of `Call.gates` and of `Call.guards`.
 
     `acted` are the names of guards that changed or refused a request. `is_quick` is true if
     checking the request in the event loop delays other calls less than starting a thread does.
@@ -334,7 +334,10 @@ _WITHOUT_TEXTS = (bool, int, float, NoneType)
 
 
 def _is_own(name: str, value: Any) -> bool:
-    """Return True if the client defines a field's content; False for an `input` with messages."""
+    """Return True if the client defines a field's content.
+
+    Return False for a field `input` that contains messages, whose own fields are checked.
+    """
     return name in _CLIENTS_OWN and (name != "input" or isinstance(value, Mapping))
 
 

@@ -1,4 +1,4 @@
-"""Choose among the APIs of a provider if a request needs the API that its client uses.
+"""If a request needs the API that its client uses, select this API of the provider.
 
 For a provider with several APIs, the catalogue's rules for a model prefer one API. Fields of the
 body that the preferred API lacks would be dropped, although the provider also serves the client's
@@ -26,7 +26,7 @@ def with_own_api(
 ) -> dict[str, Any]:
     """Return a target's options; select the client's API if fields of the request need it.
 
-    The client's API is selected only if the model's rules prefer the other API, but allow the
+    The client's API is selected only if the model's rules prefer another API, but allow the
     client's API for some calls. An API that the operator, the model's catalog entry or a rule for
     this call requires is not replaced.
     """

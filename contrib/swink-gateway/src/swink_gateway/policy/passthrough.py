@@ -39,7 +39,7 @@ from swink_gateway.protocols.tool_names import Known
 __all__ = ["Spoken", "addressed", "answerable", "answering", "check_named_by_client"]
 
 MOST_KNOWN = 1000
-"""The number of models whose API is cached.
+"""The maximum number of models whose API is cached.
 
 The number is limited because clients choose the names of models.
 """
@@ -61,7 +61,7 @@ def check_named_by_client(client: Client, model: Model) -> None:
 
 
 LEANT_ON = {"thread": "thread_unsupported_request"}
-"""Body fields on which a client's next request relies, with the error code that refuses them.
+"""Body fields on which a client's next request relies, with the error code if they are refused.
 
 A client that gets the code sends the whole conversation instead.
 """

@@ -49,7 +49,7 @@ CHARGED_TOOLS = frozenset({
     "mcp_toolset_reference", "memory", "namespace", "text_editor", "tool_reference", "tool_search",
     "tool_search_tool_bm25", "tool_search_tool_regex", "web_fetch", "web_search", "x_search",
 })  # fmt: skip
-"""Types of tools that cost only tokens, or a fee for each use that the vendor reports in the usage.
+"""Types of tools that cost only tokens, or have a fee that the vendor reports in the usage.
 
 The types are listed without the suffix `_preview` and without a date. Sources:
 https://developers.openai.com/api/docs/pricing,
@@ -61,7 +61,7 @@ CHARGED_FIELDS = frozenset({
     "functionDeclarations", "function_declarations", "googleSearch", "googleSearchRetrieval",
     "google_search", "google_search_retrieval", "toolSpec", "urlContext", "url_context",
 })  # fmt: skip
-"""Fields that identify a tool whose fees (if any) are reported, in Gemini's and Bedrock's APIs.
+"""Fields in Gemini's and Bedrock's APIs that identify a tool whose fees (if any) are reported.
 
 Tools have no type in these APIs.
 
@@ -198,7 +198,7 @@ def _models(data: Any, is_model: bool = False) -> Iterator[str]:
 
 
 def _uncharged(tool: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the type or the fields that show that a tool may have fees which are not reported."""
+    """Yield the type or the fields that show that a tool may have unreported fees."""
     fields = [name for name, value in tool.items() if value is not None]
     kind = tool.get("type")
     if kind is None and (tool.keys() & _SCHEMAS or "function" in tool):

@@ -19,14 +19,15 @@ _BY = {
     "cache_write": "cache_write",
     "cache_write_long": "cache_write",
 }
-"""The price in the file that each price of tokens of the catalog follows."""
+"""The token prices of a special case, each with the price in the file by which it changes."""
 
 
 def repriced(info: ModelInfo, price: Price) -> ModelInfo:
     """Return a model's data with the prices of the file in place of the catalog's.
 
     The catalog's prices for special cases (long prompts, service tiers, regions) change in the same
-    ratio. Its prices of images and sound stay, and its fees, unless the file has a fee.
+    ratio. The catalog's prices of images and sound do not change. Its fees change only if the file
+    has a fee.
     """
     known: Any = info.prices
     if known is None:

@@ -40,7 +40,7 @@ _ESCAPES = (*((f"\\{letter}", " ") for letter in "bfnrt"), ('\\"', '"'), ("\\/",
 """JSON escapes of other characters than a backslash, each with the text that a reader sees."""
 
 MOST_UNESCAPED = 3
-"""How many levels of JSON escapes are decoded: a JSON text may contain another JSON text."""
+"""The maximum number of levels of JSON escapes to decode: a JSON text may contain another one."""
 
 _BLANK = re.compile(r"\s+")
 
@@ -61,7 +61,7 @@ _MARKS = {
 """The marks with which texts in other encodings begin; the longer ones first."""
 
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
-"""Matches bytes that binary data has, and text in encodings for Western languages has not."""
+"""Matches bytes that occur in binary data, but not in text in encodings for Western languages."""
 
 
 @define
@@ -74,7 +74,7 @@ class Document:
 
 
 def document(name: str, text: str) -> Document:
-    """Return the text document in a field with a text; an empty one for data of other kinds.
+    """Decode the base64 text of a field; return an empty document if the data is not text.
 
     The gateway encodes text documents for vendors whose API accepts only base64.
     """

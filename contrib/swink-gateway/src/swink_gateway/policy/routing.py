@@ -49,7 +49,7 @@ MOST_COMPARED = 10_000
 """How many characters of each text are compared to recognize a conversation."""
 
 MOST_PRICED = 1000
-"""The number of models whose prices are cached.
+"""The maximum number of models whose prices are cached.
 
 Limited because clients choose the names of models.
 """
@@ -213,7 +213,8 @@ class Routing:
         """Return a function that draws a random number for each model of a route.
 
         All requests of a conversation get the same numbers, so that they try the same account
-        first: a prompt cache belongs to one account. Weights spread conversations over accounts.
+        first: a prompt cache belongs to one account. The weights determine each account's share of
+        the conversations.
         """
         conversation = None
         if route is not None and any(len(tier) > 1 for tier in route.tiers):

@@ -32,17 +32,17 @@ _INSTRUCTED = re.compile(
 _SAID = re.compile(
     r"\btitle for (this|the following) conversation\b|\b[0-9-]+ words? title\b", re.IGNORECASE
 )
-"""Wording with which agents request a title, in instructions or as the user.
+"""Wording with which agents request a title, in instructions or in a user message.
 
 Sources: opencode, Crush, Claude Code and agents that copied one of their prompts, in November 2026.
 A person's request for a title may match, too.
 """
 
 MOST_READ = 4000
-"""The number of characters searched in instructions; the wording is at the beginning."""
+"""The maximum number of characters searched in instructions; the wording is at the beginning."""
 
 MOST_ASKED = 10
-"""The number of instruction messages searched."""
+"""The maximum number of instruction messages that are searched."""
 
 
 def is_named(name: str, patterns: Iterable[str]) -> bool:

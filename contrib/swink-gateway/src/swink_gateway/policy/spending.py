@@ -25,7 +25,7 @@ FILTERS = tuple(name for name in DIMENSIONS if name not in ("day", "month"))
 _DAY, _MONTH = "%Y-%m-%d", "%Y-%m"
 
 COST_DIGITS = 9
-"""The decimals of US dollars in reports.
+"""The number of decimals of dollar amounts in reports.
 
 Nine decimals are enough for the price of one token, and hide rounding errors of sums.
 """

@@ -78,7 +78,10 @@ Source: https://www.alibabacloud.com/help/en/model-studio/long-context-qwen-long
 """
 
 MOST_URL = 65_536
-"""The most characters of a URL that is checked. Decoding takes a hundred times the memory."""
+"""The maximum length, in characters, of a URL that is checked.
+
+Decoding a URL takes a hundred times its memory.
+"""
 
 _OTHER_IDS = frozenset({
     "app_id", "call_id", "client_id", "event_id", "external_id", "generation_id", "model_id",
@@ -117,7 +120,7 @@ _NAMED = frozenset({"prompt_cache_key", "safety_identifier", "session_id", "user
 _HI = Context.of("Hi")
 
 MOST_MODELS = 1000
-"""The number of models with cached user options; limited because clients choose names."""
+"""The maximum number of models with cached user options, because clients choose the names."""
 
 
 def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
@@ -162,7 +165,10 @@ def _in_texts(content: str | Sequence[Block], is_system: bool) -> list[tuple[str
 
 
 def _files_in(text: str) -> Iterator[str]:
-    """Yield the ids of files in a text. A search without regard to case is slow in long texts."""
+    """Yield the ids of files in a text.
+
+    The function first searches for `://`, because a case-insensitive search of a long text is slow.
+    """
     at = text.find("://")
     while at >= 0:
         found = _FILE_IN_TEXT.match(text, max(0, at - len("fileid")))

@@ -25,7 +25,7 @@ PIECE = 262_144
 
 @define(frozen=True)
 class LongSearch:
-    """A pattern, and the most characters that decide whether it matches at a place.
+    """A pattern, and how many characters at most decide whether it matches at a position.
 
     `width` is `None` if this number has no limit: then texts are searched whole.
     """
@@ -73,9 +73,10 @@ class LongSearch:
 
 
 def in_pieces(text: str, change: Callable[[str], str]) -> str:
-    """Change a text in pieces that do not end within white space.
+    """Change a text piece by piece, so that less memory is needed at a time.
 
-    A substitution makes an object of each match, and `casefold` takes 12 bytes for each character.
+    A substitution creates an object for each match, and `casefold` needs 12 bytes for each
+    character. Pieces do not end within white space.
     """
     if len(text) <= PIECE:
         return change(text)

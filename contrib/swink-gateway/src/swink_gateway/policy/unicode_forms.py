@@ -12,7 +12,7 @@ from swink_core import UsageError
 __all__ = ["MOST_GROWTH", "MOST_MARKS", "PIECE", "compatible"]
 
 MOST_GROWTH = 3
-"""How many times as many characters as a long text its compatibility form may have.
+"""The maximum length of a long text's compatibility form, as a multiple of the text's length.
 
 U+FDFA stands for 18 characters, so that 24 MB of it would take 3 GB.
 """
@@ -21,7 +21,7 @@ PIECE = 65_536
 """The number of characters that are normalized at a time, while no other thread can run."""
 
 MOST_MARKS = 30
-"""The most combining marks in a row that are kept, as in Unicode's Stream-Safe Text Format.
+"""The maximum number of combining marks to keep in a row, as in Unicode's Stream-Safe Text Format.
 
 Source: https://www.unicode.org/reports/tr15/#Stream_Safe_Text_Format
 """
@@ -66,7 +66,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _is_start(before: str, letter: str) -> bool:
-    """Return True if the last letters before another are not composed with it."""
+    """Return True if normalization does not compose a letter with the letters before it."""
     if unicodedata.combining(letter) or _is_mark(letter):
         return False
     apart = [unicodedata.normalize("NFKC", one) for one in (before, letter)]

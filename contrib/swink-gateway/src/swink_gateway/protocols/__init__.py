@@ -1,9 +1,9 @@
 """Client protocols: convert requests to conversations, and events to frames, without I/O.
 
-Each protocol has a package, which does the reverse of the providers' parsers and converters.
+Each protocol has a package, which parses the requests of clients and formats the answers to them.
 `ClientProtocol.read` converts a request to an `Asked`: a model's name, a conversation and options,
-as `swink_core.Client.stream` takes them. Fields that swink does not model are not an error: they
-are listed in `Asked.dropped`, or stored in `Asked.own` for a provider with the same wire format.
+as `swink_core.Client.stream` takes them. Fields unknown to swink are not an error: they are listed
+in `Asked.dropped`, or stored in `Asked.own` for a provider with the same wire format.
 `ClientProtocol.encoder` creates an `Encoder` for the answer. The encoder converts the events of
 each network read to one buffer of bytes, or the complete message to one body. An encoder belongs to
 one answer and contains all state of the encoding.
@@ -32,21 +32,22 @@ class Asked:
     """A parsed request.
 
     `options` are keyword arguments of `Client.stream`. `dropped` lists the paths in the body that
-    are not forwarded. `own` contains body fields that swink does not model, and `headers` contains
-    request headers; both are sent only to a provider with the same wire format (see `passthrough`).
-    `own_places` contains the paths in the body of all data for such a provider only
-    (`options.num_ctx`); the gateway reports these paths to the client if it drops the data. If
-    `own_places` is empty, the gateway reports the names in `own`. `tools` maps the names of tools
-    that are sent to the provider to the client's names. `said` is data from the request that the
-    encoder of the answer needs. `inherited` contains the names of those `options` that a swink
-    client sets for all its calls. `extra` contains body fields for this call only; they override
-    the fields in an inherited option `extra`. `idle` is the stop reason of a request that the
-    gateway answers without calling a provider (`None`: a normal request). `patience` is the
+    are not forwarded. `own` contains body fields unknown to swink, and `headers` contains request
+    headers; both are sent only to a provider with the same wire format (see `passthrough`).
+    `own_places` lists the paths (such as `options.num_ctx`) of all data in the body for which only
+    such a provider has a field; the gateway reports these paths to the client if it drops the data.
+    If `own_places` is empty, the gateway reports the names in `own` instead. `tools` maps the names
+    of tools that are sent to the provider to the client's names. `said` is data from the request
+    that the encoder of the answer needs. `inherited` contains the names of those `options` that a
+    swink client sets for all its calls. `extra` contains body fields for this call only; they
+    override the fields in an inherited option `extra`. `idle` is the stop reason of a request that
+    the gateway answers without calling a provider (`None`: a normal request). `patience` is the
     client's own time limit in seconds, if it sends one. `tags` are the client's tags for the
-    ledger. `memory` is the memory of the request in bytes. `answers` is the number of requested
-    answers, and `answers_field` is the path of this number in the body; only a provider with the
-    same wire format gives several. With `is_strict`, unsupported options are refused and not
-    replaced. `notices` list changes to the request.
+    ledger. `memory` is the memory in bytes that the request takes. `answers` is the number of
+    requested answers, and `answers_field` is the path of this number in the body; only a provider
+    with the same wire format can give more than one answer. With `is_strict`, unsupported options
+    are refused and not replaced. `notices` describe the changes that the gateway made to the
+    request.
     """
 
     model: str
@@ -128,7 +129,7 @@ class Encoder(Protocol):
 
 
 class ClientProtocol(Protocol):
-    """A protocol of clients. Providers with the same protocol have its `wire_format`."""
+    """A protocol of clients. A provider with the same protocol has the same `wire_format`."""
 
     name: str
     wire_format: str

@@ -18,7 +18,7 @@ __all__ = [
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """The size limit of a request in bytes.
 
-The smallest requests of coding agents have 40 kB; requests with images have several MB.
+A coding agent's request has at least 40 kB; a request with images has several MB.
 """
 
 COPIES = 3
@@ -43,7 +43,7 @@ MOST_VALUES = 500_000
 """The limit for the values in the objects and lists of a body."""
 
 MOST_DIGITS = 640
-"""The limit for the digits of an integer, because the time to parse one is quadratic.
+"""The limit for the digits of an integer. The parsing time is quadratic in the number of digits.
 
 640 is the lowest limit that `sys.set_int_max_str_digits` accepts.
 """
@@ -63,10 +63,10 @@ when the request is read, so `memory_of` cannot count it.
 """
 
 _sealed: ContextVar[list[int]] = ContextVar("sealed")
-"""The memory in bytes that the sealed data read so far from the current request takes."""
+"""The memory of the sealed data that has been read so far from the current request, in bytes."""
 
 _MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
-"""The bytes that an object, a list, a quote and a value take in CPython, in addition to the text.
+"""How many bytes an object, a list, a quote and a value take in CPython, in addition to the text.
 
 Measured with msgspec's decoder; tests check that the estimate is never too low.
 """
@@ -91,7 +91,10 @@ def _memory_of_values(text: bytes) -> int:
 
 
 def _width(body: bytes) -> int:
-    """Return the bytes that Python needs per character of a body, given its widest character."""
+    """Return the number of bytes (1, 2 or 4) that Python stores per character of a body.
+
+    The widest character determines the number.
+    """
     if body.isascii() and b"\\u" not in body:
         return 1
     return 4 if any(part in body for part in _WIDE) else 2

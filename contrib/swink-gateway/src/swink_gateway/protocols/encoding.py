@@ -108,7 +108,7 @@ class EventEncoder:
 
 
 def cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
-    """Remove the end events of blocks that a failure cut off, because vendors send none.
+    """Remove the end events of blocks that a failure cut off. Vendors do not send such events.
 
     Clients treat a block with an end as complete: Claude Code would keep the block and not retry.
     """
@@ -148,7 +148,10 @@ def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, pr
 
 
 def model_of(known: Known, batch: Sequence[AssistantMessageEvent]) -> str:
-    """Return the answering model's name: the provider's if already known, or else its id."""
+    """Return the name of the answering model.
+
+    It is the name that the provider reported or, before that, the id of the requested model.
+    """
     said: str = known.response_model or _end(batch, "model") or known.model.id
     return said
 

@@ -76,7 +76,7 @@ ADVICE: dict[Kind, str] = {
     Kind.INTERNAL: "",
     Kind.UNKNOWN: "",
 }
-"""Advice for clients where the library's advice addresses Python callers or operators."""
+"""Advice for clients that replaces the library's advice to Python callers or operators."""
 
 TO_CALLERS = " Options in extra= are sent unchanged."
 
@@ -114,14 +114,19 @@ class Refused(Exception):
 
 
 LIMIT = "limit"
-"""The code of an attempt that a limit of the key refused. The model may be healthy."""
+"""The code of an attempt that was refused because of a limit of the client's key.
+
+Such a failure does not mean that the model fails.
+"""
 
 
 def status_of(error: Error, models: int = 1) -> int:
-    """Return the HTTP status of a failure after all of `models` models have failed.
+    """Return the HTTP status of a failure, after all models of a chain have failed.
 
-    It is the provider's own status, because SDKs choose the type of an exception by the status. If
-    the provider refuses the gateway's credentials with this status, another status is returned.
+    `models` is the number of models in the chain. If there are several, and the failure is of a
+    kind in `PASSING`, the status is 503. Otherwise it is the provider's own status, because SDKs
+    choose the type of an exception by the status. If the provider refuses the gateway's credentials
+    with this status, another status is returned.
     """
     if models > 1 and error.error_kind in PASSING and error.code != LIMIT:
         return 503

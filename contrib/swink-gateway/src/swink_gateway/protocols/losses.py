@@ -1,10 +1,10 @@
 """The losses of each client protocol: data of answers that the protocol cannot represent, and why.
 
 A conversion from protocol A to protocol B loses data if A can express the data and B has no field
-for it. Everything else that swink models passes between any two protocols, so the losses from A to
-B are the rows of B whose data A can express. A row names the type of B's published schema in which
-a field for the data is missing; the name is the one in the vendor's SDK. Sealed data (see
-`sealing`) is not lost: the client sends it back with its next request.
+for it. All other data that swink represents can be converted between any two protocols. Therefore,
+the losses from A to B are the rows of B whose data A can express. A row names the type of B's
+published schema in which a field for the data is missing; the name is the one in the vendor's SDK.
+Sealed data (see `sealing`) is not lost: the client sends it back with its next request.
 """
 
 from __future__ import annotations

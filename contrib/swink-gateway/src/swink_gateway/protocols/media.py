@@ -11,7 +11,10 @@ from swink_gateway.protocols import BadRequest
 __all__ = ["source_of"]
 
 PIECE = 65_536
-"""The number of bytes decoded at a time. The decoder makes an object of each escaped byte."""
+"""The number of bytes decoded at a time.
+
+This limits the memory, because the decoder creates an object for each escaped byte.
+"""
 
 
 def source_of(url: str, place: str, media_type: str | None = None) -> Base64Source | UrlSource:

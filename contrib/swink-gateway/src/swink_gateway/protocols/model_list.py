@@ -1,9 +1,9 @@
 """The list of models, as one object that the SDKs of all vendors can read.
 
-OpenAI's SDKs expect `object` and a list of `id`, `object`, `created`, `owned_by`. Anthropic's
+OpenAI's SDKs expect `object` and a list of `id`, `object`, `created`, `owned_by`. Anthropic's SDKs
 expect `has_more`, `first_id`, `last_id` and, for each model, `type`, `display_name`, `created_at`,
-`lifecycle`, with null for unknown facts. Google's expect a list `models` of `name`, `displayName`,
-`inputTokenLimit`.
+`lifecycle`, with null for unknown facts. Google's SDKs expect a list `models` of `name`,
+`displayName`, `inputTokenLimit`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,10 @@ _CODES = frozenset({"content_filter", "content_policy_violation"})
 """Vendors' codes that clients distinguish; these codes are not replaced by the kind's code."""
 
 _OPENAI_CODE = re.compile("(?!.*_error$)[a-z][a-z0-9_]*")
-"""OpenAI's codes of an invalid request, for example `invalid_value`; other vendors send types."""
+"""Matches OpenAI's codes of an invalid request, for example `invalid_value`.
+
+Other vendors send the type of the error as its code.
+"""
 
 _WORDS = {kind: _words(kind, status) for kind, status in STATUSES.items()}
 """The type and code for each kind of failure."""
@@ -50,7 +53,10 @@ _FINAL: dict[Kind, Words] = {
     if kind is Kind.AUTH
     or (status < 500 and status != 429 and kind is not Kind.CONTEXT_WINDOW_EXCEEDED)
 }
-"""Codes of `response.failed` that Codex does not retry; it retries any other code five times."""
+"""The type and code of a `response.failed` that Codex does not retry, by kind of failure.
+
+Codex retries a failure with any other code five times.
+"""
 
 
 def final_in_responses(error: Error) -> Words | None:

@@ -96,13 +96,14 @@ class Setup:
 class Row:
     """The facts about a protocol that code outside its package uses.
 
-    `schema` is the URL of the vendor's types that `losses` name. `lists` are paths of model lists,
-    each with the function that formats the rows of `listed_models`. `key_header` is the header in
-    which clients send their key, besides `Authorization`. The other fields list body fields that
-    map to no option of swink: `safe_fields` neither choose the model, nor refer to stored data, nor
-    change the price; `id_fields` refer, at any nesting depth of the body, to data that the vendor
-    stores; `priced_fields` change the price. A key with limited models or a budget may set only
-    fields in these lists, fields that map to options, and the fields that its configuration allows.
+    `losses` name types of the vendor's API, and `schema` is the URL of these types. `lists` are
+    paths of model lists, each with the function that formats the rows of `listed_models`.
+    `key_header` is the header in which clients send their key, besides `Authorization`. The other
+    fields list body fields that map to no option of swink: `safe_fields` neither choose the model,
+    nor refer to stored data, nor change the price; `id_fields` refer, at any nesting depth of the
+    body, to data that the vendor stores; `priced_fields` change the price. A key with limited
+    models or a budget may set only fields in these lists, fields that map to options, and the
+    fields that its configuration allows.
     """
 
     name: str

@@ -25,13 +25,13 @@ __all__ = ["SharedSite"]
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.1
-"""How many seconds pass between two checks by a full worker for waiting connections."""
+"""The interval, in seconds, at which a full worker checks for waiting connections."""
 
 MOST_DEFERRED = 10
-"""For how many checks a full worker leaves a waiting connection to the other workers."""
+"""The number of checks after which a full worker accepts a connection that is still waiting."""
 
 AT_A_TIME = 64
-"""The most connections that a full worker accepts in one check."""
+"""The limit for the connections that a full worker accepts in one check."""
 
 AGAIN_SECONDS = 1.0
 """How many seconds to wait after a failure to accept, such as a lack of file descriptors."""

@@ -53,7 +53,7 @@ REFUSED = web.RequestKey("refused", str)
 """The request key for the kind of failure with which the gateway refused a request."""
 
 SHOWN_PATH = web.RequestKey("shown_path", str)
-"""The request key for the path without keys of clients, if it is not the path of the request."""
+"""The request key for the path to log, from which clients' keys have been removed."""
 
 FORMATS = ("text", "json")
 

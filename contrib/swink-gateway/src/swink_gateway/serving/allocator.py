@@ -16,8 +16,8 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 def return_large_blocks() -> bool:
     """Make the allocator return freed blocks to the system; return False if it is not glibc's.
 
-    Otherwise glibc keeps freed blocks of up to 32 MB for each thread, and a process that has served
-    some large requests keeps hundreds of megabytes.
+    Without this call, glibc keeps freed blocks of up to 32 MB for each thread, and a process that
+    has served some large requests keeps hundreds of megabytes.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,9 +1,9 @@
 """A queue of events between an upstream and a client that reads more slowly.
 
-The queue holds `MOST_QUEUED` events. When it is full, a delta is merged into the last queued delta
-of the same block; any other event waits for room, and meanwhile the upstream is not read. A slow
-client therefore gets fewer and larger deltas, and the memory per client is bounded. No event is
-dropped: lifecycle, tool, finish and error events are sent one by one, in order.
+The queue holds at most `MOST_QUEUED` events. When it is full, a delta is merged into the last
+queued delta of the same block; any other event waits for room, and meanwhile the upstream is not
+read. A slow client therefore gets fewer and larger deltas, and the memory per client is bounded. No
+event is dropped: lifecycle, tool, finish and error events are sent one by one, in order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_JOINED = 16 * 1024
 """The limit for the characters of a merged delta."""
 
 MOST_TAKEN = 64 * 1024
-"""The approximate number of delta characters in one write."""
+"""The approximate limit for the characters of the deltas in one write."""
 
 Delta = TextDelta | ThinkingDelta | ToolCallDelta
 _DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)

@@ -34,8 +34,9 @@ def size_of(request: web.Request) -> int:
 async def receive_body(request: web.Request, hold: Callable[[int], None]) -> bytes:
     """Receive a complete body, and reserve memory while it arrives.
 
-    `hold` is called with the bytes of memory that the body takes so far; the last call is with the
-    bytes that the parsed body takes. Raises Refused for a body that is too large.
+    `hold` is called repeatedly with the number of bytes that the body takes in memory so far, and
+    at the end with the number that the parsed body takes. Raises Refused for a body that is too
+    large.
     """
     body = bytearray()
     while piece := await request.content.readany():
@@ -50,7 +51,7 @@ async def receive_body(request: web.Request, hold: Callable[[int], None]) -> byt
 
 
 async def memory_needed(body: bytes) -> int:
-    """Return the bytes of memory that a body takes until its request is answered."""
+    """Return the memory in bytes that a body takes until its request is answered."""
     if len(body) > LARGE_BODY_BYTES:
         return await asyncio.to_thread(memory_of, body)
     return memory_of(body)

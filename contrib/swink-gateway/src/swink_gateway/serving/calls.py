@@ -92,7 +92,7 @@ STORE_SECONDS = 5.0
 UNAVAILABLE = 503
 
 MUCH_MEMORY_BYTES = 1024 * 1024
-"""A request that takes more memory than this is searched for ids in a thread."""
+"""If a request takes more bytes of memory than this, a separate thread searches it for ids."""
 
 
 @contextmanager
@@ -132,7 +132,11 @@ def _store_needed() -> Iterator[None]:
 
 
 def _account_of(routing: Routing, target: Target) -> str:
-    """Return the path of a target's options in the configuration, or else the provider's name."""
+    """Return a name for the provider account that a target uses.
+
+    It is the path of the target's options in the configuration, or the provider's name if the
+    configuration does not contain the options.
+    """
     return next(iter(routing.places(target.key)), target.model.provider)
 
 
@@ -142,7 +146,7 @@ class Calls:
 
     `routing` chooses the models and may be replaced at any time. `ledger` records the spending;
     `counters` count events by name. `heard` is called with each settled row of the ledger.
-    `access_log` writes a line for each request, if there is one.
+    If there is an `access_log`, it writes a line for each request.
     """
 
     client: Client
@@ -272,7 +276,7 @@ class Calls:
     async def begun(
         self, protocol: ClientProtocol, asked: Asked, owner: str
     ) -> AsyncIterator[UpstreamCall]:
-        """Start a call that is charged to the owner of a key, and end the call with the block.
+        """Start a call that is charged to the owner of a key. The call ends at the block's end.
 
         Raises Refused for an invalid call.
         """
@@ -376,8 +380,8 @@ class Calls:
     ) -> tuple[list[Any], dict[str, Any]]:
         """Split the options of a swink client into options of the targets and of the call.
 
-        Options that a swink client sets for all its calls are set on the targets. Therefore the
-        call's `extra` overrides these options, as it does if the client uses no gateway.
+        Options that a swink client sets for all its calls become options of the targets. Therefore
+        `extra` of the call overrides them, as it does without a gateway.
         """
         inherited = {name: options[name] for name in asked.inherited if name in options}
         own = {name: value for name, value in options.items() if name not in inherited}

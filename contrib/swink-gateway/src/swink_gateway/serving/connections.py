@@ -31,7 +31,7 @@ TURNED_AWAY = "swink_connections_turned_away_total"
 """Counts connections that were refused because of the limit."""
 
 LOOKS = 4
-"""The number of checks per idle timeout."""
+"""How many times idle connections are checked during one idle timeout."""
 
 NEW_SECONDS = 10.0
 """How many seconds a new connection counts as busy, because a request is expected soon."""

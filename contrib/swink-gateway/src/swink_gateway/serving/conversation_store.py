@@ -13,10 +13,10 @@ from swink_core import Message
 __all__ = ["MOST_KEPT", "MOST_KEPT_BYTES", "ConversationStore", "Kept", "Owner"]
 
 MOST_KEPT = 1000
-"""The most answers that are stored; the oldest are dropped."""
+"""The limit for stored answers. If it is exceeded, the oldest answers are dropped."""
 
 MOST_KEPT_BYTES = 64 * 1024 * 1024
-"""The most memory that all stored conversations may take, in bytes.
+"""The limit for the memory of all stored conversations together, in bytes.
 
 A part that two conversations share counts twice.
 """

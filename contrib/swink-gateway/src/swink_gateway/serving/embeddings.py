@@ -57,7 +57,7 @@ _FIELDS = frozenset(
 )  # fmt: skip
 """The request fields of embeddings at OpenAI, Google and Ollama.
 
-Keys with limited models may set no others.
+A client whose key is limited to some models may set no other fields.
 """
 
 
@@ -257,7 +257,7 @@ async def _passed_on(
 async def _relayed(
     request: web.Request, response: HTTPResponse, headers: Mapping[str, str]
 ) -> web.StreamResponse:
-    """Send a response to the client while it arrives: all of it may not fit into memory.
+    """Send a response to the client while it arrives, because it may be too large for the memory.
 
     If the vendor or the client disconnects, the connection to the client is closed before the end
     of the response.

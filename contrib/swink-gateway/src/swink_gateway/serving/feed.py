@@ -31,8 +31,8 @@ MOST_BYTES = 64 * 1024
 class SharedFeed(Feed):
     """A feed that the workers share through sockets in `folder`.
 
-    A worker sends and receives records from `join` until `leave`. Otherwise the feed contains only
-    the worker's own records.
+    After `join` and before `leave`, a worker sends and receives records. At other times, the feed
+    contains only the worker's own records.
     """
 
     def __init__(self, folder: Path) -> None:

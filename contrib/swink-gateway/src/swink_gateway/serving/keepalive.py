@@ -49,7 +49,7 @@ class KeepAlive:
         return self._beating is not None and not self._beating.done()
 
     async def beaten(self) -> None:
-        """Wait for the end of a call of `beat` in progress."""
+        """If a call of `beat` is in progress, wait until it ends."""
         if self._beating is not None:
             await asyncio.wait([self._beating])
 

@@ -44,12 +44,12 @@ class Limits:
     """Limits on the connections, streams and time of clients.
 
     `patience` is how many seconds a client may go without reading, and how many it may take to send
-    a body. `streams` is the number of concurrent answers. `coalesce` keeps reading from an upstream
-    while its client reads slowly. `memory` is how many bytes all active requests may take together,
-    estimated from their bodies. `connections` is the approximate number of open connections (twice
-    the streams: clients keep some for their next request). `silence` is how many seconds a
-    connection may take to send the head of a request. `clock` measures keep-alives and the time
-    limits for clients' input.
+    a body. `streams` is the limit for concurrent answers. With `coalesce`, the gateway continues to
+    read from an upstream while the client reads slowly. `memory` is how many bytes all active
+    requests may take together, estimated from their bodies. `connections` is the approximate limit
+    for open connections (by default twice `streams`, because clients keep connections open for
+    their next request). `silence` is how many seconds a connection may take to send the head of a
+    request. `clock` measures keep-alives and the time limits for clients' input.
     """
 
     patience: float = PATIENCE_SECONDS
@@ -69,7 +69,7 @@ EARLIER = 0.95
 
 
 SHORT_SILENCE_SECONDS = 30.0
-"""A client's timeout after a shorter silence in a stream does not count as a failed call."""
+"""A timeout for a streaming client that waits fewer seconds does not count as a failed call."""
 
 
 def stated_patience(headers: Mapping[str, str]) -> float | None:

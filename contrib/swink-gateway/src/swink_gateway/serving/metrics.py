@@ -40,13 +40,16 @@ __all__ = ["CONTENT_TYPE", "Monitor"]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 MOST_UNLISTED = 5
-"""The most models per provider with separate metrics that are not in the catalogue.
+"""How many models of a provider can have separate metrics without being in the catalogue.
 
 The number is limited because clients may invent names.
 """
 
 MOST_PAIRS = 1000
-"""The most pairs of a key and a model with separate metrics; further models count as `other`."""
+"""How many pairs of a key and a model can have separate metrics.
+
+Further models count as `other`.
+"""
 
 OTHER = "other"
 

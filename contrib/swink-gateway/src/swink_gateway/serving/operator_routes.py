@@ -129,4 +129,4 @@ _ROW = (
 )  # fmt: skip
 
 _DOLLARS = ("dollars_today", "dollars_this_month")
-"""Amounts that are rounded: sums of fractions have rounding errors, and `-0.0` becomes 0."""
+"""Amounts that are rounded, because sums of fractions have rounding errors."""

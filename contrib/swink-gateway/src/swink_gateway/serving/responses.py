@@ -75,7 +75,7 @@ MOST_WAITING = 16
 """The limit for queued requests of one connection."""
 
 MOST_OF_SOCKETS = 10_000
-"""The number of stored answers of all connections together."""
+"""The limit for the stored answers of all connections together."""
 
 
 class ResponsesRoutes:
@@ -381,7 +381,7 @@ class _Connection:
 
 
 def _error_of(refusal: Refused) -> dict[str, Any]:
-    """Return the error of a refusal, with its code if it has one."""
+    """Return the error of a refusal, with the error's code if there is one."""
     said = error_data(refusal.error)
     said["code"] = refusal.code or said["code"]
     return said

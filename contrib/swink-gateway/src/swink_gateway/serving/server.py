@@ -73,7 +73,7 @@ _PUBLIC = frozenset({"/health", "/ready"})
 
 
 class Gateway:
-    """Serves `client` to clients of other APIs.
+    """Lets clients of other APIs call the models of `client`, a swink client.
 
     Clients must send one of `keys`. Without keys, the gateway accepts only an address that other
     machines cannot reach. `hosts` are host names of the gateway besides loopback names. `routes`

@@ -20,7 +20,7 @@ from swink_gateway.serving.limits import Limits
 __all__ = ["SocketMeter"]
 
 SMALL_MESSAGE_BYTES = 48 * 1024
-"""The largest message for which no memory is reserved before it has arrived completely."""
+"""For a message of up to this many bytes, no memory is reserved until it has arrived completely."""
 
 _FINAL = 0x80
 _CONTROL = 0x08
@@ -31,7 +31,10 @@ _LENGTH_BYTES = {126: 2, 127: 8}
 """The size of the extended payload length, by the 7-bit length (RFC 6455, section 5.2)."""
 
 Reserve = Callable[[int, int], int]
-"""Change a reservation from one number of bytes to another. Returns the new one; raises Refused."""
+"""Changes a reservation of memory from the first number of bytes to the second.
+
+The function returns the second number, or raises Refused.
+"""
 
 
 class SocketMeter(asyncio.Protocol):
@@ -72,7 +75,10 @@ class SocketMeter(asyncio.Protocol):
             refused()
 
     def take(self) -> int:
-        """Return the memory reserved for the oldest complete message, which the caller releases."""
+        """Return the memory in bytes that is reserved for the oldest complete message.
+
+        The caller must release this memory. The result is 0 if no message is complete.
+        """
         return self._complete.popleft() if self._complete else 0
 
     def close(self) -> None:

@@ -33,10 +33,10 @@ An unknown model is caused by the request unless the configuration file names th
 """
 
 MOST_SAID = 500
-"""The most characters of a provider's message that are logged: some providers send a web page."""
+"""The length to which a provider's message is cut in the log: some providers send a web page."""
 
 MOST_PLACES = 3
-"""The most routes that a log message lists for a failed account, which many routes may share."""
+"""The limit for the routes in one log message. Many routes may share the account that failed."""
 
 
 @define

@@ -113,7 +113,7 @@ class _Parent:
     sock: socket.socket
     ended: Callable[[int], None]
     workers: dict[int, int] = field(factory=dict)
-    """By process id, the file descriptor on which a worker reports that it is ready."""
+    """Maps a worker's process id to the file descriptor on which it reports that it is ready."""
     rooms: dict[int, Room] = field(factory=dict)
     flags: mmap.mmap = field(
         default=Factory(lambda self: mmap.mmap(-1, self.count), takes_self=True)

@@ -49,7 +49,7 @@ _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "none",
     "AWS_SECRET_ACCESS_KEY": "none",
 }
-"""Environment variables for Bedrock, whose region and credentials options cannot set."""
+"""Environment variables for Bedrock, because no option sets its region or credentials."""
 
 
 _USER_CATALOG = "SWINK_MODELS"
@@ -213,7 +213,7 @@ class Asker:
         return isinstance(provider, HTTPProvider) and provider.speaks_http
 
     def hold(self, provider: str, said: Said) -> None:
-        """Add a conversation, which cases of `provider` refer to by its name."""
+        """Add a conversation, so that cases of `provider` can refer to it by its name."""
         self._said[provider, said.name] = said
 
     async def outcome(self, case: Case, **more: Any) -> Outcome:

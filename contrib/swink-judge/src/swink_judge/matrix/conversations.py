@@ -370,5 +370,5 @@ def conversation_names(tools: bool | None = None) -> list[str]:
 
 
 def conversation(name: str, provider: str = "") -> Said:
-    """Create the conversation `name`, which `provider` continues."""
+    """Create the conversation with this name, for a call to `provider`."""
     return Said(name, _OWN[name](provider) if name in _OWN else _MADE[name]())

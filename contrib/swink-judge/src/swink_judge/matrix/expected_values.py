@@ -51,7 +51,7 @@ class Value:
 
 @define(slots=False)
 class Said:
-    """A named conversation. Its request must contain its values and the texts in `also`."""
+    """A named conversation. Its values and the texts in `also` must be in the request."""
 
     name: str
     context: Context = field(repr=False)
@@ -117,7 +117,11 @@ def _stem(name: str) -> str:
 
 
 def _name(name: str) -> tuple[str, ...]:
-    """Return the two forms of a tool's name in a request: the name, or the start of a valid one."""
+    """Return two forms of a tool's name, one of which a request must contain.
+
+    The first is the name itself. The second is the beginning of the name, in which the characters
+    that some APIs refuse are replaced.
+    """
     return name, _NOT_IN_NAMES.sub("_", name).lstrip("0123456789")[:40]
 
 

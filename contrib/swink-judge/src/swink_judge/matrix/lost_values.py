@@ -23,7 +23,7 @@ _SENT_AS_GIVEN = frozenset(name for name in TUNING if OPTIONS[name].types <= {in
 """Options whose value must be in the request unchanged."""
 
 _NAME_LENGTH = 64
-"""The longest `session_id` or `user`, in characters, that a request must contain unchanged."""
+"""A `session_id` or `user` of up to this many characters must be in the request unchanged."""
 
 _OF_TOOLS = ("tool_choice", "parallel_tool_calls")
 """Options that have no effect in a call without tools."""
@@ -110,7 +110,10 @@ _IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
 
 
 def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
-    """Return the media types of the conversation's images that a request with images lacks."""
+    """Return the media types of images in the conversation that are missing in the request.
+
+    The result is empty for a request without images.
+    """
     if not (sent := set(_IMAGE_TYPE.findall(texts))):
         return []
     own = set(_IMAGE_TYPE.findall("\n".join(strings_of(dump(outcome.said.context)))))

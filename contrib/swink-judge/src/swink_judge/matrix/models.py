@@ -97,7 +97,7 @@ def _borrowed(catalog: Catalog, provider: str, judge: Judge) -> list[str]:
 
 
 def _newest(listed: Iterable[str]) -> list[str]:
-    """Return the newest model of each family, and each model without a date and a version."""
+    """Return the newest model of each family, and all models that have no date and no version."""
     families: dict[str, tuple[tuple[int, int], str]] = {}
     for id in listed:
         match = _VERSION.search(id)

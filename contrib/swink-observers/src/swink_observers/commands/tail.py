@@ -34,9 +34,10 @@ __all__ = ["command"]
 def command(url: str, last: int, gateway: str | None, as_json: bool) -> int:
     """Follow the calls of a program: print a line for each event.
 
-    URL is the address of a feed, by default http://127.0.0.1:8765/events, which a program started
-    with SWINK_FEED=8765 serves. If it is the address of a gateway that requires client keys, set
-    SWINK_GATEWAY_KEY to the key of an operator. Ctrl-C ends this command, not the program.
+    URL is the address of a feed. The default is http://127.0.0.1:8765/events, the address if the
+    program was started with SWINK_FEED=8765. If URL is the address of a gateway that requires
+    client keys, set SWINK_GATEWAY_KEY to the key of an operator. Ctrl-C ends this command, not the
+    program.
     """
     return asyncio.run(_tail(Place.of(url, gateway), last, as_json))
 

@@ -41,10 +41,10 @@ SPENDING_SECONDS = 2.0
 def command(url: str, gateway: str | None, once: bool) -> int:
     """Show the calls of a program: their age, first token, tokens per second, retries and cost.
 
-    URL is the address of a feed, by default http://127.0.0.1:8765/events, which a program started
-    with SWINK_FEED=8765 serves. If it is the address of a gateway that requires client keys, set
-    SWINK_GATEWAY_KEY to the key of an operator; the spending of each key is then shown too. Ctrl-C
-    ends this command, not the program.
+    URL is the address of a feed. The default is http://127.0.0.1:8765/events, the address if the
+    program was started with SWINK_FEED=8765. If URL is the address of a gateway that requires
+    client keys, set SWINK_GATEWAY_KEY to the key of an operator; the spending of each key is then
+    shown too. Ctrl-C ends this command, not the program.
     """
     return asyncio.run(_top(Place.of(url, gateway), once or not is_terminal(sys.stdout)))
 

@@ -64,7 +64,7 @@ class Broken(AssertionError):
 
 
 MOST_FAULTS = 20
-"""The most faults that one check reports."""
+"""The limit for the faults that one check reports."""
 
 _found: ContextVar[list[Broken] | None] = ContextVar("found", default=None)
 """The faults of the running check, which continues after a fault."""

@@ -1,4 +1,4 @@
-"""Locates faults: the file and line of the plugin, the request, and the expected value."""
+"""Explains a failed check: the file and line in the plugin, the request, and the expected value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["explain"]
 
 SHOWN = 4000
-"""The most characters of a request in an explanation."""
+"""The maximum number of characters of a request that an explanation shows."""
 
 _PLACES: dict[str, Callable[[Subject], Any]] = {
     "convert": lambda subject: subject.provider.convert,

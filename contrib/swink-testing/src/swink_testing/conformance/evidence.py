@@ -33,13 +33,13 @@ _FAILURES = (
     StreamErrorKind.CONTEXT_WINDOW_EXCEEDED,
     StreamErrorKind.QUOTA_EXHAUSTED,
 )
-"""Kinds of failure that each API words differently, so that each kind needs evidence."""
+"""Kinds of failure that each API reports in other words, so that each kind needs evidence."""
 
 _REFUSED_TOKEN = "refused token"
 """A token that the API does not accept although it was just issued."""
 
 _OPTIONS = ("stop", "tool_choice", "response_format", "thinking")
-"""Options that a provider supports if its features include one of the same name."""
+"""Options that a provider supports if a feature with the option's name is in its features."""
 
 
 @define(frozen=True)
@@ -58,9 +58,10 @@ class Item:
 class Evidence:
     """The items that recordings or rows confirm (`backed`), and the `missing` ones.
 
-    `recordings` counts the recordings of a real server. `confirmed` counts those whose message a
-    person confirmed. `uncalled` counts the recordings without the arguments of the call: of their
-    requests, only the address, the headers and the model's name can be compared.
+    `recordings` counts the recordings of a real server. `confirmed` counts the recordings whose
+    message was confirmed by a person. `uncalled` counts the recordings that do not contain the
+    arguments of the call: of their requests, only the address, the headers and the model's name
+    can be compared.
     """
 
     backed: list[Item]
@@ -70,7 +71,7 @@ class Evidence:
     uncalled: int = 0
 
     def line(self) -> str:
-        """Return a line that counts the evidence."""
+        """Return a line with the number of items that have evidence, and of recordings."""
         total = len(self.backed) + len(self.missing)
         if not total:
             return "evidence: none is needed, it has no wire format"
@@ -79,7 +80,7 @@ class Evidence:
         return f"evidence: {len(self.backed)} of {total}, from {from_server}{confirmed} and rows"
 
     def lines(self) -> list[str]:
-        """Return lines that count the evidence and name what to record next."""
+        """Return `line()`, and lines with the items without evidence and what to record next."""
         missing: dict[str, list[str]] = {}
         for item in self.missing:
             missing.setdefault(item.kind, []).append(item.name)

@@ -54,7 +54,7 @@ def text_pattern(recorded: str, texts: Mapping[str, str]) -> re.Pattern[str]:
 
 @define
 class Through:
-    """Gets the answer through another HTTP client, from `url` (`None`: the URL of the request)."""
+    """Sends requests through another HTTP client, to the server at `url` unless it is `None`."""
 
     http: HTTPClient
     url: str | None = None
@@ -123,10 +123,10 @@ class PlayedClient(MemoryHTTPClient):
     """An HTTP client that returns `answers` to some requests, and recorded responses to others.
 
     An exception or error response in `answers` is returned for the first request of a call, because
-    a provider sends no further request after it. `requests` lists the requests that got one of
-    `answers`; `played` lists all requests. `faults` maps the number of a recorded request to its
-    response, or to a function that returns the response (`None`: the recorded one). `expires`
-    replaces the lifetime of tokens, in seconds.
+    a provider sends no further request after it. `requests` lists the requests to which one of
+    `answers` was returned; `played` lists all requests. `faults` maps the number of a recorded
+    request to its response, or to a function that returns the response (`None`: the recorded one).
+    `expires` replaces the lifetime of tokens, in seconds.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class PlayedClient(MemoryHTTPClient):
         self.expires: float | None = None
         self.refused_tokens: set[str] = set()
         self.is_open = False
-        """Whether the first of `answers` is given to every request for an answer."""
+        """Whether every request gets the same answer, the first of `answers`."""
         self._tokens = token_legs(recordings)
         self._recording = recording or exchange_of(recordings)
         self.faults = faults or {}
@@ -269,7 +269,7 @@ class PlayedClient(MemoryHTTPClient):
         )
 
     def _leg(self, number: int) -> Any:
-        """Return the recorded response, with this call's origin in place of the recorded one."""
+        """Return a recorded response, in which this call's origin replaces the recorded origin."""
         assert self._recording is not None
         leg = self._recording.legs[number]
         if not leg.status and not leg.body:
@@ -323,7 +323,7 @@ _MILLISECONDS = re.compile(r"ms$|milli", re.IGNORECASE)
 
 
 def _issued(data: Any, name: str, expires: float | None) -> Any:
-    """Return the data of a response with a new token and another lifetime."""
+    """Replace the token and its lifetime in the data of a response, and return the new data."""
     if isinstance(data, str):
         return _SOURCE.sub(lambda found: f"{name}-{found[2]}", data)
     if isinstance(data, list):

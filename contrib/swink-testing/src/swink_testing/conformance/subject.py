@@ -56,7 +56,7 @@ NOWHERE = "http://conformance.invalid/v1"
 """The address of calls that are answered from memory (RFC 2606: it cannot exist)."""
 
 PATIENCE = Timeouts(connect=5.0, first_event=10.0, idle=10.0, no_progress=10.0, total=20.0)
-"""Limits of every call, so that a provider that hangs fails a check instead of holding it up."""
+"""Time limits of every call, so that a provider that hangs fails a check instead of blocking it."""
 
 WAIVERS = "waivers.toml"
 
@@ -242,7 +242,7 @@ class Subject:
         ]
 
     def listed_model(self, id: str | None) -> Model:
-        """Return the model with the id in a row of a file.
+        """Return the model for a row of a file; `id` is the model id in the row.
 
         If `id` is `None`, this is the first model in the catalogue or, if the catalogue is empty,
         the model under test.
@@ -255,7 +255,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The provider's recordings; without any, recordings of the same wire format.
+        """The provider's recordings or, if it has none, recordings of the same wire format.
 
         Raises RecordingError if a recording cannot be read.
         """

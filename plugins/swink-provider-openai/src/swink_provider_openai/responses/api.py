@@ -37,7 +37,7 @@ FEATURES = frozenset({
 ENCRYPTED = "reasoning.encrypted_content"
 
 PREVIOUS = "previous_response_id"
-"""The setting, and the request field of the same name, with the id of the response to continue."""
+"""A setting and a request field with this name contain the id of the response to continue."""
 
 
 class ResponsesAPI:

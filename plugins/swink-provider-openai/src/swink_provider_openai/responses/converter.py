@@ -7,12 +7,13 @@ An extension in a user message or a tool result becomes a message part or a sepa
 depending on the type in its data. Callers use extensions to return the output of a client-side tool
 such as `computer_call` (see the module `hosted`).
 
-Output of the service is sent back unchanged: reasoning and hosted tools as whole items, messages
-and calls with their ids and other fields. The API has no field that marks a tool result as failed,
-so the text of a failure starts with `Error: `. Reasoning is omitted if the service neither stored
-nor encrypted it. Reasoning is also omitted if no other item follows, because OpenAI rejects such
-reasoning. If any reasoning of an answer is omitted, the other items of this answer are sent without
-their ids: for an item with an id, the service requires the reasoning that preceded it.
+Output of the service is sent back unchanged. Reasoning and calls of hosted tools are sent as whole
+items. Messages and tool calls are sent with their ids and other fields. The API has no field that
+marks a tool result as failed, so the text of a failure starts with `Error: `. Reasoning is omitted
+if the service neither stored nor encrypted it. Reasoning is also omitted if no other item follows,
+because OpenAI rejects such reasoning. If any reasoning of an answer is omitted, the other items of
+this answer are sent without their ids: for an item with an id, the service requires the reasoning
+that preceded it.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ class ResponsesConverter(OpenAIConverter):
     def has_place(self, message: ToolResultMessage) -> bool:
         """Return True if a tool result can be sent although no tool call block precedes it.
 
-        Its call is either in an `ExtensionBlock`, or in a conversation that the service stores.
+        The call of the result is then in an `ExtensionBlock`, or in a conversation that the service
+        stores.
         """
         return self._continued or message.tool_call_id in self._asked
 
@@ -203,7 +205,7 @@ class ResponsesConverter(OpenAIConverter):
         )
 
     def tool_call(self, call: ToolCallBlock, keep_id: bool) -> dict[str, Any]:
-        """Convert a call, with the other fields of the item."""
+        """Convert a tool call to an item, including the fields in its metadata."""
         item = dict(_item(call))
         if not keep_id:
             item.pop("id", None)

@@ -27,7 +27,7 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "tool_search_call": ("tool_search_output", "call_id"),
     "mcp_approval_request": ("mcp_approval_response", "approval_request_id"),
 }
-"""Types of calls, with the type of the result item and its field for the id of the call."""
+"""For each type of call, the type of the result item and the item's field for the call's id."""
 
 _FIELDS = dict(ANSWERS.values())
 
@@ -74,7 +74,7 @@ def is_item(block: Block) -> TypeGuard[ExtensionBlock]:
 
 
 def answer_to(tool_call_id: str, block: ExtensionBlock) -> dict[str, Any]:
-    """Return the field with the call's id for a result item (`block`)."""
+    """Return the field of a result item (`block`) that contains the id of the call."""
     return {_FIELDS.get(str(block.data.get("type")), "call_id"): tool_call_id}
 
 
@@ -111,8 +111,8 @@ def _asking(item: Mapping[str, Any]) -> str | None:
 def _answered(item: Mapping[str, Any]) -> set[Any]:
     """Return the id of the call to which a result item belongs; an empty set for other items.
 
-    The id may be in different fields. For local shells, the documentation itself names two of them,
-    so the values of all such fields are returned.
+    The id may be in one of several fields, and for local shells, the documentation names two
+    different ones. Therefore the values of all these fields are returned.
     """
     if item.get("type") not in _FIELDS:
         return set()

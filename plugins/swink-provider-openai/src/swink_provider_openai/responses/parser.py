@@ -102,7 +102,7 @@ class ResponsesParser:
             self._error(event, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Report the content of an answer that was not streamed to `out`."""
+        """Read an answer that was not streamed, and report its content to `out`."""
         response = _decode_response(body)
         if response.status is None and not response.error:
             raise MalformedFrame("the answer has no status")
@@ -332,7 +332,7 @@ class ResponsesParser:
         self._fail({"error": error}, out, event.status)
 
     def _fail(self, data: dict[str, Any], out: EventWriter, status: Any = None) -> None:
-        """End with the service's error. Over a WebSocket, the error also has an HTTP status."""
+        """End the answer with the service's error. A WebSocket's error also has an HTTP status."""
         failure = Failure("streaming")
         if isinstance(status, int) and 400 <= status < 600:
             failure.status = status

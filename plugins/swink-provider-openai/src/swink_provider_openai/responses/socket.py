@@ -1,8 +1,8 @@
 """WebSockets for the Responses API, with HTTP as the fallback.
 
 A WebSocket carries the same JSON events as the stream over HTTP. Its messages are converted to
-server-sent events. Thus a single decoder and a single format of recordings are enough, and if the
-server refuses the WebSocket, the attempt can continue over HTTP with the same decoder.
+server-sent events. Therefore both transports use the same decoder and the same format of
+recordings, and if the server refuses the WebSocket, the attempt can continue over HTTP.
 
 Each answer uses a new WebSocket. After a service has refused a WebSocket, or has closed two in a
 row before the answer was complete, the provider uses HTTP until the client is closed. Source:

@@ -36,7 +36,7 @@ async def open_websocket(
 ) -> HTTPResponse:
     """Open a WebSocket with a client's session and send the first message.
 
-    Redirects are not followed. `connect_timeout` is in seconds, `None` for none. Raises
+    Redirects are not followed. `connect_timeout` is in seconds; `None` means no limit. Raises
     ProviderFailure if the WebSocket cannot be opened.
     """
     import aiohttp
@@ -117,7 +117,7 @@ Close codes that are neither here nor in `_ORDINARY` mean that the connection fa
 """
 
 MOST_AT_ONCE = 256
-"""How many empty messages in a row are read before other tasks get a turn in the event loop."""
+"""After this many empty messages in a row, other tasks get a turn in the event loop."""
 
 
 class _WebSocket:

@@ -19,7 +19,7 @@ TERMINAL = frozenset({"response.completed", "response.incomplete", "response.fai
 
 
 class Event(Struct, gc=False):
-    """One event of any type. If swink reads an event's `delta`, it is a piece of text."""
+    """One event of any type. In the events that swink reads, `delta` is a piece of text."""
 
     type: str | None = None
     delta: Any = None

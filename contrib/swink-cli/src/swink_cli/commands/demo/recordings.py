@@ -32,7 +32,7 @@ LIMITS = swink.Timeouts(first_event=60, idle=60)
 NO_WIRE = "none"
 """The wire format of a provider without a service; such a provider has no recordings."""
 AGREEABLE = 12.0
-"""A recording of more than this many seconds is chosen only if all answers take as long."""
+"""A recording that takes more seconds than this is chosen only if all others do, too."""
 
 _STYLES = {swink.TextDelta: "text", swink.ThinkingDelta: "thinking", swink.ToolCallDelta: "tool"}
 

@@ -1,8 +1,8 @@
-"""Check the user's settings: the configuration file, the models file, and variables.
+"""Check the user's settings: the configuration file, the models file, environment variables.
 
-A variable that is named like a setting of swink but that no installed package reads is misspelt, or
-belongs to a package that is not installed. The source files of the packages are searched for the
-variables that they read, because no other list exists.
+If no installed package reads a variable `SWINK_…`, its name is misspelt, or the package that reads
+it is not installed. No list of these variables exists, so the source files of the packages are
+searched for them.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def models_file(host: Host) -> list[Finding]:
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
-    """Suggest the provider that a row with an unknown provider name may mean."""
+    """Suggest a provider whose name is similar to the unknown name in a row."""
     near = difflib.get_close_matches(name, known, 1, LIKENESS) or ("NAME",)
     return f'Write provider = "{near[0]}" (see `swink providers`), or install the provider.'
 

@@ -179,7 +179,7 @@ def _twice(installed: Sequence[Distribution]) -> Iterator[Finding]:
 
 
 def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
-    """Find requirements of plugins that are missing or have the wrong version."""
+    """Find plugins with a requirement that is not installed, or is installed in a wrong version."""
     versions = {_plain(owner(dist)): version_of(dist) for dist in installed}
     for dist in installed:
         if not any(point.group in GROUPS for point in points_of(dist)):
@@ -321,7 +321,7 @@ def _unmarked(where: str, plugin: Any) -> Iterator[Finding]:
 
 
 def _misspelt(where: str, made: type, promised: Sequence[str]) -> Iterator[Finding]:
-    """Find methods of a plugin that are probably misspelt names of methods to override."""
+    """Find methods that should probably override another method, but have a misspelt name."""
     bases = [base for base in made.__mro__ if base not in HTTPProvider.__mro__]
     for base in bases:
         for name, value in vars(base).items():

@@ -35,7 +35,7 @@ __all__ = ["command", "last"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 MOST_OFFERED = 200
-"""The number of calls that completion offers, newest first."""
+"""The maximum number of calls that completion offers, newest first."""
 
 _raw_option = click.option(
     "-r", "--raw", is_flag=True, help="Print only the answer, without formatting."
@@ -417,7 +417,7 @@ def _print_answer(entry: Entry, *, raw: bool, code: bool) -> None:
 
 
 async def _draw(text: str, *, plain: bool) -> None:
-    """Show text as `swink ask` shows an answer, which needs a running event loop."""
+    """Show a text in the same way as `swink ask`, which draws in a running event loop."""
     with closing(make_sink(plain=plain)) as sink:
         sink.write(text)
         sink.end_block()

@@ -16,7 +16,7 @@ __all__ = ["Sum", "costs_cells", "summed", "sums"]
 class Sum(msgspec.Struct):
     """The total usage of a group of calls.
 
-    `cost` is in US dollars, over the calls with a known cost; `estimated` is the part of the cost
+    `cost` is the sum of the known costs in US dollars; `estimated` is the part of the cost
     for which the provider reported no usage; `unpriced` counts the calls without a known cost.
     `day` is in local time; an empty `day` or `model` means that the sum covers all days or all
     models.

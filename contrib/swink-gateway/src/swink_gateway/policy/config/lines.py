@@ -17,7 +17,7 @@ Path = tuple[str | int, ...]
 """The path of a value: keys of tables and indices of lists."""
 
 DEEPEST = 4
-"""The most brackets of nested lists that may be open at the end of a prefix."""
+"""The maximum number of brackets of nested lists that may be open at the end of a prefix."""
 
 
 def written(path: Path) -> str:

@@ -68,8 +68,8 @@ class Transforms:
 
     `system_prompt` is inserted before the client's own instructions. `defaults` are options for
     requests that do not set them. `leave_out` lists options of the client to drop; `tools` in this
-    list drops all tools of the client. `max_tokens` is the limit for answers, and the value for
-    requests that do not set `max_tokens`.
+    list drops all tools of the client. `max_tokens` is the maximum length of an answer in tokens,
+    also for requests without `max_tokens`.
     """
 
     system_prompt: str | None = None
@@ -101,9 +101,9 @@ class When:
 
     `models` are patterns of the requested names. For `thinking`, `tools` and `web_search`, `true`
     matches requests that use the feature, and `false` requests that do not; tools that run on a
-    vendor's servers do not count as `tools`. `longer_than` is an estimated number of tokens.
-    `background` matches the auxiliary requests of agents, for example for the title or a summary of
-    a conversation; such requests have no tools.
+    vendor's servers do not count as `tools`. `longer_than` matches requests with more than this
+    estimated number of tokens. `background` matches the auxiliary requests of agents, for example
+    for the title or a summary of a conversation; such requests have no tools.
     """
 
     models: tuple[str, ...] = ()
@@ -141,9 +141,8 @@ class Key:
     files, vector stores, containers and conversations) that the key may use, in addition to the ids
     in its own answers. If a key has limited models or a budget, the gateway refuses request fields
     that it does not know, except those in `allowed_fields`. If a key has a budget, the gateway also
-    refuses tools of vendors with fees that are not reported, except `tools.TYPE` in
-    `allowed_fields`. `guards` are the names of the guards
-    that check the requests of the key.
+    refuses a vendor's tool if the vendor does not report the tool's fee, unless `allowed_fields`
+    contains `tools.TYPE`. `guards` are the names of the guards that check the requests of the key.
     """
 
     key: tuple[Digest, ...] = field(repr=False)
@@ -176,9 +175,9 @@ class Price:
     """Prices in US dollars per million tokens. Cache tokens cost `input` by default.
 
     These prices override those in the catalog. The catalog's prices for long prompts, service tiers
-    and regions change in the same ratio. Its prices of images and sound, and its fees, stay the
-    same. `search` is the fee for one search by a tool of the vendor, in US dollars. For free
-    models, set `input` and `output` to 0.
+    and regions change in the same ratio. The catalog's prices of images and sound, and its fees,
+    stay the same. `search` is the fee for one search by a tool of the vendor, in US dollars. For
+    free models, set `input` and `output` to 0.
     """
 
     input: Dollars
@@ -194,8 +193,9 @@ class RequestGuard:
 
     `redact` are regular expressions; each match is replaced with `replacement`. A request that
     contains one of the words in `block`, in upper or lower case, is refused. `max_prompt_tokens` is
-    the longest prompt in estimated tokens. `plugin` names an installed plugin of the group
-    `swink.guards`, and `settings` are passed to it. A request that a guard cannot check is refused.
+    the maximum length of a prompt in estimated tokens. `plugin` names an installed plugin of the
+    group `swink.guards`, and `settings` are passed to it. A request that a guard cannot check is
+    refused.
     """
 
     redact: tuple[Pattern, ...] = ()
@@ -210,12 +210,12 @@ class RequestGuard:
 class Config:
     """The configuration of a gateway.
 
-    `aliases` are other names for routes and models. `routes` are names with a fallback chain of
-    models each. `rules` choose a route by the properties of a request. `keys` are clients' keys by
-    the names of their owners. `prices` maps patterns of `provider/model` to prices, which override
-    the catalog's; the first pattern that matches applies. `guards` check requests before they are
-    sent to a vendor. `store` is where limits and the ledger are kept. For a streamed answer, the
-    gateway sends the HTTP status after the provider's first output or failure, or after `head_wait`
+    `aliases` are other names for routes and models. `routes` are names for fallback chains of
+    models. `rules` choose a route by the properties of a request. `keys` are clients' keys by the
+    names of their owners. `prices` maps patterns of `provider/model` to prices, which override the
+    catalog's; the first pattern that matches applies. `guards` check requests before they are sent
+    to a vendor. `store` is where limits and the ledger are kept. For a streamed answer, the gateway
+    sends the HTTP status after the provider's first output or failure, or after `head_wait`
     seconds; after that, it sends keep-alives until output arrives.
     """
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 __all__ = ["MOST_CHANGED", "OTHERS", "Changes"]
 
 MOST_CHANGED = 100
-"""The most changed keys that are read at once; the rest are read the next time."""
+"""The maximum number of changed keys to read at once; the rest are read the next time."""
 
 OTHERS = 20
 """The number of other keys that are read at once."""

@@ -38,8 +38,9 @@ AGAIN_SECONDS = 5.0
 class Leases:
     """The leases of this process, by key.
 
-    `members` is the number of processes that share the limits. `local` counts attempts while the
-    server is lost, and `debts` contains the charges of these attempts, in `folder` if given.
+    `members` is the number of processes that share the limits. While the server is lost, `local`
+    counts attempts, and `debts` stores their charges. The debts are stored in `folder`, or in
+    memory if it is `None`.
     """
 
     def __init__(self, clock: Clock | None, folder: Path | None) -> None:

@@ -47,10 +47,10 @@ __all__ = [
 ]
 
 MOST_IDS = 100_000
-"""The most ids of vendors' data that are recorded; the oldest are forgotten first."""
+"""The maximum number of recorded ids of vendors' data; the oldest are forgotten first."""
 
 MOST_REMEMBERED = 1000
-"""The most models whose failures are recorded; the oldest are forgotten first.
+"""The maximum number of models with recorded failures; the oldest are forgotten first.
 
 The number is limited because clients choose the names of models.
 """

@@ -75,7 +75,10 @@ AT_A_TIME = 250
 """The number of keys read by one script, which blocks Redis while it runs."""
 
 MOST_LOOKS = 6
-"""How often a call tries, each half second, to be admitted while others give up leases."""
+"""The maximum number of attempts to admit a call while other processes give up leases.
+
+There is half a second between two attempts.
+"""
 
 
 class RedisLedger:

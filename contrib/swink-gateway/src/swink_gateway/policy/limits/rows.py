@@ -46,7 +46,7 @@ LEAST = 1e-9
 """US dollars below which a difference of sums counts as a rounding error."""
 
 MOST_ENTRIES = 100_000
-"""The most rows that a query may list."""
+"""The maximum number of rows that a query may list."""
 
 
 class Entry(Struct):
@@ -56,9 +56,9 @@ class Entry(Struct):
     access log, and `request_id` is the provider's id for the request. `account` is the path, in the
     configuration file, of the options that were used, such as `routes.best.tiers[0][1]`, or else
     the provider's name. The five token counts are those that the provider reported (`None`: not
-    reported); `tokens` and `cost` (US dollars) are what the key is charged, and `cost` is `None`
-    for a model without a price; `reserved` is the amount reserved. `latency` and `first_token` are
-    seconds since the attempt began.
+    reported). The key is charged `tokens` and `cost` (US dollars); `cost` is `None` for a model
+    without a price. `reserved` is the cost in US dollars that was reserved for the attempt.
+    `latency` and `first_token` are seconds since the attempt began.
     """
 
     id: str = ""

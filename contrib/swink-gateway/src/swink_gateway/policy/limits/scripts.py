@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 ALIVE_SECONDS = 15
-"""How many seconds after its last report a process still counts as running."""
+"""A process counts as running until this many seconds after its last report."""
 
 GRACE_SECONDS = 5
 """For this many seconds after Redis has lost its data, an unknown key is not treated as new."""

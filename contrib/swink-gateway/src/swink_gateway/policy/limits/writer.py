@@ -25,10 +25,10 @@ FLUSH_SECONDS = 0.5
 """Rows are written after this many seconds, so that they are on disk within a second."""
 
 MOST_WAITING = 100_000
-"""The most rows that wait while the file cannot be written; beyond that, the oldest are dropped."""
+"""The maximum number of rows that wait to be written; beyond that, the oldest are dropped."""
 
 MOST_IN_MEMORY = 50_000
-"""The most rows that are kept in memory without a file; the oldest are dropped."""
+"""The maximum number of rows in memory without a file; the oldest are dropped."""
 
 T = TypeVar("T")
 

@@ -306,10 +306,10 @@ class ChatEncoder(EventEncoder):
 
 
 def _streamed(choice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a choice of an unstreamed answer as choices of two chunks.
+    """Split a choice of an unstreamed answer into two choices, for two chunks.
 
-    The first choice contains only the role, because OpenAI's SDK appends the log probabilities in
-    the first chunk of a choice twice.
+    The first one contains only the role: if the first chunk of a choice contained the log
+    probabilities, OpenAI's SDK would append them twice.
     """
     delta = {**(choice.get("message") or {})}
     role = {"role": delta.pop("role", "assistant")}

@@ -48,7 +48,7 @@ AUDIO = "audio"
 """The field with generated audio, and the kind of the extension block that contains it."""
 
 MOST_ANSWERS = 128
-"""The most answers that a request can ask for."""
+"""The limit for the number of answers to one request."""
 
 _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 

@@ -49,7 +49,7 @@ Source: https://ai.google.dev/gemini-api/docs/thought-signatures
 """
 
 BESIDE = frozenset({"thought", "thoughtSignature", "partMetadata", "videoMetadata"})
-"""Fields of a part that are not content; media have `mediaResolution` as well."""
+"""Fields of a part that are not content. A part with media also has `mediaResolution`."""
 
 _MEDIA = ("mediaResolution", "videoMetadata")
 

@@ -153,7 +153,8 @@ class PartsWriter:
     ) -> dict[str, Any]:
         """Return the field with the sealed data from `_carried`.
 
-        `stands_for` means that the part shows the content of the last block in `_carried`.
+        `stands_for` means that the client gets the content of the last block in `_carried` as this
+        part.
         """
         before, self._carried = self._carried, []
         shown = True if stands_for else None
@@ -184,7 +185,7 @@ def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, A
     """Return the field `usageMetadata` of an answer, or an empty dictionary for unknown usage.
 
     The field contains token counts (`promptTokenCount`, …) and the cost in US dollars. `own` means
-    that the provider uses this API, and may report counts that swink does not model.
+    that the provider uses this API, and may report counts that are unknown to swink.
     """
     if usage is None or not usage.reported:
         return {}

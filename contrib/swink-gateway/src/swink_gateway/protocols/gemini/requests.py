@@ -36,7 +36,7 @@ _SAME = {
 _COUNTED = {"topK": "top_k", "maxOutputTokens": "max_tokens", "seed": "seed"}
 
 MOST_ANSWERS = 8
-"""The most answers that a request can ask for.
+"""The limit for the number of answers to one request.
 
 Source: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference
 """

@@ -27,7 +27,7 @@ _DIRECT = {"caller": {"type": "direct"}}
 
 
 def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -> list[Any]:
-    """Return the citations of a text; another provider's data is sealed into the first citation.
+    """Return the citations of a text; data of another provider is encoded into the first citation.
 
     The API defines `encrypted_index` as opaque.
     """

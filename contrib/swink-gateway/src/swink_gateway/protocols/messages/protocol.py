@@ -96,9 +96,10 @@ class MessagesProtocol:
 class MessagesEncoder(EventEncoder):
     """Encodes an answer as named events.
 
-    A thinking block is started when its first text arrives, or else at its end, when its type is
-    known. If the client did not request `thoughts`, the text is collected until the end of the
-    block and sealed. `_places` maps the indices of swink's open blocks to those sent to the client.
+    A thinking block is started when its first text arrives. A block without text is started when it
+    ends, because its type is not known earlier. If the client did not request `thoughts`, the text
+    is collected until the end of the block and sealed. `_places` maps the indices of swink's open
+    blocks to those sent to the client.
     """
 
     content_type = SSE
@@ -298,7 +299,7 @@ class MessagesEncoder(EventEncoder):
 _SAYING = frozenset(
     {TextStart, ThinkingStart, ThinkingDelta, ThinkingEnd, ToolCallStart, Extension, Done, Error}
 )
-"""Events before which the answer is begun, if it has not begun yet.
+"""Events that begin the answer, if it has not begun yet.
 
 `Error` is one of these events, because opencode retries five times if an error comes first.
 """

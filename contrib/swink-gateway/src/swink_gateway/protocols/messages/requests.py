@@ -121,7 +121,7 @@ class _Reader:
         return {name: value for name, value in options.items() if value is not None}
 
     def _most(self) -> int | None:
-        """Return the token limit; 1 for `max_tokens` 0, which only fills the cache."""
+        """Return the token limit. A `max_tokens` of 0, which only fills the cache, counts as 1."""
         most = self._said.whole_number("max_tokens")
         if most == 0:
             self._said.drop("max_tokens", "0")

@@ -53,7 +53,7 @@ settings are defined by providers, and may name commands or paths.
 
 _STEERING = {"settings", "extra", "rules", "retired", "transport"}
 _INHERITED = StreamOptions.names() - GATEWAYS_OWN - _STEERING
-"""Options that may be listed as inherited (see `Asked`): fields of the request body."""
+"""Options (fields of the request body) that a client may list as inherited (see `Asked`)."""
 
 _FILE_SCHEME = "file:"
 

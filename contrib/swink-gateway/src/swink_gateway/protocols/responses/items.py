@@ -2,7 +2,8 @@
 
 https://developers.openai.com/api/reference/resources/responses: messages, reasoning, calls. Opaque
 data of another provider is encoded ("sealed") into `encrypted_content` of reasoning, the only
-opaque field. The text of thinking is sealed as well, because clients may leave it out.
+opaque field. The text of thinking is sealed as well, because a client may omit the text when it
+sends the item back.
 """
 
 from __future__ import annotations

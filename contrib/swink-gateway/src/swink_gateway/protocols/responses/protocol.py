@@ -87,7 +87,7 @@ class ResponsesProtocol:
 class ResponsesEncoder(EventEncoder):
     """Writes numbered events; `_output` lists the items by index (`None`: not complete yet).
 
-    `_texts` contains the kinds of texts that have begun and have no words yet, by index.
+    `_texts` contains the kind of each text that has begun but has no words yet, by index.
     """
 
     content_type = SSE

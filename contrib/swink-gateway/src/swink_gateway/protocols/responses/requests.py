@@ -52,7 +52,7 @@ ECHOED = (
 _SILENT = ("stream", "stream_options", "background", "store", "generate", "type")
 
 ANSWERS = ("_output", "_response")
-"""Endings of the types of items with which a client answers a tool call or another request."""
+"""An item is a client's answer to a tool call or request if its type ends in one of these."""
 
 
 def read_responses(body: Any) -> Asked:

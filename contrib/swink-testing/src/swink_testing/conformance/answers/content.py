@@ -56,7 +56,7 @@ from swink_testing.driver import MemoryResponse
 __all__ = ["IGNORED_FILE", "check_answers_are_read"]
 
 IGNORED_FILE = "ignored_fields.toml"
-"""The file of a package that lists fields of answers that messages leave out, with the reasons."""
+"""The file in which a package lists the fields of answers that its messages lack, with reasons."""
 
 _NUMBER = 40_000_003
 

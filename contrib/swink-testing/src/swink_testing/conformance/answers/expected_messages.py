@@ -48,9 +48,9 @@ class Listed(msgspec.Struct):
     writes, and `notices` lists the expected notices, each by a part of the text `code: detail
     (path)`. `model` is an id (`None`: the first model in the catalogue). `provider` is the only
     provider of the package to which the row applies (`None`: the row applies to all). If `message`
-    does not name a provider, this provider is expected. `options` are the options of the call, such
-    as `max_output_chars`. The cost is compared only if `message` contains one; of a stream, only
-    the total that the API reports is compared.
+    does not name a provider, the message is expected to name the provider under test. `options` are
+    the options of the call, such as `max_output_chars`. The cost is compared only if `message`
+    contains one; for a stream, only the total cost that the API reports is compared.
     """
 
     about: str

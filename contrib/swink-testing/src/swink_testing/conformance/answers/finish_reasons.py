@@ -69,11 +69,12 @@ class _Ended:
 def check_finish_reasons(subject: Subject) -> None:
     """Every finish reason is understood, or is an error, or a Notice reports it.
 
-    An unknown or missing reason must be reported, except that it may be missing if a recording has
-    no reason. A reason such as truncated, refused or interrupted is never treated as a normal end,
-    whatever the answer contains. A reason that is repeated in each frame does not end the answer
-    early. A field counts as the finish reason if its name ends with "reason", or if a change of the
-    field changes only the stop reason of the message.
+    An unknown or missing reason must be reported. A missing reason need not be reported if a
+    recorded answer of the API has no reason either. A reason such as truncated, refused or
+    interrupted is never treated as a normal end, whatever the answer contains. A reason that is
+    repeated in each frame does not end the answer early. A field counts as the finish reason if its
+    name ends with "reason", or if a change of the field changes only the stop reason of the
+    message.
     """
 
     async def compare() -> None:
@@ -188,7 +189,8 @@ async def _require_as_other(one: _Ended, other: _Ended) -> None:
 def _can_end(one: _Ended, other: _Ended, ended: Sequence[_Ended]) -> bool:
     """Return True if the finish reason of the truncated answer `other` can be inserted in `one`.
 
-    This requires that the words of that reason have the same meaning in all answers (`ended`).
+    It can be inserted only if the words of that reason have the same meaning in all answers
+    (`ended`).
     """
     reason = other.answer.message.stop_reason
     if reason not in _CUT or one.words.keys() - other.words.keys():

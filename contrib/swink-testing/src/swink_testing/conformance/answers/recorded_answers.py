@@ -1,4 +1,4 @@
-"""Recorded answers as data, which checks change and parse again."""
+"""Recorded answers as data. The checks change the data and parse the changed answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 UNWRITTEN = "its frames are neither SSE nor NDJSON, and its decoder has no as_json and of_json"
 
 LONGEST = 20_000
-"""Recordings longer than this, in bytes, are not read: they hardly have more kinds of fields."""
+"""Recordings longer than this, in bytes, are not read: few have fields that shorter ones lack."""
 
 GONE = object()
 """Given in place of a value, this object removes the field."""
@@ -47,7 +47,7 @@ GONE = object()
 Path: TypeAlias = tuple[str | int, ...]
 
 Changes: TypeAlias = Mapping[int, Sequence[Any]]
-"""For the number of a frame, the frames that replace it, each as JSON data or as bytes."""
+"""Maps the number of a frame to the frames that replace it, each as JSON data or as bytes."""
 
 
 @define
@@ -179,7 +179,7 @@ def names_of(path: Path) -> tuple[str, ...]:
 
 
 def message_of(events: Iterable[Event]) -> AssistantMessage:
-    """Return the message that events form, with generated ids replaced by numbers."""
+    """Build the message from its events, and replace generated ids by numbers."""
     return comparable(fold(events))
 
 

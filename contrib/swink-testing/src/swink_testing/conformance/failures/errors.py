@@ -24,7 +24,7 @@ from swink_testing.quiet import quiet
 __all__ = ["LISTED_ERRORS", "ListedError", "check_errors"]
 
 LISTED_ERRORS = "errors.jsonl"
-"""The file of a package that lists errors and their kinds, one on each line."""
+"""The name of the file in which a package lists errors. Each line has one error and its kind."""
 
 KINDS = {
     400: Kind.INVALID_REQUEST,
@@ -103,7 +103,9 @@ _WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
     (500, "The request could not be processed: invalid state.", (Kind.OVERLOADED,)),
     (503, "The service is unavailable: its limit is reached.", ()),
 )  # fmt: skip
-"""Errors whose words suggest other kinds: a status, a message, and further accepted kinds."""
+"""Errors whose message could be taken for another kind than that of the status: the status, the
+message, and other kinds that are accepted too.
+"""
 
 
 class ListedError(msgspec.Struct):
@@ -204,7 +206,7 @@ async def _require_late(
 
 
 _OWN_CODES = ("cut", "empty_response")
-"""The core's codes for answers that do not contain an error themselves."""
+"""Error codes that the core uses when an answer is truncated or empty but contains no error."""
 
 
 def _kinds_of(recording: Recording) -> tuple[Kind]:
@@ -252,7 +254,7 @@ class _Client:
         self._model = subject.model
 
     async def require(self, refusal: _Refusal) -> None:
-        """Make a call that receives this response, and compare its error with the expected one."""
+        """Answer a call with an HTTP error, and compare the call's error with the expected one."""
         headers = {"Content-Type": "application/json", **refusal.headers}
         refused = [MemoryResponse([refusal.body], refusal.status, headers) for _ in range(3)]
         self._http.answer(*refused)  # the others if credentials are renewed, or another API is used

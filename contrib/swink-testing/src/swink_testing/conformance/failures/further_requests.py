@@ -120,8 +120,8 @@ async def _call(
 ) -> tuple[list[Event], PlayedClient]:
     """Make a call with a provider that has no access token yet.
 
-    If `number` is not `None`, the request with this number has the fault. If `retry` is `None`, the
-    call is not retried.
+    If `number` is not `None`, the request with this number gets `fault` as its response. If `retry`
+    is `None`, the call is not retried.
     """
     host = Host(entry_points=[subject.entry], environ={})
     faults = {} if number is None or fault is None else {number: fault.answer}

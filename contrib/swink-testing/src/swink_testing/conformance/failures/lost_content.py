@@ -24,10 +24,10 @@ from swink_testing.quiet import quiet
 __all__ = ["check_lost_content"]
 
 MOST_FRAMES = 3
-"""How many frames of an answer are damaged, one at a time."""
+"""The maximum number of frames of an answer that are damaged, one at a time."""
 
 _MOST_TRIES = 8
-"""How many frames of an answer are left out, to find those with content."""
+"""The maximum number of frames that are left out, one at a time, to find frames with content."""
 
 
 def check_lost_content(subject: Subject) -> None:
@@ -91,7 +91,7 @@ def _notices(events: Sequence[Event]) -> int:
 
 
 async def _telling(answer: RecordedAnswer) -> list[int]:
-    """Return the numbers of frames with content, beginning at the middle of the answer."""
+    """Return the indexes of frames with content, the frame nearest the answer's middle first."""
     last = len(answer.frames) - 1
     found: list[int] = []
     for number in sorted(range(1, last), key=lambda place: abs(place - last // 2))[:_MOST_TRIES]:

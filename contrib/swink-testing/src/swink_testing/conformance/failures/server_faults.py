@@ -24,7 +24,10 @@ from swink_testing.quiet import quiet
 __all__ = ["check_large_input", "check_standard_faults"]
 
 _LONGEST = 16_384
-"""Size limit, in bytes, of the recording that is damaged. A longer one would show nothing more."""
+"""Size limit, in bytes, of the recording that is damaged.
+
+Damage to a longer recording would reveal no further faults.
+"""
 
 
 def check_standard_faults(subject: Subject) -> None:

@@ -31,7 +31,7 @@ from swink_testing.quiet import quiet
 __all__ = ["check_connections_are_closed"]
 
 _LONG = 512
-"""The number of chunks of an answer that exceeds the size limit, about 30 MB."""
+"""The number of chunks in a response of about 30 MB, which exceeds the size limit."""
 
 _PIECE = b'{"a":[' + b"1," * 30_000
 
@@ -91,9 +91,9 @@ async def _until_stalled(reader: asyncio.Task[Any], stalled: asyncio.Event) -> N
 async def _abandon_over_http(subject: Subject, recording: Recording, part: bytes) -> None:
     """Close a stream after it has received this part of an answer, and check how it ends.
 
-    If the recording contains a request that cancels the work on the server, this request must be
-    sent. Before the answer begins, the request is only required if an earlier response may have
-    contained the id of the work.
+    If the recording contains a request that cancels the job on the server, this request must be
+    sent. If the stream is closed before the answer begins, the request is only required if an
+    earlier response may have contained the job's id.
     """
     answer = _Stalling([part], recording.status, recording.headers)
     http = subject.http(answer, recording=recording)

@@ -25,8 +25,10 @@ from swink_testing.quiet import quiet
 __all__ = ["check_credentials"]
 
 LIFE = 60.0
-"""Lifetime of the check's tokens, in seconds: short, so that a renewal margin of minutes is
-noticed.
+"""Lifetime of the check's tokens, in seconds.
+
+A provider that renews every token minutes before it expires would fetch a new token for each call,
+and fail the check.
 """
 
 _OTHERS = ("sk-swink-of-another-user-77c1", "sk-swink-of-a-third-user-03d9")
@@ -159,7 +161,7 @@ class _Session:
             require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
 
     async def _require_sent(self, name: str) -> None:
-        """Check that a request contains a setting's value, or is sent to the value as its URL."""
+        """Check that a setting's value is in a request, or is the URL to which one is sent."""
         sent: list[bool] = []
         for value in ("swink-setting", "https://swink-setting.invalid/own"):
             before = len(self._http.played)

@@ -81,7 +81,7 @@ def _imported_with(module: str, path: tuple[str, ...]) -> frozenset[str]:
 
 
 def check_provider_info(subject: Subject) -> None:
-    """`models.toml` contains the data about the provider that is needed before its import."""
+    """`models.toml` contains the data that the core needs before it imports the provider."""
     _ = subject.provider  # a plugin that cannot be loaded may have no data
     info = subject.info
     if info is None:

@@ -14,7 +14,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["check_requests_are_accepted", "judge_of", "require_accepted"]
 
 _SHARE = 3
-"""One in this many cases with several options is tried, always the same ones."""
+"""Of the cases with several options, only one in three is tried (the same ones in each run)."""
 
 
 def check_requests_are_accepted(subject: Subject) -> None:
@@ -45,7 +45,7 @@ async def _ask(subject: Subject, judge: Judge) -> None:
 
 
 def judge_of(subject: Subject) -> Judge:
-    """Return a judge with the known rules of the API, and with those of the provider's package."""
+    """Return a judge, which applies the known rules of the API and those of the package."""
     return Judge([*all_rules(), *rules_of(subject.entry.package)])
 
 

@@ -126,7 +126,10 @@ def _tools() -> Context:
 
 
 def begun_elsewhere() -> tuple[Context, tuple[str, ...]]:
-    """Return a conversation begun with another provider, and the texts only for that provider."""
+    """Return a conversation begun with another provider.
+
+    Also returns the texts in the conversation that may be sent only to the other provider.
+    """
     metadata = {"elsewhere": _FOREIGN_METADATA}
     context = Context(
         [

@@ -39,8 +39,9 @@ _MORE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("plain", {"extra": {"nonce_extra": {"nonce_name": ["nonce_value", False, 0]}, **_REMOVED}}),
     ("tools", {"extra": {"tools": [{"type": "nonce_of_the_caller"}]}}),
 )
-"""Further calls: a field that is set twice, an unknown and a removed field, and a tool beside
-those of the conversation."""
+"""Further calls: one sets a field twice, one has an unknown and a removed field, and one has a tool
+in addition to those of the conversation.
+"""
 
 _OF_A_MODEL = ("thinking", "tool_choice", "response_format")
 """Options whose accepted values depend on the model."""
@@ -51,7 +52,8 @@ def check_nothing_dropped(subject: Subject) -> None:
 
     The check uses one model for each combination of capabilities. Calls that a model can answer are
     not refused. If a tool's schema describes a field with the name of a schema keyword, such as
-    `title`, the field is kept. All fields that a sent schema lists in `required` are described.
+    `title`, the field is kept. If a sent schema lists a field in `required`, it also describes the
+    field in `properties`.
     """
     subject.require_http()
     able, thinking = _others(subject)
@@ -78,7 +80,7 @@ def _others(subject: Subject) -> tuple[list[str], list[str]]:
     """Return ids of models whose capabilities or reasoning efforts differ from the first model's.
 
     The first list has at least one model, if the catalogue has more than one. The models in the
-    second list have other reasoning efforts than the first model and the first list.
+    second list have other reasoning efforts than the first model and the models in the first list.
     """
     try:
         infos = subject.catalog.models(subject.name)

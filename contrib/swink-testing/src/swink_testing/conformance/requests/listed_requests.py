@@ -29,7 +29,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["LISTED_REQUESTS", "check_listed_requests"]
 
 LISTED_REQUESTS = "requests.jsonl"
-"""The file of a package that lists calls and their requests, one on each line."""
+"""The name of the file in which a package lists calls. Each line has a call and its request."""
 
 
 class Listed(msgspec.Struct):

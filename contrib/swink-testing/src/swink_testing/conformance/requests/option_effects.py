@@ -99,7 +99,7 @@ async def _require_told_apart(
 
 
 def _words(outcome: Outcome) -> set[str]:
-    """Return the words of a request's texts, and the first words of names whose value is `true`."""
+    """Return the words in a request's strings, and the first word of each true field's name."""
     assert outcome.asked is not None
     return {word for text in _told(outcome.asked.body) for word in re.findall(r"\w+", text.lower())}
 

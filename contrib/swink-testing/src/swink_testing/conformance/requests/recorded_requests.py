@@ -160,7 +160,7 @@ def _request_differences(
 
 
 def _marks(recording: Recording) -> dict[str, str]:
-    """Return, for each placeholder of a credential, a pattern of the credential."""
+    """Map each placeholder for a credential to a pattern that matches the credential."""
     issued = r"swink-token-\d+"
     marks = {"[key]": rf"(?:{CANARY_KEY}|{issued}-[\w.-]+)"}
     for number, leg in enumerate(recording.legs):

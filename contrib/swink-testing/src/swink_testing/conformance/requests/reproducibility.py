@@ -45,8 +45,8 @@ hardly keeps the order by chance.
 """
 
 _KEPT = ("own part", "own thinking", "tool used", "marks for the cache", "schema deep and strict")
-"""Conversations with objects that a converter might modify. The first is sent with all values of
-each option, the others with one value.
+"""Conversations with objects that a converter might modify. The first conversation is sent with all
+values of each option, the other conversations with one value of each option.
 """
 
 

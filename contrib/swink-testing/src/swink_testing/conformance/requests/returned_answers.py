@@ -39,14 +39,16 @@ _SIGNATURE = "c2lnbmF0dXJl"
 _THOUGHT = "nonce_thought"
 
 _WITH_DIALECTS = ("none", "openai-chat", "swink")
-"""Formats whose providers differ: one refuses parts of an answer that another requires back."""
+"""Wire formats whose providers differ: some require a part of an answer to be sent back in the next
+turn, and others refuse this part.
+"""
 
 
 def check_answers_go_back(subject: Subject) -> None:
     """The texts, calls and signatures of a recorded answer are sent with the next turn.
 
-    The parts that the wire format requires back, such as reasoning, are sent too. Signed thinking
-    without text is sent if signed thinking with text is sent.
+    Other parts that the wire format requires in the next request, such as reasoning, are sent too.
+    Signed thinking without text is sent if signed thinking with text is sent.
     """
     hook = subject.binding.hook.convert_messages
     if not hook.get_hookimpls():
@@ -88,7 +90,7 @@ async def _require_thinking(subject: Subject) -> None:
     async def outcome(
         asker: Asker, name: str, thought: ThinkingBlock, mark: str = _SIGNATURE
     ) -> tuple[bool, Outcome]:
-        """Make a call; return whether its request contains `mark`, and its outcome."""
+        """Make a call; return whether its request contains `mark`, and the outcome of the call."""
         answer = AssistantMessage(
             [thought, TextBlock("nonce_said")],
             provider=subject.name,
