@@ -119,6 +119,10 @@ ADVISED = [
 ]
 
 
+def test_a_wrong_key_has_the_words_by_which_litellm_recognizes_it() -> None:
+    assert "Incorrect API key provided" in NO_KEY
+
+
 @pytest.mark.parametrize(("headers", "path", "status", "advice"), ADVISED)
 async def test_refusals_have_advice(
     headers: dict[str, str], path: str, status: int, advice: str

@@ -447,7 +447,15 @@ class Broken(LoopbackServer):
         exchange.close()
 
 
-@pytest.mark.parametrize("agent", [None, "OpenAI/Python 3.0"])
+AGENTS = [
+    None,
+    "OpenAI/Python 3.0",
+    "ai-sdk/openai-compatible/3.0.37 ai-sdk/provider-utils/5.0.30 runtime/bun/1.3.13",  # cline
+    "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14",
+]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("protocol", [name for name in ASKING if name != "native"])
 async def test_a_broken_connection_breaks_for_clients_that_expect_it(
     protocol: str, agent: str | None

@@ -32,9 +32,13 @@ KEY_HEADERS = tuple(row.key_header for row in PROTOCOLS.values() if row.key_head
 _PATH_PART = re.compile("[^/:]+")
 
 NO_KEY = (
-    "the gateway's key is missing or wrong: send it as "
+    "Incorrect API key provided. The gateway's key is missing or wrong: send it as "
     f"{', '.join(('Authorization: Bearer', *KEY_HEADERS[:-1]))} or {KEY_HEADERS[-1]}"
 )
+"""The message for a request without a valid key.
+
+It begins with OpenAI's words, by which litellm tells a wrong key from another invalid request.
+"""
 
 
 class Guard:
