@@ -94,6 +94,7 @@ def attempts(talk: Conversation, exchanges: Sequence[Exchange], seen: Seen) -> I
     if failed is not None and known and not number - 1 <= failed.attempts <= number:
         yield f"requests: {number}, and the exception says {failed.attempts} attempts"
     for each in exchanges[:-1]:
-        is_empty = not any(part["text"] for choice in each.produced for part in choice)
+        parts = [part for choice in each.produced for part in choice]
+        is_empty = not any(part["text"] for part in parts if part["type"] != "thought")
         if each.ended == "complete" and each.fault is None and not is_empty:
             yield "requests: one that was answered whole was made again"
