@@ -28,7 +28,7 @@ from swink_gateway.serving.server import Gateway
 
 __all__ = ["ask", "events_of", "file_of", "hold", "key_of", "rows_of", "variable_of"]
 
-_SILENT = "time_limits = { first_event = 0.25, idle = 0.25, no_progress = 0.25 }"
+_SILENT = "time_limits = { first_event = 0.75, idle = 0.75, no_progress = 0.75 }"
 _CROWD = 5
 """How many requests a crowd sends at once."""
 

@@ -14,7 +14,7 @@ from lab.exchanges.talk import Call, Entry, Failed, Result, Said, Seen, User
 __all__ = ["FUNCTIONS", "Note", "ask", "collect", "context_of", "options_of", "seen_of"]
 
 _RETRYABLE = ("throttled", "overloaded", "network", "empty_response", "timeout", "protocol")
-SILENT = swink.Timeouts(first_event=0.25, idle=0.25, no_progress=0.25)
+SILENT = swink.Timeouts(first_event=0.75, idle=0.75, no_progress=0.75)
 """Time limits of calls whose vendor falls silent."""
 
 

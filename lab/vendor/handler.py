@@ -93,9 +93,10 @@ class Handler:
         exchange.api = api.name
         exchange.request_id = self.state.ids.make("req_")
         try:
+            key = key_of(headers, dict(http.query))
+            exchange.account = self.state.accounts.of(key)  # of a client that hangs up now, too
             exchange.body = await http.read()
-            account = self._account(api, key_of(headers, dict(http.query)))
-            exchange.account = account
+            exchange.account = account = self._account(api, key)
             request = Request(
                 http.method,
                 http.path,
