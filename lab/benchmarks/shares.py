@@ -12,11 +12,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -24,7 +23,7 @@ import swink
 from lab.benchmarks.conversations import PROTOCOLS, PROVIDERS, Answering, conversation, read
 from lab.findings.gateways import key_of, owner
 from lab.findings.ledger_cost import CLIENT, HELLO, MODEL, Address
-from lab.findings.upstreams import providers
+from lab.findings.upstreams import providers, vendor_process
 from swink_gateway.policy.config import Source
 from swink_gateway.serving.server import Gateway
 
@@ -151,12 +150,7 @@ def main() -> None:
     samples = parser.parse_args().samples
     report("3 deltas", asyncio.run(of_calls(1, samples)))
     report("31 messages with 8 tools", asyncio.run(of_calls(31, samples)))
-    with ExitStack() as stack:
-        command = [sys.executable, "-m", "lab.vendor"]
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        stack.callback(running.kill)
-        assert running.stdout is not None
-        vendor = running.stdout.readline().strip()
+    with vendor_process() as vendor:
         report("a request of the gateway", asyncio.run(of_gateway(vendor, samples)))
 
 

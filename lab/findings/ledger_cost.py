@@ -10,7 +10,6 @@ Redis are other processes. Rows that are written in batches are counted for batc
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, aclosing
@@ -22,7 +21,7 @@ import swink
 from lab.benchmarks.instructions import count
 from lab.findings import redis_budgets
 from lab.findings.gateways import key_of, owner
-from lab.findings.upstreams import providers
+from lab.findings.upstreams import providers, vendor_process
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import Entry, Ledger, MemoryLedger, writer
 from swink_gateway.policy.limits import connection as redis_connection
@@ -138,11 +137,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = redis_budgets.start(folder)
         stack.callback(server.kill)
-        command = [sys.executable, "-m", "lab.vendor"]
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        stack.callback(running.kill)
-        assert running.stdout is not None
-        vendor = running.stdout.readline().strip()
+        vendor = stack.enter_context(vendor_process())
         rows = str(folder / "rows")
         for store in sys.argv[1:] or STORES:
             bare_place, full_place = str(folder / "bare"), str(folder / "full")

@@ -9,16 +9,14 @@ process; the vendor and the client are other processes. The prompt has 2 or 2,00
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
-from contextlib import ExitStack
 from typing import Any
 
 import swink
 from lab.benchmarks.instructions import count
 from lab.findings.gateways import key_of, owner
 from lab.findings.ledger_cost import CLIENT, HELLO, MODEL, WARM, Address
-from lab.findings.upstreams import providers
+from lab.findings.upstreams import providers, vendor_process
 from swink_gateway.policy.config import Source
 from swink_gateway.serving.server import Gateway
 
@@ -86,12 +84,7 @@ def main() -> None:
         part, vendor, words, requests = sys.argv[2:]
         asyncio.run(serve(part, vendor, words, int(requests)))
         return
-    with ExitStack() as stack:
-        command = [sys.executable, "-m", "lab.vendor"]
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        stack.callback(running.kill)
-        assert running.stdout is not None
-        vendor = running.stdout.readline().strip()
+    with vendor_process() as vendor:
         counted("bare", vendor, "2")  # compiles the modules
         for words in PROMPTS:
             found = {part: counted(part, vendor, words) for part in PARTS}

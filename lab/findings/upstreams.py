@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +33,18 @@ MODELS = {
 
 PATHS = {"openai": "/v1", "deepseek": "/deepseek"}
 """The folder of an API at the vendor, where its provider's base URL has one."""
+
+
+@contextmanager
+def vendor_process() -> Iterator[str]:
+    """Run a vendor in another process until the end of the `with` block, and yield its URL."""
+    command = [sys.executable, "-m", "lab.vendor"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        yield running.stdout.readline().strip()
+    finally:
+        running.kill()
 
 
 def providers(vendor: Vendor) -> dict[str, dict[str, Any]]:
