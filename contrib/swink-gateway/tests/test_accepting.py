@@ -14,7 +14,7 @@ from serving import serving, until
 from test_bounds import Hanging
 
 from swink_gateway.serving.accepting import LOOK_SECONDS, MOST_DEFERRED
-from swink_gateway.serving.calls import ACTIVE
+from swink_gateway.serving.admission import ACTIVE
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.server import Gateway
 from swink_gateway.serving.workers import Room, listen

@@ -21,8 +21,9 @@ from test_seed_scenarios import CHAT, Flood, open_slowly
 import swink_core as swink
 from swink_gateway.policy.config import Source
 from swink_gateway.protocols.bodies import COPIES, MOST_BODY_BYTES, least_memory, memory_of
+from swink_gateway.serving.admission import ACTIVE, PEAK, REJECTED
 from swink_gateway.serving.backpressure import MOST_QUEUED, Outbox, read_ahead
-from swink_gateway.serving.calls import ACTIVE, PEAK, REJECTED, REQUESTS
+from swink_gateway.serving.calls import REQUESTS
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
 from swink_gateway.serving.socket_meter import SocketMeter
@@ -76,7 +77,7 @@ async def test_active_requests_share_a_memory_limit() -> None:
     async with serving(upstream, limits=limits) as gateway:
         first = asyncio.ensure_future(ask(gateway, PATH, HI))
         await upstream.asked.wait()
-        assert gateway._calls._memory == held
+        assert gateway._calls.admission._memory == held
         refused = await ask(gateway, PATH, HALF * 2)  # its length is announced
         assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
         assert "active requests take too much memory" in refused.json["error"]["message"]
@@ -85,7 +86,7 @@ async def test_active_requests_share_a_memory_limit() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n1F4\r\n".encode() + HALF + b"\r\n")
         # the part received so far
-        await until(lambda: gateway._calls._memory == held + 500)
+        await until(lambda: gateway._calls.admission._memory == held + 500)
         writer.write(b"1F4\r\n" + HALF + b"\r\n")
         assert b" 503 " in await reader.readline()
         writer.close()
@@ -94,7 +95,7 @@ async def test_active_requests_share_a_memory_limit() -> None:
         await upstream.say(*ENDED)
         assert (await first).status == 200
         await until(lambda: not gateway.counters[ACTIVE])
-        assert gateway._calls._memory == 0
+        assert gateway._calls.admission._memory == 0
 
 
 async def test_a_body_beyond_the_memory_limit_gets_413() -> None:
@@ -104,7 +105,7 @@ async def test_a_body_beyond_the_memory_limit_gets_413() -> None:
         refused = await ask(gateway, PATH, objects)
         assert (await ask(gateway, PATH, text)).status == 200
         assert (await ask(gateway, PATH, b"x" * 3 * len(text))).status == 413
-        assert gateway._calls._memory == 0
+        assert gateway._calls.admission._memory == 0
     assert refused.status == 413
     assert "--memory" in refused.json["error"]["message"]
 
@@ -132,17 +133,17 @@ async def test_the_log_probabilities_of_an_answer_hold_memory_as_they_arrive(
     async with serving(upstream, limits=Limits(memory=1024 * 1024)) as gateway:
         asking = asyncio.ensure_future(ask(gateway, path, {**body, **fields, "stream": True}))
         await upstream.asked.wait()
-        before = gateway._calls._memory
+        before = gateway._calls.admission._memory
         await upstream.say(*said)
         await upstream.say(swink.TextDelta(0, "b" * 10_000))
         await until(upstream.said.empty)
-        assert (gateway._calls._memory - before >= 16 * 20_000) == is_large
+        assert (gateway._calls.admission._memory - before >= 16 * 20_000) == is_large
         await upstream.say(swink.TextDelta(0, "c" * 50_000))
         await upstream.say(swink.TextEnd(0), *ENDED[-1:])
         answer = await asking
         assert (b"the answer is longer" in answer.body) == is_large
         await until(lambda: not gateway.counters[ACTIVE])
-        assert gateway._calls._memory == 0
+        assert gateway._calls.admission._memory == 0
 
 
 async def test_frames_of_a_websocket_hold_the_memory_that_they_take() -> None:
@@ -158,13 +159,13 @@ async def test_frames_of_a_websocket_hold_the_memory_that_they_take() -> None:
         await socket.send_json(large)
         refused = await socket.receive_json()
         assert (refused["type"], refused["status"]) == ("error", 413)
-        assert gateway._calls._memory == 0
+        assert gateway._calls.admission._memory == 0
         for _ in range(3):
             await socket.send_json(turn)
         await upstream.asked.wait()
-        assert gateway._calls._memory == 2 * held  # the third was refused
+        assert gateway._calls.admission._memory == 2 * held  # the third was refused
         await socket.close()
-        await until(lambda: gateway._calls._memory == 0)
+        await until(lambda: gateway._calls.admission._memory == 0)
 
 
 def frame(payload: bytes, *, of: int | None = None, opcode: int = 1, final: bool = True) -> bytes:
@@ -209,7 +210,7 @@ async def test_memory_is_held_for_a_message_before_it_is_received() -> None:
     async with serving(limits=limits) as gateway:
         async with upgraded(gateway.url) as (_, first), upgraded(gateway.url) as (reader, second):
             first.write(frame(b"{", of=LARGE))
-            await until(lambda: gateway._calls._memory == LARGE)
+            await until(lambda: gateway._calls.admission._memory == LARGE)
             async with upgraded(gateway.url) as (other, third):
                 third.write(frame(small))
                 assert b"response.completed" in await other.readuntil(b"response.completed")
@@ -221,8 +222,8 @@ async def test_memory_is_held_for_a_message_before_it_is_received() -> None:
             assert b"active requests take too much memory" in answer
             second.write(frame(b" " * LARGE, opcode=0) + frame(b"", opcode=8))
             await reader.read()
-            assert gateway._calls._memory == LARGE
-        await until(lambda: gateway._calls._memory == 0)
+            assert gateway._calls.admission._memory == LARGE
+        await until(lambda: gateway._calls.admission._memory == 0)
 
 
 @pytest.mark.parametrize(("size", "accepted"), [(40_000, 12), (10, 35)])
@@ -241,12 +242,12 @@ async def test_incomplete_bodies_of_a_key_leave_room_for_other_keys(
         answers = [asyncio.ensure_future(reader.readline()) for reader, _ in opened]
         await until(lambda: sum(answer.done() for answer in answers) == 1)
         assert b" 503 " in next(answer.result() for answer in answers if answer.done())
-        assert gateway._calls._memory == accepted * size
+        assert gateway._calls.admission._memory == accepted * size
         answer = await ask(gateway, PATH, HI, headers={"Authorization": "Bearer a"})
         assert answer.status == 200
         for _, writer in opened:
             writer.close()
-        await until(lambda: gateway._calls._memory == 0)
+        await until(lambda: gateway._calls.admission._memory == 0)
         await asyncio.gather(*answers)
 
 
@@ -325,12 +326,12 @@ async def test_a_message_that_does_not_arrive_ends_its_connection() -> None:
     async with serving(limits=Limits(clock=clock)) as gateway:
         async with upgraded(gateway.url) as (reader, writer):
             writer.write(frame(b"{", of=LARGE))
-            await until(lambda: gateway._calls._memory == LARGE)
+            await until(lambda: gateway._calls.admission._memory == LARGE)
             await clock.advance(Limits().patience + 1)
             answer = await reader.read(1 << 16)
             assert b'"status":408' in answer
             assert b"the message was not received within 60 s" in answer
-        await until(lambda: gateway._calls._memory == 0)
+        await until(lambda: gateway._calls.admission._memory == 0)
 
 
 async def test_frames_before_the_upgrade_are_refused() -> None:

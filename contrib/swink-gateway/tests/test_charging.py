@@ -22,7 +22,7 @@ from swink_gateway.policy.limits import MemoryLedger, Refusal, Ticket
 from swink_gateway.policy.prices import repriced
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused
-from swink_gateway.serving.calls import ACTIVE
+from swink_gateway.serving.admission import ACTIVE
 from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse

@@ -15,7 +15,7 @@ from test_keepalive import BEGUN, ENDED, HI, SIGNS, Thinking
 from test_responses_socket import CREATE, Silent, answer
 from test_seed_scenarios import Flood, open_slowly
 
-from swink_gateway.serving.calls import ACTIVE
+from swink_gateway.serving.admission import ACTIVE
 from swink_gateway.serving.connections import LEFT, LOOKS, TURNED_AWAY
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.responses import SOCKET_SECONDS

@@ -27,7 +27,7 @@ from test_responses_socket import CREATE
 from test_seed_scenarios import open_slowly
 
 import swink_core as swink
-from swink_gateway.serving.calls import ACTIVE, PEAK
+from swink_gateway.serving.admission import ACTIVE, PEAK
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.relay import BACKPRESSURE
 from swink_gateway.serving.server import Gateway

@@ -18,7 +18,7 @@ from swink_core import Cost, Done, Error, Start, StopReason, TextDelta, TextEnd,
 from swink_gateway.policy.config import Config, Source
 from swink_gateway.policy.limits import Allowance, MemoryLedger, Query, StoreUnavailable, Ticket
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
-from swink_gateway.serving.calls import ACTIVE
+from swink_gateway.serving.admission import ACTIVE
 from swink_testing.clock import ManualClock
 
 ENVIRON = {"A": "key-a", "B": "key-b", "O": "key-o"}

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakSet, proxy
 
 from aiohttp import web
@@ -45,31 +45,22 @@ from swink_gateway.policy.relaxing import STRICT, relaxed
 from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
-from swink_gateway.protocols.bodies import COPIES, asks_for_logprobs, least_memory
+from swink_gateway.protocols.bodies import asks_for_logprobs
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.access_log import REFUSED, STREAM, AccessLog
+from swink_gateway.serving.admission import UNAVAILABLE, Admission, Holding
 from swink_gateway.serving.answers import OneAnswer, respond
 from swink_gateway.serving.bodies import read_body, receive_body, size_of
-from swink_gateway.serving.descriptors import affordable_streams
 from swink_gateway.serving.limits import Limits, stated_patience, time_limit, timeouts_within
 from swink_gateway.serving.upstream_call import Claims, UpstreamCall
 
-__all__ = ["ACTIVE", "OWNER", "Calls", "respond"]
+__all__ = ["OWNER", "Calls", "respond"]
 
 log = logging.getLogger(__name__)
 
 Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """A function that answers a parsed request."""
-
-
-class Holding(Protocol):
-    """A function that reserves the memory in bytes that a request takes. Raises Refused.
-
-    `is_whole` is true if the complete body has arrived.
-    """
-
-    def __call__(self, memory: int, /, is_whole: bool = False) -> None: ...
 
 
 OWNER = web.RequestKey("owner", str)
@@ -81,45 +72,14 @@ The owner of a key without a name is `""`.
 REQUESTS = "ccr_requests_total"
 """Counts calls requested by clients."""
 
-ACTIVE = "ccr_active_streams"
-"""The number of concurrent answers."""
-
-PEAK = "ccr_peak_active_streams"
-"""The highest number of concurrent answers."""
-
-REJECTED = "ccr_rejected_streams_total"
-"""Counts requests refused because of too many concurrent answers."""
-
 ESTIMATED = "x-swink-estimated"
 """The response header that names estimated values."""
-
-COME_AGAIN_SECONDS = 1.0
-"""The Retry-After in seconds if all slots are taken; short, because answers end all the time."""
 
 STORE_SECONDS = 5.0
 """The Retry-After in seconds if the limits of a key cannot be checked."""
 
-UNAVAILABLE = 503
-
 MUCH_MEMORY_BYTES = 1024 * 1024
 """If a request takes more bytes of memory than this, a separate thread searches it for ids."""
-
-
-FREE_SHARE = 1 / 8
-"""The share of the slots that must be free for an owner whose incomplete requests take half.
-
-An incomplete request takes its slot as long as its client likes, so some slots are left for other
-owners. A burst of requests of one owner may take all slots except these.
-"""
-
-LOGPROBS_BYTES = 16
-"""The bytes of memory for each character of log probabilities, which are many small objects.
-
-Measured with 20 alternatives for each token, from the frames to the client's response.
-"""
-
-FREE_BYTES = 128 * 1024
-"""The memory of an answer with log probabilities that is not reserved."""
 
 
 @contextmanager
@@ -130,18 +90,6 @@ def refusing() -> Iterator[None]:
     except SwinkError as error:
         wrong = of_exception(error)
         raise Refused(wrong, status_of(wrong)) from error
-
-
-def _too_much(memory: int, most: int) -> Refused:
-    why = (
-        f"the body takes about {_megabytes(memory)} MB of memory once it is parsed; the limit is "
-        f"{_megabytes(most)} MB (swink gateway --memory)"
-    )
-    return Refused(of_bad_request(why), 413)
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.1f}"
 
 
 @contextmanager
@@ -167,6 +115,13 @@ def _account_of(routing: Routing, target: Target) -> str:
     return next(iter(routing.places(target.key)), target.model.provider)
 
 
+def _grows_with_logprobs(chain: Chain, asked: Asked) -> bool:
+    """Return True if the client, or a model's own options, ask for log probabilities."""
+    options = (asked.options, *(own for _, own in chain))
+    fields = (asked.own, asked.extra, *(each.get("extra") for each in options))
+    return any(map(asks_for_logprobs, fields))
+
+
 @define
 class Calls:
     """Routes and sends clients' calls, and charges their keys.
@@ -186,17 +141,11 @@ class Calls:
     access_log: AccessLog | None = None
     _spoken: Spoken = field(default=Factory(lambda self: Spoken(self.client), takes_self=True))
     _names: Names = field(default=Factory(lambda self: Names(self.client), takes_self=True))
+    admission: Admission = field(
+        default=Factory(lambda self: Admission(self.limits, self.counters), takes_self=True),
+        init=False,
+    )
     _streams: WeakSet[EventStream] = field(factory=WeakSet)
-    _ended: asyncio.Event = field(factory=asyncio.Event)
-    _memory: int = field(default=0, init=False)
-    _arriving: Counter[str] = field(factory=Counter, init=False)
-    _incomplete: Counter[str] = field(factory=Counter, init=False)
-
-    async def all_ended(self) -> None:
-        """Wait until no answer is in progress."""
-        while self.counters[ACTIVE]:
-            self._ended.clear()
-            await self._ended.wait()
 
     async def end_all(self) -> None:
         """End all answers in progress with errors in their protocols."""
@@ -208,7 +157,7 @@ class Calls:
     ) -> web.StreamResponse:
         """Answer an authorized request; `go_on` replaces the usual handling of a parsed request."""
         try:
-            with self.place(size_of(request), request[OWNER]) as hold:
+            with self.admission.place(size_of(request), request[OWNER]) as hold:
                 asked = await self.read_request(request, protocol, hold)
                 if go_on is not None:
                     return await go_on(request, asked)
@@ -217,124 +166,6 @@ class Calls:
             if (kind := refusal.error.error_kind) is not None:
                 request[REFUSED] = str(kind)
             return respond(protocol.failure(refusal.error, refusal.status))
-
-    @contextmanager
-    def place(self, size: int, owner: str) -> Iterator[Holding]:
-        """Take a slot for a request of `size` bytes, and yield a function that reserves memory.
-
-        The slot is free again at the end of the `with` block. Raises Refused if no slot is free, or
-        if active requests take too much memory.
-        """
-        counters, most, held = self.counters, affordable_streams(self.limits.streams), 0
-        is_arriving = True
-
-        def hold(memory: int, is_whole: bool = False) -> None:
-            nonlocal held, is_arriving
-            if is_whole and is_arriving:
-                is_arriving = False
-                self.arrived(owner, held, 1)
-            held = self.hold(held, memory) if is_whole else self.arriving(owner, held, memory)
-
-        if counters[ACTIVE] >= most:
-            raise self._refusal(f"too many concurrent requests (limit: {most})")
-        is_scarce = most - counters[ACTIVE] <= most * FREE_SHARE
-        if is_scarce and self._incomplete[owner] >= most // 2:
-            raise self._refusal("too many incomplete requests of this key")
-        hold(least_memory(size))
-        self._incomplete[owner] += 1
-        counters[ACTIVE] += 1
-        counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
-        try:
-            yield hold
-        finally:
-            counters[ACTIVE] -= 1
-            if is_arriving:
-                self.arrived(owner, held, 1)
-            self.hold(held, 0)
-            self._ended.set()
-
-    def arriving(self, owner: str, held: int, memory: int) -> int:
-        """Reserve memory for an incomplete body instead of the `held` bytes, and return its size.
-
-        The complete request takes at least `memory` bytes; only its body is reserved yet. Raises
-        Refused if the complete request would take too much at present, or if the incomplete
-        bodies of the owner take more than half of the memory: they arrive as slowly as their
-        client likes, and must leave room for the requests of others.
-        """
-        size = memory // (COPIES + 1)
-        self._check(held, memory)
-        if size > held and self._arriving[owner] + size - held > self.limits.memory // 2:
-            raise self._refusal("the incomplete requests of this key take too much memory")
-        self._arriving[owner] += size - held
-        return self.hold(held, size)
-
-    def arrived(self, owner: str, size: int, requests: int = 0) -> None:
-        """Count `size` bytes and a number of requests of an owner as complete."""
-        self._arriving[owner] -= size
-        self._incomplete[owner] -= requests
-        for counted in (self._arriving, self._incomplete):
-            if not counted[owner]:
-                del counted[owner]
-
-    def hold(self, held: int, memory: int) -> int:
-        """Reserve `memory` bytes for a request instead of the `held` bytes, and return `memory`.
-
-        Raises Refused if the request, or all requests together, would take too much.
-        """
-        self._check(held, memory)
-        self._memory += memory - held
-        return memory
-
-    def _check(self, held: int, memory: int) -> None:
-        if memory > self.limits.memory:
-            raise _too_much(memory, self.limits.memory)
-        if memory > held and not self._fits(held, memory):
-            raise self._refusal(
-                f"active requests take too much memory ({_megabytes(self._memory)} MB)"
-            )
-
-    def _fits(self, held: int, memory: int) -> bool:
-        """Return True if `memory` bytes can be reserved instead of the `held` bytes."""
-        return self._memory + memory - held <= self.limits.memory
-
-    @contextmanager
-    def _room(self, chain: Chain, asked: Asked) -> Iterator[Callable[[int], float] | None]:
-        """Yield a function that reserves memory for an answer with log probabilities as it grows.
-
-        The function takes the size of the answer in characters, and returns the size up to which
-        memory is reserved, which is smaller if no memory is left. The memory is free again at the
-        end of the block. Yields `None` for an answer without log probabilities.
-        """
-        held = 0
-
-        def room(chars: int) -> float:
-            nonlocal held
-            memory = LOGPROBS_BYTES * (chars + chars // 4) + FREE_BYTES
-            if chars > FREE_BYTES / LOGPROBS_BYTES and self._fits(held, memory):
-                held = self.hold(held, memory)
-            return max(held, FREE_BYTES) / LOGPROBS_BYTES
-
-        options = (asked.options, *(own for _, own in chain))
-        fields = (asked.own, asked.extra, *(each.get("extra") for each in options))
-        try:
-            yield room if any(map(asks_for_logprobs, fields)) else None
-        finally:
-            self.hold(held, 0)
-
-    @contextmanager
-    def holding(self, memory: int) -> Iterator[None]:
-        """Reserve `memory` bytes for a `with` block. Raises Refused if that is too much."""
-        held = self.hold(0, memory)
-        try:
-            yield
-        finally:
-            self.hold(held, 0)
-
-    def _refusal(self, why: str) -> Refused:
-        self.counters[REJECTED] += 1
-        full = Error(error_message=why)
-        full.error_kind, full.retry_after = StreamErrorKind.THROTTLED, COME_AGAIN_SECONDS
-        return Refused(full, UNAVAILABLE)
 
     async def answer_to(
         self,
@@ -411,7 +242,8 @@ class Calls:
                 charge.first = stream.call.attempt.target
                 charge.guards = guarding
                 stream.call.gates = (*stream.call.gates, charge)
-            stream.call.room = stack.enter_context(self._room(chain, request))
+            if _grows_with_logprobs(chain, request):
+                stream.call.room = stack.enter_context(self.admission.growing())
             async with stream:
                 claims = None if key is None else Claims(self.ledger, owner)
                 yield UpstreamCall(stream, facts, len(chain), routing, claims)

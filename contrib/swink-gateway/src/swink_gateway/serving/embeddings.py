@@ -116,7 +116,7 @@ class Embeddings:
     def _serve(self, form: _Form) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
-                with self._calls.place(size_of(request), request[OWNER]) as hold:
+                with self._calls.admission.place(size_of(request), request[OWNER]) as hold:
                     raw = await self._calls.read(request, hold)
                     return await self._embed(form, request, raw)
             except Refused as refusal:

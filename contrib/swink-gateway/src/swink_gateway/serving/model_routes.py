@@ -68,7 +68,7 @@ class ModelRoutes:
     async def _show(self, request: web.Request) -> web.Response:
         """Describe a model to Ollama's clients."""
         try:
-            with self._calls.place(size_of(request), request[OWNER]) as hold:
+            with self._calls.admission.place(size_of(request), request[OWNER]) as hold:
                 body = await self._calls.read(request, hold)
                 name = await within(lambda: _named(body), len(body))
         except Refused as refused:

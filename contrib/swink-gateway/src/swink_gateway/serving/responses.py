@@ -114,7 +114,7 @@ class ResponsesRoutes:
                 items = items_of(asked.said["input"])
                 _keep(self._kept, asked, message, facts, size, owner, response, items)
 
-        with self._calls.holding(before):
+        with self._calls.admission.holding(before):
             return await self._calls.answer_to(request, self._protocol, asked, done)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
@@ -153,7 +153,7 @@ class ResponsesRoutes:
                     if frame.type is WSMsgType.TEXT:
                         await connection.take(frame.data, meter.take())
                     elif frame.type is WSMsgType.BINARY:
-                        self._calls.hold(meter.take(), 0)
+                        self._calls.admission.hold(meter.take(), 0)
         except TimeoutError:
             if meter.refusal is None:
                 await connection.end()
@@ -176,8 +176,8 @@ class ResponsesRoutes:
     def _metered(self, request: web.Request) -> SocketMeter:
         """Reserve memory for the messages of a connection before they are received."""
         calls, transport, inner = self._calls, request.transport, request.protocol
-        reserve = partial(calls.arriving, request[OWNER])
-        arrived = partial(calls.arrived, request[OWNER])
+        reserve = partial(calls.admission.arriving, request[OWNER])
+        arrived = partial(calls.admission.arrived, request[OWNER])
         meter = SocketMeter(inner, calls.limits, self._most_bytes, reserve, arrived)
         if transport is not None:
             transport.set_protocol(meter)
@@ -268,7 +268,7 @@ class _Connection:
         """
         turn = _Turn(len(data), memory)
         try:
-            turn.memory = self._calls.hold(memory, await memory_needed(data))
+            turn.memory = self._calls.admission.hold(memory, await memory_needed(data))
             turn.body = await within(lambda: json_of(data), turn.size)
         except Refused as refused:
             self._release(turn)
@@ -305,7 +305,7 @@ class _Connection:
                 self._release(self._waiting.get_nowait())
 
     def _release(self, turn: _Turn) -> None:
-        turn.memory = self._calls.hold(turn.memory, 0)
+        turn.memory = self._calls.admission.hold(turn.memory, 0)
 
     async def end(self) -> None:
         """Wait for the queued requests, then send the event that ends the connection."""
@@ -324,12 +324,12 @@ class _Connection:
         try:
             if not self.is_allowed():
                 raise Refused(_revoked(), 401)
-            with self._calls.place(0, self._owner) as hold:
+            with self._calls.admission.place(0, self._owner) as hold:
                 hold(0, True)
                 asked = await within(partial(self._read, turn.body), turn.size)
                 asked.memory = turn.memory
                 size, before = _go_on(asked, turn.size, self._most_bytes, self._kept, self)
-                with self._calls.holding(before):
+                with self._calls.admission.holding(before):
                     await self._create(asked, size, lane, log_line)
                 log_line.status = DONE
         except Refused as refusal:

@@ -29,7 +29,8 @@ from swink_gateway.protocols.bodies import MOST_BODY_BYTES
 from swink_gateway.protocols.table import PROTOCOLS, Endpoint
 from swink_gateway.serving.accepting import SharedSite
 from swink_gateway.serving.access_log import REFUSED, SENT, SHOWN_PATH, STREAM, AccessLog
-from swink_gateway.serving.calls import OWNER, UNAVAILABLE, Calls
+from swink_gateway.serving.admission import UNAVAILABLE
+from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.connections import Connections
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.model_routes import ModelRoutes
@@ -201,7 +202,7 @@ class Gateway:
             await site.stop()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._calls.all_ended()
+                await self._calls.admission.all_ended()
         await self._calls.end_all()
 
     # -- routes ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from attrs import define, field
 
-from swink_gateway.serving.calls import ACTIVE
+from swink_gateway.serving.admission import ACTIVE
 from swink_gateway.serving.server import Gateway
 from swink_gateway.serving.workers import Worker
 
