@@ -118,6 +118,7 @@ class Host:
         self._environ = os.environ if environ is None else environ
         self._bindings: dict[str, Binding] = {}
         self._shared: list[tuple[str, Any]] | None = None
+        self._added: list[tuple[str, Any]] = []
         self._clients = 0
         self._claims: dict[str, list[PluginEntry]] = {}
         self._plugins: list[PluginEntry] = []
@@ -192,10 +193,33 @@ class Host:
             try:
                 _check_declared_level(entry)
                 self._bindings[name] = bind_hooks(name, _made(entry), self._shared_plugins())
+                for plugin_name, plugin in self._added:
+                    _register(self._bindings[name].manager, plugin, plugin_name)
             except PluginError as error:
                 entry.error = entry.error or error.message
                 raise
         return self._bindings[name]
+
+    def add(self, plugin: Any, name: str) -> None:
+        """Add the hooks of a plugin to the calls that start from now on.
+
+        These hooks are called before those of the other shared plugins. Adding a plugin again has
+        no effect. The code that adds a plugin must also close it. Raises PluginError for a plugin
+        with invalid hooks.
+        """
+        if any(plugin is added for _, added in self._added):
+            return
+        check_plugin(plugin, name)
+        self._added.append((name, plugin))
+        for binding in self._bindings.values():
+            _register(binding.manager, plugin, name)
+
+    def remove(self, plugin: Any) -> None:
+        """Remove the hooks of an added plugin from the calls that start from now on."""
+        self._added = [(name, added) for name, added in self._added if added is not plugin]
+        for binding in self._bindings.values():
+            if binding.manager.is_registered(plugin):
+                binding.manager.unregister(plugin)
 
     def join(self) -> None:
         """Register a client. Loaded plugins are kept until all registered clients have left."""
@@ -229,6 +253,7 @@ class Host:
                     if isinstance(plugin, type | FunctionType) and (plugin := plugin()) is None:
                         continue  # the plugin is not configured
                     check_plugin(plugin, entry.name, idle=True)
+                    self._tell(plugin)
                 except (Exception, SystemExit) as error:
                     entry.error = f"{type(error).__name__}: {error}"
                     log.error("plugin %s is disabled: %s", entry.name, entry.error)
@@ -237,8 +262,14 @@ class Host:
                     self._shared.append((f"{entry.name} ({entry.distribution})", plugin))
             for number, plugin in enumerate(self._given):
                 name = getattr(plugin, "name", None) or type(plugin).__name__
+                self._tell(plugin)
                 self._shared.append((f"{name}#{number}", plugin))
         return self._shared
+
+    def _tell(self, plugin: Any) -> None:
+        """Call a plugin's method `loaded`, if any, which may add hooks to this host later."""
+        if (loaded := getattr(plugin, "loaded", None)) is not None:
+            loaded(self)
 
 
 def bind_hooks(name: str, provider: Any, shared: Iterable[tuple[str, Any]] = ()) -> Binding:
@@ -322,7 +353,7 @@ def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
     """Raise PluginError if a shared plugin would break every call, or implements no hook.
 
     If `idle` is true, a plugin without hooks is allowed: its hooks may depend on a configuration
-    that is missing.
+    that is missing. So is a plugin with a method `loaded`, which may add hooks later.
     """
 
     def refused(what: str, instead: str = "") -> PluginError:
@@ -331,6 +362,7 @@ def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
 
     scratch = _Manager()
     _register(scratch, plugin, name)
+    idle = idle or hasattr(plugin, "loaded")
     if isinstance(plugin, type) or not (idle or scratch.get_hookcallers(plugin)):
         raise refused(
             "no hook to call", " marked @swink.hookimpl, and pass an instance, not a class"

@@ -573,3 +573,73 @@ def test_a_first_result_is_that_of_pluggy_whoever_is_registered_and_when(
         seen.clear()
         assert binding.first_result("convert_messages", **arguments) == expected
         assert seen == by_pluggy
+
+
+class Later:
+    """A plugin that adds another plugin to its hosts on demand."""
+
+    def __init__(self, raises: bool = False) -> None:
+        self.hosts: list[Host] = []
+        self.raises = raises
+
+    def loaded(self, host: Host) -> None:
+        self.hosts.append(host)
+        if self.raises:
+            raise OSError("no disk")
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.types: list[str] = []
+
+    @swink.hookimpl
+    def on_event(self, event: Any) -> None:
+        self.types.append(event.type)
+
+
+@pytest.mark.parametrize("is_installed", [True, False], ids=["installed", "given"])
+async def test_a_plugin_can_add_and_remove_hooks_while_clients_are_open(is_installed: bool) -> None:
+    later, heard = Later(), Heard()
+    point = entry_point("later", lambda: later)
+    point.group = "swink.plugins"
+    host = host_with(
+        entry_point("toy", Toy),
+        *([point] if is_installed else []),
+        entry_point("other", Toy),
+        plugins=() if is_installed else (later,),
+    )
+    async with swink.Client(host=host) as client:
+
+        async def shown(model: str) -> list[str]:
+            """Return the types of a call's events, as the client and the added plugin saw them."""
+            heard.types.clear()
+            seen = [event.type async for event in client.stream(model, "Hi")]
+            assert seen[-1] == "error"  # no key is set
+            assert heard.types in ([], seen)
+            return heard.types
+
+        assert (await shown("toy/m"), later.hosts) == ([], [host])
+        for _ in range(2):  # adding it again has no effect
+            host.add(heard, "heard")
+        assert await shown("toy/m")
+        assert await shown("other/m"), "a provider that is loaded later"
+        for _ in range(2):
+            host.remove(heard)
+        assert not await shown("toy/m")
+        assert not await shown("other/m")
+
+
+def test_a_plugin_with_invalid_hooks_is_not_added() -> None:
+    host = host_with(entry_point("toy", Toy))
+    with pytest.raises(PluginError, match='plugin "hookless" implements no hook to call'):
+        host.add(SimpleNamespace(), "hookless")
+    assert host.bind("toy").manager.get_plugin("hookless") is None
+
+
+def test_an_installed_plugin_that_raises_when_it_is_loaded_is_disabled() -> None:
+    point = entry_point("later", lambda: Later(raises=True))
+    point.group = "swink.plugins"
+    host = host_with(point, entry_point("toy", Toy))
+    host.bind("toy")
+    [entry] = [each for each in host.entries() if each.name == "later"]
+    assert entry.error == "OSError: no disk"

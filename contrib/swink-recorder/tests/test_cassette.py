@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import stat
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -700,10 +699,33 @@ async def test_without_a_cassette_calls_are_made(path: Path) -> None:
     assert _text(await events_of(acme(said("Hello")))) == "Hello"
 
 
-def test_without_a_cassette_no_events_are_observed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("swink_recorder.cassette", "swink_recorder.pytest_plugin"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    assert not hasattr(CassettePlugin(), "on_event")
+async def test_hooks_are_registered_only_while_a_cassette_is_active(
+    path: Path, tmp_path: Path
+) -> None:
+    def registered() -> dict[str, int]:
+        hooks = client.host.bind("acme").hook
+        return {name: len(getattr(hooks, name).get_hookimpls()) for name in ("stream", "on_event")}
+
+    async with acme(said("Hello"), said("again")) as client:
+        await client.complete("acme/large", "Hi")  # the client is older than the cassette
+        alone = registered()
+        assert alone == {"stream": 1, "on_event": 0}
+        with Cassette(path):
+            with Cassette(tmp_path / "inner.json"):
+                pass
+            assert registered() == {"stream": 2, "on_event": 1}
+            await client.complete("acme/large", "Hi")
+        assert registered() == alone
+    assert "again" in kept(path)
+
+
+async def test_a_host_whose_clients_were_closed_replays_calls_again(path: Path) -> None:
+    client = acme(said("Hello"))
+    with Cassette(path):
+        await events_of(client)
+    again = client_with(host=client.host, http=MemoryHTTPClient(), api_key=KEY, base_url=DETOUR)
+    with Cassette(path, "none"):
+        assert _text(await events_of(again)) == "Hello"
 
 
 def test_every_provider_here_has_something_to_replay_or_is_asked_event_by_event() -> None:

@@ -6,9 +6,9 @@ Every client loads this module, so it imports only what it needs.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import swink_core as swink
 
@@ -31,9 +31,6 @@ KEEP_ENV = "SWINK_RECORD_KEEP"
 
 NAME = "cassettes"
 """The name of the plugin and of the entry point."""
-
-_USERS = ("swink_recorder.cassette", "swink_recorder.pytest_plugin")
-"""The modules that create cassettes; if none of them is imported, no cassette can be active."""
 
 
 class Answering(Protocol):
@@ -70,33 +67,48 @@ def put_in(cassette: Answering, environ: Mapping[str, str] | None = None) -> Non
                 resolution=f"{'Add it to' if wanted else 'Remove it from'} {name}.",
             )
     _in.append(cassette)
+    for host in [*_hosts]:
+        host.add(_PLAYER, NAME)
 
 
 def take_out(cassette: Answering) -> None:
     """Deactivate a cassette, and activate the previous one."""
     _in.remove(cassette)
+    if not _in:
+        for host in [*_hosts]:
+            host.remove(_PLAYER)
 
 
 class CassettePlugin:
-    """A plugin through which the active cassette, if any, answers calls in place of providers."""
+    """A plugin that adds the hooks of cassettes to its hosts while a cassette is active."""
 
     api_level = 1
 
-    def __new__(cls) -> Any:
-        """Create the plugin, or an object without hooks if no cassette can become active."""
-        return super().__new__(_Watching if any(name in sys.modules for name in _USERS) else cls)
+    def loaded(self, host: swink.Host) -> None:
+        """Add the hooks to a host that has loaded this plugin, now or when they are needed."""
+        _hosts.add(host)
+        if _in:
+            host.add(_PLAYER, NAME)
+
+
+class _Player:
+    """The hooks through which the active cassette answers calls in place of providers."""
+
+    api_level = 1
 
     @swink.hookimpl(tryfirst=True)
     def stream(self, call: swink.Call) -> Any:
-        """Return the recorded events of an attempt; `None` without an active cassette."""
         return _in[-1].stream(call) if _in else None
 
-
-class _Watching(CassettePlugin):
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         if _in:
             _in[-1].observe(event, call)
+
+
+_PLAYER = _Player()
+
+_hosts: WeakSet[swink.Host] = WeakSet()
 
 
 def recorded_path(environ: Mapping[str, str] | None = None) -> str | None:
