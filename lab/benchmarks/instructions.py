@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.benchmarks.replay import CONVERSATIONS, DELTAS, OBSERVERS, STAGES
+from lab.benchmarks.replay import CONVERSATIONS, DELTAS, GATEWAY_STAGES, OBSERVERS, STAGES
 
 BASELINE = Path(__file__).with_name("instructions.json")
 
@@ -74,13 +74,15 @@ MEASURES = (
     _replays("burst", 1, 3, DELTAS["burst"]),
     _replays("paced", 1, 6, DELTAS["paced"]),
     _replays("request", 20, 60, 1),
+    _replays("gateway", 20, 60, 1),
     *(_replays(observer, 20, 60, 1) for observer in (*OBSERVERS, "sdk")),
     Measure("import", ("-c", "pass"), ("-c", "import swink_core"), 1),
     *_conversations(),
 )
 
-PLANTS = tuple(
-    ("burst" if stage in ("decoder", "writer") else "request", stage) for stage in STAGES
+PLANTS = (
+    *(("burst" if stage in ("decoder", "writer") else "request", stage) for stage in STAGES),
+    *(("gateway", stage) for stage in GATEWAY_STAGES),
 )
 """The slowdowns that must be detected: about a twentieth in each stage, by measure."""
 

@@ -2,13 +2,14 @@
 
 The answers come from memory, so that nothing but the client's own work is left to count; see
 `lab.benchmarks.instructions`, which counts it. PLANT names the stage that is made slower on
-purpose, to show that it is noticed: one of `STAGES`.
+purpose, to show that it is noticed: one of `STAGES` or, with `gateway`, of `GATEWAY_STAGES`.
 
     burst    COUNT answers of 2,000 deltas, as many frames a read as 64 KiB hold
     paced    COUNT answers of 200 deltas, one frame a read
     request  COUNT answers of 3 deltas, each one read
     log, prometheus, otel  the same with that observer
     sdk      COUNT times the spans and measurements of such a call, by OpenTelemetry's SDK alone
+    gateway  COUNT requests to a gateway in memory, each with such an answer
     nothing  no answer: what the start alone takes
 
     chat-31-300  each conversation of Chat Completions once, then COUNT answers of 300 deltas to
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from importlib import import_module
 from typing import Any
 
 from lab.benchmarks import conversations
@@ -39,6 +41,8 @@ OBSERVERS = ("log", "prometheus", "otel")
 DELTAS = {"burst": 2_000, "paced": 200, "request": 3, **dict.fromkeys(OBSERVERS, 3)}
 
 HEAD = {"Content-Type": "text/event-stream"}
+
+OWN = {"openai": {"api_key": "sk-bench", "base_url": "http://replay.invalid/v1"}}
 
 CONVERSATIONS = {
     f"{protocol}-{size}-{deltas}": (protocol, size, deltas)
@@ -66,9 +70,8 @@ async def replay(kind: str, count: int) -> None:
         async def send(self, request: Any, connect_timeout: float | None) -> MemoryResponse:
             return MemoryResponse(pieces, headers=HEAD)
 
-    own = {"openai": {"api_key": "sk-bench", "base_url": "http://replay.invalid/v1"}}
     plugins = [observer(kind)] if kind in OBSERVERS else []
-    async with Client(http=Memory(), providers=own, plugins=plugins) as client:
+    async with Client(http=Memory(), providers=OWN, plugins=plugins) as client:
         for _ in range(count):
             async with client.stream("openai/gpt-4o", "hi") as stream:
                 async for _ in stream:
@@ -186,13 +189,28 @@ STAGES: dict[str, tuple[Any, str]] = {
 }
 """The function of each stage of a call, by its owner and its name."""
 
+GATEWAY_STAGES: dict[str, tuple[str, str, str]] = {
+    "admission": ("swink_gateway.serving.admission", "Admission", "place"),
+    "parsing": ("swink_gateway.serving.calls", "Calls", "read_request"),
+    "routing": ("swink_gateway.policy.routing", "Routing", "routed"),
+    "answer": ("swink_gateway.serving.answers", "OneAnswer", "streamed"),
+}
+"""The function of each stage of the gateway, by its module, its class and its name."""
+
 ITERATIONS = 300
-"""Rounds of an empty loop: about a twentieth of the instructions of a short call."""
+"""Rounds of an empty loop: about a twentieth of the instructions of a short call.
+
+A request to the gateway takes about four times the instructions of such a call.
+"""
 
 
 def _plant(stage: str) -> None:
     """Make a stage slower, by about a twentieth of the unit that is counted."""
-    owner, name = STAGES[stage]
+    if stage in GATEWAY_STAGES:
+        module, kind, name = GATEWAY_STAGES[stage]
+        owner = vars(import_module(module))[kind]
+    else:
+        owner, name = STAGES[stage]
     given = vars(owner)[name]
     honest: Any = given.fget if isinstance(given, property) else given
 
@@ -208,6 +226,8 @@ def _iterations(stage: str, arguments: tuple[Any, ...]) -> int:
     """Return the size of a slowdown; the decoder and the writer are counted for each delta."""
     if stage == "writer":
         return 0  # another call of a function is enough
+    if stage in GATEWAY_STAGES:
+        return 4 * ITERATIONS
     return len(arguments[1]) // 55 if stage == "decoder" else ITERATIONS
 
 
@@ -219,5 +239,10 @@ if __name__ == "__main__":
         asyncio.run(converse(kind, int(count)))
     elif kind == "sdk":
         telemetry(int(count))
+    elif kind == "gateway":
+        # imported here, so that the collector has the same objects to search in the other kinds
+        from lab.benchmarks.gateway_in_memory import answer_requests
+
+        asyncio.run(answer_requests(reads("request"), HEAD, OWN, expected_text(3), int(count)))
     elif kind != "nothing":
         asyncio.run(replay(kind, int(count)))
