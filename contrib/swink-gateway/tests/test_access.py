@@ -221,13 +221,18 @@ HEADS = [
 ]
 
 
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/embeddings", "/api/show"])
 @pytest.mark.parametrize(("key", "more", "status"), HEADS)
 async def test_a_key_is_checked_before_the_body_is_read(
-    key: bytes, more: bytes, status: bytes
+    path: str, key: bytes, more: bytes, status: bytes
 ) -> None:
     head = (
-        b"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 30000000\r\n"
-        b"x-api-key: " + key + b"\r\n" + more + b"\r\n"
+        b"POST " + path.encode() + b" HTTP/1.1\r\n"
+        b"Host: 127.0.0.1\r\nContent-Length: 30000000\r\nx-api-key: "
+        + key
+        + b"\r\n"
+        + more
+        + b"\r\n"
     )
     async with serving(keys=["k1"]) as gateway:
         host, port = gateway.url.removeprefix("http://").split(":")

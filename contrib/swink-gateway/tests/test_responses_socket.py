@@ -112,7 +112,21 @@ async def test_a_revoked_key_gets_no_further_answer(later: str) -> None:
         [refused] = await answer(socket, CREATE)
     assert (refused["type"], refused["status"]) == ("error", 401)
     assert "no longer valid" in refused["error"]["message"]
+    assert refused["error"]["code"] == "invalid_api_key"
     assert len(upstream.calls) == 1
+
+
+async def test_a_binary_frame_gets_an_error_and_the_connection_stays_open() -> None:
+    async with (
+        serving(Scripted(ANSWER)) as gateway,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{gateway.url}/v1/responses") as socket,
+    ):
+        await socket.send_bytes(b"{}")
+        refused = await socket.receive_json()
+        assert (refused["type"], refused["status"]) == ("error", 400)
+        assert "text frame" in refused["error"]["message"]
+        assert (await answer(socket, CREATE))[-1]["type"] == "response.completed"
 
 
 async def test_events_have_the_stream_id_of_their_request() -> None:

@@ -6,13 +6,18 @@ debts of a process that shared a ledger in Redis.
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+
+import pytest
 
 from swink_gateway.policy.limits import Allowance, Circuit, Refusal
 from swink_gateway.policy.limits.debts import Debt, Debts
@@ -40,6 +45,22 @@ async def test_a_circuit_that_an_earlier_version_opened_is_open(tmp_path: Path) 
     ledger = opened(tmp_path)
     assert await ledger.circuit("echo/echo") == Circuit(2, 30.0, "overloaded", "it broke", True)
     await ledger.aclose()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_other_users_cannot_read_a_new_ledger(tmp_path: Path) -> None:
+    async def written() -> set[int]:
+        ledger = SQLiteLedger(tmp_path / "new.db", ManualClock(began=WRITTEN))
+        await ledger.admit("team", Allowance(dollars_a_day=1.0), 10, 0.01)
+        modes = _modes(tmp_path)  # while it is open, it has further files
+        await ledger.aclose()
+        return modes
+
+    assert asyncio.run(written()) == {0o600}
+
+
+def _modes(folder: Path) -> set[int]:
+    return {stat.S_IMODE(path.stat().st_mode) for path in folder.glob("new.db*")}
 
 
 async def test_debts_that_an_earlier_version_left_are_paid(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from swink_gateway.serving.answers import respond
 from swink_gateway.serving.bodies import size_of, within
 from swink_gateway.serving.calls import OWNER, Calls, refusing
 
-__all__ = ["PATHS", "Embeddings"]
+__all__ = ["PATHS", "Embeddings", "Expecting"]
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +98,9 @@ _FORMS = (
 )
 
 
+Expecting = Callable[[web.Request], Awaitable[None]]
+"""A function that answers a request with the header `Expect`, before the body is sent."""
+
 PATHS = tuple(form.path for form in _FORMS)
 """The paths of embeddings, in aiohttp's notation."""
 
@@ -108,10 +111,10 @@ class Embeddings:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    def add_to(self, app: web.Application) -> None:
-        """Add the routes."""
+    def add_to(self, app: web.Application, expect: Expecting) -> None:
+        """Add the routes; `expect` answers a client that waits before it sends a body."""
         for form in _FORMS:
-            app.router.add_post(form.path, self._serve(form))
+            app.router.add_post(form.path, self._serve(form), expect_handler=expect)
 
     def _serve(self, form: _Form) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:

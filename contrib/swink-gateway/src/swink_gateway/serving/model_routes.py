@@ -16,7 +16,7 @@ from swink_gateway.protocols.ollama.model_list import ollama_model
 from swink_gateway.protocols.table import MODEL_PATH, PROTOCOLS
 from swink_gateway.serving.bodies import size_of, within
 from swink_gateway.serving.calls import OWNER, Calls
-from swink_gateway.serving.embeddings import Embeddings
+from swink_gateway.serving.embeddings import Embeddings, Expecting
 from swink_gateway.serving.refusals import refusal
 
 __all__ = ["ModelRoutes"]
@@ -28,15 +28,18 @@ class ModelRoutes:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    def add_to(self, app: web.Application) -> None:
-        """Add the routes, including the routes of embeddings."""
+    def add_to(self, app: web.Application, expect: Expecting) -> None:
+        """Add the routes, including the routes of embeddings.
+
+        `expect` answers a client that waits before it sends a body.
+        """
         app.router.add_get("/{version:v1|v1beta}/models", self._models)
         app.router.add_get(MODEL_PATH, self._model)
         for row in PROTOCOLS.values():
             for path, make in row.lists.items():
                 app.router.add_get(path, self._list(make))
-        app.router.add_post("/api/show", self._show)
-        Embeddings(self._calls).add_to(app)
+        app.router.add_post("/api/show", self._show, expect_handler=expect)
+        Embeddings(self._calls).add_to(app, expect)
 
     def served(self, request: web.Request) -> ServedModels:
         """Return the models that the owner of a request's key may use."""

@@ -66,6 +66,9 @@ SOCKET_SECONDS = 3600.0
 
 SOCKET_ENDED = "websocket_connection_limit_reached"
 
+REVOKED = "invalid_api_key"
+"""The error code for a request whose connection was opened with a key that is no longer valid."""
+
 LANE = "stream_id"
 """The field by which a client distinguishes the requests of one connection."""
 
@@ -154,6 +157,8 @@ class ResponsesRoutes:
                         await connection.take(frame.data, meter.take())
                     elif frame.type is WSMsgType.BINARY:
                         self._calls.admission.hold(meter.take(), 0)
+                        why = "a request must be sent as a text frame, not as a binary frame"
+                        await connection.refuse(Refused(of_bad_request(why), 400), None)
         except TimeoutError:
             if meter.refusal is None:
                 await connection.end()
@@ -323,7 +328,8 @@ class _Connection:
     async def _answer_logged(self, turn: _Turn, lane: str | None, log_line: LogLine) -> None:
         try:
             if not self.is_allowed():
-                raise Refused(_revoked(), 401)
+                why = "the API key of this connection is no longer valid"
+                raise Refused(of_bad_request(why), 401, REVOKED)
             with self._calls.admission.place(0, self._owner) as hold:
                 hold(0, True)
                 asked = await within(partial(self._read, turn.body), turn.size)
@@ -388,13 +394,6 @@ def _error_of(refusal: Refused) -> dict[str, Any]:
     said = error_data(refusal.error)
     said["code"] = refusal.code or said["code"]
     return said
-
-
-def _revoked() -> Error:
-    return Error(
-        error_message="the API key of the connection is no longer valid",
-        error_kind=StreamErrorKind.AUTH,
-    )
 
 
 def _lane(body: Any) -> str | None:

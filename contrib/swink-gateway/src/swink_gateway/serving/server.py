@@ -213,7 +213,7 @@ class Gateway:
         app.router.add_get("/health", _fine)
         app.router.add_get("/ready", self._ready)
         app.on_response_prepare.append(self._close_if_others_serve)
-        self._models.add_to(app)
+        self._models.add_to(app, self._expect)
         self._operators.add_to(app)
         for row in PROTOCOLS.values():
             for endpoint in row.endpoints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,9 @@ __all__ = ["CARRIED_OVER", "SQLiteDatabase", "SQLiteLedger", "open_rows", "readi
 
 LOCK_SECONDS = 5.0
 """The maximum number of seconds that a process waits while other processes write."""
+
+PRIVATE = 0o600
+"""The mode of a new file: it contains the names of keys and what they spend."""
 
 CARRIED_OVER = "carried over"
 """The outcome of rows that were created from the sums in a file of an earlier version."""
@@ -44,6 +47,9 @@ class SQLiteDatabase:
     def __init__(self, path: Path | None) -> None:
         self.name = str(os.getpid())
         self._path = path
+        if path is not None:
+            with suppress(OSError):  # SQLite reports a file that cannot be created
+                path.touch(mode=PRIVATE, exist_ok=False)
         self.connection = sqlite3.connect(
             ":memory:" if path is None else path,
             timeout=LOCK_SECONDS,
