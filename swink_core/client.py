@@ -245,7 +245,10 @@ class Client:
             return await events.result()
 
     async def aclose(self) -> None:
-        """Close all connections, and the shared plugins (the plugins that apply to every call).
+        """End all calls, and close the connections and the shared plugins.
+
+        A task that is reading a stream receives an `Error` event with the stop reason `aborted`.
+        Shared plugins are the plugins that apply to every call.
 
         The `aclose()` method of each plugin is awaited for a few seconds at most. Plugins stay open
         if another client with the same plugin host uses them, or if they were passed as objects. A

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ from fakes import (
     says,
     sends,
     serving,
+    settled,
     types,
 )
 
@@ -942,6 +944,55 @@ async def test_closing_a_client_closes_its_connections() -> None:
     async with client_of(http=http):
         assert not http.closed
     assert http.closed
+
+
+@pytest.mark.parametrize("how", ["events", "result", "result without retries"])
+async def test_closing_a_client_ends_its_running_calls_with_what_has_arrived(how: str) -> None:
+    client = client_of(http=PipeClient(Pipe(*HELLO[:3])))  # the answer does not end
+    stream = client.stream(MODEL, "Hi", **({"retry": False} if "without" in how else {}))
+    reading = asyncio.create_task(collect(stream) if how == "events" else stream.result())
+    await settled()
+    assert stream.message.text == "Hello"
+    await client.aclose()
+    async with asyncio.timeout(10):
+        if how == "events":
+            assert [event.stop_reason for event in (await reading)[-1:]] == ["aborted"]
+        else:
+            with pytest.raises(swink.StreamAborted) as caught:
+                await reading
+            assert caught.value.partial.text == "Hello"
+    await stream.aclose()
+
+
+async def test_closing_a_client_ends_a_call_that_nobody_reads_at_the_moment() -> None:
+    client = client_of(http=PipeClient(Pipe(*HELLO[:3])))
+    stream = client.stream(MODEL, "Hi")
+    events = aiter(stream)
+    assert (await anext(events)).type == "start"
+    await client.aclose()
+    async with asyncio.timeout(10):
+        assert [event.type async for event in events][-1:] == ["error"]
+    await stream.aclose()
+
+
+async def test_closing_a_client_ends_its_calls_in_other_event_loops() -> None:
+    client = client_of(http=PipeClient(Pipe(*HELLO[:3])))
+
+    has_begun = threading.Event()
+
+    async def read() -> list[Any]:
+        events = []
+        async for event in client.stream(MODEL, "Hi"):
+            events.append(event)
+            if event.type == "text_delta":
+                has_begun.set()
+        return events
+
+    reading = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(read())))
+    await asyncio.to_thread(has_begun.wait)
+    await client.aclose()
+    async with asyncio.timeout(10):
+        assert (await reading)[-1].type == "error"
 
 
 async def test_one_client_serves_many_calls_at_a_time_over_real_connections() -> None:

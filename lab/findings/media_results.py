@@ -33,7 +33,7 @@ MODELS = (
 
 DATA = base64.b64encode(b"data of the medium").decode()
 
-KINDS: dict[str, tuple[Callable[[Any], swink.ContentBlock], str]] = {
+KINDS: dict[str, tuple[Callable[[Any], swink.Block], str]] = {
     "image": (swink.ImageBlock, "image/png"),
     "document": (swink.DocumentBlock, "application/pdf"),
     "audio": (swink.AudioBlock, "audio/mpeg"),
@@ -51,7 +51,7 @@ def sources(provider: str, media_type: str) -> dict[str, tuple[Any, str]]:
     }
 
 
-def conversation(block: swink.ContentBlock, inside: bool) -> list[swink.Message]:
+def conversation(block: swink.Block, inside: bool) -> list[swink.Message]:
     """Return a conversation with a medium in a result, or in a message after it."""
     result = swink.ToolResultMessage("call_1", "look", [block] if inside else "See the file.")
     messages: list[swink.Message] = [user(), assistant(CALL), result]

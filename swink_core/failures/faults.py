@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+from signal import default_int_handler, getsignal, valid_signals
+from traceback import walk_tb
+from typing import Any
+
 from swink_core.failures.exceptions import ProviderFailure, UsageError
 from swink_core.failures.failure import Failure
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -13,7 +18,27 @@ FAULT = "plugin"
 """The error code of an attempt in which a plugin raised an exception."""
 
 
-def raised(error: Exception) -> Failure:
+def ends_program(error: SystemExit) -> bool:
+    """Return True if a handler of a signal raised SystemExit, and not a plugin.
+
+    A program may end itself with `sys.exit()` in such a handler, which Python calls in the middle
+    of any code. If a handler is an object whose code cannot be determined, the result is True.
+    """
+    handlers = [getsignal(number) for number in valid_signals()]
+    codes = {_code_of(handler) for handler in handlers if callable(handler)}
+    return None in codes or any(frame.f_code in codes for frame, _ in walk_tb(error.__traceback__))
+
+
+def _code_of(handler: Any) -> Any:
+    if handler is default_int_handler:
+        return handler  # raises another exception
+    if isinstance(handler, partial):
+        handler = handler.func
+    function = getattr(handler, "__func__", handler)
+    return getattr(function, "__code__", None)
+
+
+def raised(error: BaseException) -> Failure:
     """Convert an exception from a plugin's iterator to a failure.
 
     An unexpected exception is a bug in the plugin and gets the kind `internal`.

@@ -60,8 +60,22 @@ class Binding:
 
     def blame(self, error: BaseException) -> str:
         """Describe which plugin raised an exception, and where in its code."""
-        who, place = raised_at(error, self.owner)
+        if isinstance(error.__cause__, StopIteration):  # a generator must not raise it
+            who, place = raised_at(error.__cause__, self.owner)
+        else:
+            who, place = raised_at(error, self.owner)
+        if misused := self._misused(str(error)):
+            who, place = misused, ""
         return f'plugin "{who or self.name}" raised {type(error).__name__}: {error}{place}'
+
+    def _misused(self, message: str) -> str | None:
+        """Return the plugin whose wrapper pluggy's message names because it does not yield once."""
+        for caller in vars(self.hook).values():
+            for impl in caller.get_hookimpls():
+                code = getattr(impl.function, "__code__", None)
+                if code and f"{code.co_filename}:{code.co_firstlineno} " in message:
+                    return str(impl.plugin_name)
+        return None
 
     def maker(self, events: Any) -> str:
         """Return the name of the plugin that produced the events of a `stream` hook.

@@ -18,7 +18,7 @@ from swink_core.failures.advice import advise
 from swink_core.failures.classification import classify_default
 from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Classification, Failure
-from swink_core.failures.faults import not_a_body
+from swink_core.failures.faults import ends_program, not_a_body
 from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, redact
 from swink_core.plugins.attempt import Attempt, Leg, Plan, TokenCounter
@@ -206,7 +206,9 @@ class Call:
             result = binding.first_result("classify_error", model=self.model, failure=failure)
             if not isinstance(result, Classification):
                 raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            if isinstance(error, SystemExit) and ends_program(error):
+                raise
             log.error("a classify_error hook failed; defaults are used:\n%s", self.trace(error))
             result = classify_default(failure)
         return evolve(result, code=self._code(result.code, failure))

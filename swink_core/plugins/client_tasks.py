@@ -1,10 +1,14 @@
-"""Tasks that outlive the call that began them: token fetches, and requests that cancel answers."""
+"""End the running calls of a closed client, and the tasks that outlive their calls.
+
+Such tasks fetch tokens, or send requests that cancel answers.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -12,10 +16,24 @@ CLOSE_SECONDS = 5.0
 """A closing client waits at most this many seconds for tasks that must finish."""
 
 
+class RunningCall(Protocol):
+    """A call whose reading has begun, in the event loop `loop`."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def leave(self) -> asyncio.Event | None:
+        """End the call.
+
+        If a task is waiting for its events, return an event that is set once the task has received
+        the last ones.
+        """
+
+
 class ClientTasks:
-    """Background tasks that belong to a client and not to a single call."""
+    """The running calls of a client, and its background tasks that belong to no single call."""
 
     def __init__(self) -> None:
+        self.calls: set[RunningCall] = set()
         self._finished: set[asyncio.Task[Any]] = set()
         self._cancelled: set[asyncio.Task[Any]] = set()
 
@@ -31,11 +49,23 @@ class ClientTasks:
         return task
 
     async def aclose(self) -> None:
-        """End the tasks of the running loop.
+        """End all calls, and the tasks of the running loop.
 
-        Wait for the tasks that were started with `finish`, and cancel the others.
+        Tasks that read the calls receive their last events. Wait for the tasks that were started
+        with `finish`, and cancel the others.
         """
         loop = asyncio.get_running_loop()
+        told: list[asyncio.Task[Any]] = []
+        for call in [*self.calls]:
+            if call.loop is not loop:
+                with suppress(RuntimeError):  # the loop is closed
+                    call.loop.call_soon_threadsafe(call.leave)
+            elif (received := call.leave()) is not None:
+                told.append(loop.create_task(received.wait()))
+        if told:
+            _, late = await asyncio.wait(told, timeout=CLOSE_SECONDS)
+            for task in late:
+                task.cancel()
         if last := [task for task in self._finished if task.get_loop() is loop]:
             await asyncio.wait(last, timeout=CLOSE_SECONDS)
         left = [task for task in self._finished | self._cancelled if task.get_loop() is loop]

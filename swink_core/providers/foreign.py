@@ -38,7 +38,7 @@ class ForeignSource:
         self._next: Callable[[], Awaitable[Any]] = iterator.__anext__
         self.pull = self._gather if batches is None else self._next
         self._made: list[Any] = []
-        self._raised: Exception | None = None
+        self._raised: Exception | SystemExit | None = None
         self._waits = False
         self.kept = 0
         self._close = getattr(iterator, "aclose", None)
@@ -62,7 +62,7 @@ class ForeignSource:
                 waiting = step.send(None)
             except StopIteration as done:
                 made.append(done.value)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._raised = error
                 break
             else:  # from now on each event is delivered on its own

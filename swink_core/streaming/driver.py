@@ -20,7 +20,14 @@ from typing import Any
 from attrs import evolve
 
 from swink_core.failures.failure import Failure
-from swink_core.failures.faults import CLOSED, FAULT, abandoned, raised, too_large
+from swink_core.failures.faults import (
+    CLOSED,
+    FAULT,
+    abandoned,
+    ends_program,
+    raised,
+    too_large,
+)
 from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Call
@@ -71,6 +78,7 @@ class Driver:
         self._ended: Source | None = None  # the last attempt's source, until it is closed
         self._handed_out = False  # the caller has received events
         self._short_of_memory = False
+        self._is_left = False  # the client was closed
         self._parting: Batch = []  # the last events, if no task was reading
         self._moved: asyncio.Event | None = None  # wakes closers when the driver pauses or ends
         call.started_at = call.clock.time()
@@ -108,12 +116,26 @@ class Driver:
         if self._watchdog.waiting is not None:
             self._watchdog.interrupt(abandoned())
 
+    def leave(self) -> asyncio.Event | None:
+        """End the call, because its client is closed.
+
+        If a task is waiting for events, return an event that is set once it has received a batch.
+        """
+        self._is_left = True
+        if self._watchdog.waiting is None:
+            return None
+        self.interrupt()
+        return self._next_move()
+
     async def pause(self) -> None:
         """Wait until the reading task has received a batch, or has ended."""
+        await self._next_move().wait()
+
+    def _next_move(self) -> asyncio.Event:
         if self._moved is None:
             self._moved = asyncio.Event()
         self._moved.clear()
-        await self._moved.wait()
+        return self._moved
 
     def part(self) -> Batch:
         """Return the last events after another task has closed the stream.
@@ -138,6 +160,8 @@ class Driver:
         builder = self._builder
         self.call.started_at = self.call.clock.time()  # again: the call begins with the first read
         log.info("call %s: %s begins", self.call.id, self.call.model)
+        self.loop = asyncio.get_running_loop()
+        self.call.tasks.calls.add(self)
         try:
             while builder.terminal is None:
                 watchdog.wait()
@@ -145,7 +169,9 @@ class Driver:
                 source = None if current is None else current.source
                 outcome: Outcome | None = None
                 try:
-                    if source is None:
+                    if self._is_left:
+                        batch, outcome = self._cut(abandoned()), Outcome.CANCELLED
+                    elif source is None:
                         batch, outcome = await self._begin()
                     else:
                         if source.completed:
@@ -155,7 +181,9 @@ class Driver:
                         batch = source.take(made)
                 except asyncio.CancelledError:
                     batch, outcome = self._interrupted(watchdog.recover())
-                except Exception as error:
+                except (Exception, SystemExit) as error:
+                    if isinstance(error, SystemExit) and ends_program(error):
+                        raise
                     batch = self._broken(error)
                 if current is not None and source is not None and source.kept > current.limit:
                     batch, outcome = self._bounded(batch, current, source.kept, outcome)
@@ -173,6 +201,7 @@ class Driver:
                     yield batch
                     self._handed_out = True
         finally:
+            self.call.tasks.calls.discard(self)
             watchdog.stop()
             self._abandon()
             try:
@@ -311,15 +340,16 @@ class Driver:
         """Return the batch without its terminal event, followed by the last events for `reason`."""
         return _unended(batch) + self._cut(reason)
 
-    def _broken(self, error: Exception) -> Batch:
+    def _broken(self, error: Exception | SystemExit) -> Batch:
         """Return the last events of an attempt after an exception.
 
         If the exception comes from the input of the event source, the source returns these events.
         Any other exception is a bug in a plugin.
         """
-        if self._under_way is not None and self._under_way.source is not None:
+        source = None if self._under_way is None else self._under_way.source
+        if source is not None and isinstance(error, Exception):
             try:
-                return self._under_way.source.fail(error)
+                return source.fail(error)
             except Exception as fault:
                 error = fault
         failure = raised(error)
@@ -347,10 +377,12 @@ class Driver:
         if source is not None:
             try:
                 await source.aclose()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
+                if isinstance(error, SystemExit) and ends_program(error):
+                    raise
                 self._log_fault(error)
 
-    def _log_fault(self, error: Exception) -> None:
+    def _log_fault(self, error: BaseException) -> None:
         who = self.call.model.provider
         log.error('the plugin of provider "%s" raised:\n%s', who, self.call.trace(error))
 

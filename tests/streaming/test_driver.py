@@ -3,9 +3,12 @@
 import asyncio
 import gc
 import logging
+import os
 import re
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from fakes import (
     Pipe,
     PipeClient,
     Toy,
+    ToyParser,
     Yielding,
     broken_rules,
     client_of,
@@ -383,11 +387,31 @@ def _answering(result: Any) -> Any:
         @swink.hookimpl(wrapper=True)
         def convert_messages(self) -> Any:
             yield
-            if isinstance(result, Exception):
+            if isinstance(result, BaseException):
                 raise result
             return result
 
     return Wrapper()
+
+
+class _YieldsTwice:
+    @swink.hookimpl(wrapper=True)
+    def convert_messages(self) -> Any:
+        yield
+        yield
+
+
+class _NeverYields:
+    @swink.hookimpl(wrapper=True)
+    def convert_messages(self) -> Any:
+        yield from ()
+
+
+class _StopsItself:
+    @swink.hookimpl(wrapper=True)
+    def convert_messages(self) -> Any:
+        yield
+        raise StopIteration
 
 
 FILTERED = swink.ProviderFailure(
@@ -401,6 +425,7 @@ REFUSALS = [
     ("usage_error", swink.UsageError("not this"), Kind.INVALID_REQUEST, "not this"),
     ("a_kind_of_its_own", FILTERED, Kind.CONTENT_FILTERED, "this may not leave the house"),
     ("an_exception", KeyError("x"), Kind.INTERNAL, 'plugin "Wrapper#0" raised KeyError'),
+    ("an_exit", SystemExit(3), Kind.INTERNAL, 'plugin "Wrapper#0" raised SystemExit: 3'),
     ("nothing", None, Kind.INTERNAL, f"returned NoneType, {NOT_A_BODY}"),
     ("a_list", [], Kind.INTERNAL, f'"Wrapper#0": convert_messages returned list, {NOT_A_BODY}'),
     ("a_text", "{}", Kind.INTERNAL, f'"Wrapper#0": convert_messages returned str, {NOT_A_BODY}'),
@@ -420,6 +445,68 @@ async def test_a_wrapper_that_refuses_or_fails_ends_the_call_before_anything_is_
     assert events[-1].error_kind is kind
     assert says in events[-1].error_message
     assert http.requests == []
+
+
+@pytest.mark.parametrize("made", [_YieldsTwice, _NeverYields, _StopsItself])
+async def test_a_wrapper_that_is_no_generator_with_one_yield_is_named(made: Any) -> None:
+    async with client_of(made(), http=PipeClient(Pipe(*HELLO))) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert events[-1].error_kind is Kind.INTERNAL
+    assert events[-1].error_message.startswith(f'plugin "{made.__name__}#0" raised RuntimeError')
+
+
+class _ExitingParser(ToyParser):
+    def feed(self, data: bytes, out: Any) -> None:
+        super().feed(data, out)
+        if b'"usage"' in data:
+            raise SystemExit("no")
+
+
+class _ExitingToy(Toy):
+    def parser(self, model: Any) -> Any:
+        return _ExitingParser()
+
+    @swink.hookimpl
+    def classify_error(self, failure: Any) -> Any:
+        raise SystemExit("not at all")
+
+
+async def test_an_exit_of_a_provider_ends_the_call_and_not_the_program() -> None:
+    providers = {"toy": _ExitingToy}
+    async with client_of(http=PipeClient(Pipe(*HELLO)), providers=providers, api_key="k") as client:
+        stream = client.stream(MODEL, "Hi")
+        events = await collect(stream)
+    assert events[-1].error_kind is Kind.INTERNAL
+    assert "raised SystemExit: no" in events[-1].error_message
+    assert stream.message.text == "Hello"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
+@pytest.mark.parametrize("form", ["function", "method", "partial", "object"])
+async def test_an_exit_of_a_signal_handler_ends_the_program(form: str) -> None:
+    class Handler:
+        def __call__(self, number: int, frame: Any) -> None:
+            raise SystemExit(7)
+
+        def method(self, number: int, frame: Any) -> None:
+            self(number, frame)
+
+    def function(number: int, frame: Any) -> None:
+        raise SystemExit(7)
+
+    class Interrupted(Toy):
+        def convert(self, model: Any, context: Any, options: Any) -> Any:
+            signal.raise_signal(signal.SIGUSR1)
+            return {}
+
+    handlers = {"function": function, "method": Handler().method, "object": Handler()}
+    usual = signal.signal(signal.SIGUSR1, handlers.get(form, partial(function)))
+    try:
+        async with client_of(providers={"toy": Interrupted}) as client:
+            with pytest.raises(SystemExit):
+                await collect(client.stream(MODEL, "Hi"))
+    finally:
+        signal.signal(signal.SIGUSR1, usual)
 
 
 async def test_a_provider_that_converts_to_no_body_is_named_and_not_its_wrapper() -> None:

@@ -185,6 +185,8 @@ def upper(suffix: str = "") -> guards.PluginGuard:
     def check(body: dict[str, Any]) -> dict[str, Any]:
         if "raise" in str(body):
             raise KeyError("a fault")
+        if "exit" in str(body):
+            raise SystemExit("not the gateway's end")
         if "nothing" in str(body):
             return None  # type: ignore[return-value]  # a plugin without types
         body["messages"][-1]["content"] = body["messages"][-1]["content"].upper() + suffix
@@ -219,7 +221,7 @@ async def test_a_plugin_changes_what_goes_out() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("how", ["raise", "nothing"])
+@pytest.mark.parametrize("how", ["raise", "exit", "nothing"])
 async def test_a_guard_that_fails_lets_nothing_out(
     how: str, caplog: pytest.LogCaptureFixture
 ) -> None:

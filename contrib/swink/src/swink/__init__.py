@@ -298,13 +298,16 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        from swink.mistakes import missing_name
+if not TYPE_CHECKING:  # or type checkers would accept any name
 
-        raise AttributeError(missing_name(__name__, name), name=name)
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME_OF:
+            from swink.mistakes import missing_name
+
+            module = sys.modules[__name__]
+            raise AttributeError(missing_name(__name__, name), name=name, obj=module)
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

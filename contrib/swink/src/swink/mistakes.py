@@ -61,6 +61,7 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
         "HumanMessage": "swink.UserMessage is the user's message",
         "Image": 'swink.image("a.png") is an image',
         "ImageUrl": 'swink.image("https://…") is an image',
+        "LimitGate": "swink_core.providers has LimitGate, which limits several calls together",
         "ModelRetry": "raise any exception in a tool: the model reads it and may try again",
         "OpenAI": "swink.SyncClient() works with any provider",
         "RateLimitError": "swink.ModelThrottled is raised for a rate limit",

@@ -259,7 +259,11 @@ class SyncClient:
         )
 
     def close(self) -> None:
-        """Close all connections. A closed client accepts no more calls."""
+        """End all calls, and close all connections. A closed client accepts no more calls.
+
+        A call that runs in another thread raises `StreamAborted`, whose `partial` contains what has
+        arrived.
+        """
         background_loop().run(self._client.aclose())
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ async def mistakes(client: swink.Client, sync: swink.SyncClient) -> None:
     swink.Client(temprature=0.2)  # type: ignore
     swink.Client(api_key="k")  # type: ignore
     swink.SyncClient(temprature=0.2)  # type: ignore
+    swink.Clinet()  # type: ignore
     client.stream("a/b", "Hi", max_tokens="ten")  # type: ignore
     client.stream("a/b", "Hi", thinking="hihg")  # type: ignore
     client.stream(("a/b", {"temprature": 1}), "Hi")  # type: ignore

@@ -199,7 +199,7 @@ class CallGuards:
             except (ProviderFailure, UsageError):
                 self._note(guard, "refused a request")
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._note(guard, "failed, and so refused a request")
                 log.exception("the guard %r failed", guard.name)
                 why = "the guard failed, so the request was not sent"
@@ -231,7 +231,7 @@ def _plugin_of(of: RequestGuard) -> PluginGuard:
         raise ValueError(f"no plugin {of.plugin!r} is installed; installed: {names}")
     try:
         made: PluginGuard = entry.load()(**of.settings)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(f"the plugin {of.plugin!r} cannot be used: {error}") from error
     return made
 
