@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tracemalloc
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,7 +22,13 @@ from test_seed_scenarios import CHAT, Flood, open_slowly
 import swink_core as swink
 from swink_gateway.policy.config import Source
 from swink_gateway.protocols.bodies import COPIES, MOST_BODY_BYTES, least_memory, memory_of
-from swink_gateway.serving.admission import ACTIVE, PEAK, REJECTED
+from swink_gateway.serving.admission import (
+    ACTIVE,
+    LARGE_BYTES,
+    PEAK,
+    REJECTED,
+    Admission,
+)
 from swink_gateway.serving.backpressure import MOST_QUEUED, Outbox, read_ahead
 from swink_gateway.serving.calls import REQUESTS
 from swink_gateway.serving.limits import Limits
@@ -226,22 +233,27 @@ async def test_memory_is_held_for_a_message_before_it_is_received() -> None:
         await until(lambda: gateway._calls.admission._memory == 0)
 
 
-@pytest.mark.parametrize(("size", "accepted"), [(40_000, 12), (10, 35)])
-async def test_incomplete_bodies_of_a_key_leave_room_for_other_keys(
-    size: int, accepted: int
+# (the keys that send incomplete bodies, the size of each, the most accepted from all of them)
+INCOMPLETE = [("b", 40_000, 12), ("b", 10, 35), ("bc", 40_000, 21), ("bc", 10, 35)]
+
+
+@pytest.mark.parametrize(("attackers", "size", "accepted"), INCOMPLETE)
+async def test_incomplete_bodies_of_some_keys_leave_room_for_other_keys(
+    attackers: str, size: int, accepted: int
 ) -> None:
-    keys = '[keys.alice]\nkey = "${A}"\n[keys.bob]\nkey = "${B}"'
-    config = Source("t", keys).config({"A": "a", "B": "b"})
+    keys = "".join(f'[keys.{name}]\nkey = "${{{name.upper()}}}"\n' for name in "abc")
+    config = Source("t", keys).config({"A": "a", "B": "b", "C": "c"})
     limits = Limits(memory=1_000_000, streams=40)
-    head = f"{HEAD}Authorization: Bearer b\r\nContent-Length: {size}\r\n\r\n{{"
     async with serving(limits=limits, config=config) as gateway:
         port = int(gateway.url.rpartition(":")[2])
-        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(accepted + 1)]
-        for _, writer in opened:
-            writer.write(head.encode())
+        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+        for number, (_, writer) in enumerate(opened):
+            key = attackers[number % len(attackers)]
+            body = f"Content-Length: {size}\r\n\r\n{{"
+            writer.write(f"{HEAD}Authorization: Bearer {key}\r\n{body}".encode())
         answers = [asyncio.ensure_future(reader.readline()) for reader, _ in opened]
-        await until(lambda: sum(answer.done() for answer in answers) == 1)
-        assert b" 503 " in next(answer.result() for answer in answers if answer.done())
+        await until(lambda: sum(answer.done() for answer in answers) == 40 - accepted)
+        assert all(b" 503 " in answer.result() for answer in answers if answer.done())
         assert gateway._calls.admission._memory == accepted * size
         answer = await ask(gateway, PATH, HI, headers={"Authorization": "Bearer a"})
         assert answer.status == 200
@@ -249,6 +261,34 @@ async def test_incomplete_bodies_of_a_key_leave_room_for_other_keys(
             writer.close()
         await until(lambda: gateway._calls.admission._memory == 0)
         await asyncio.gather(*answers)
+
+
+async def test_large_requests_of_an_owner_are_prepared_one_after_the_other() -> None:
+    admission = Admission(Limits(), Counter())
+    order: list[str] = []
+
+    async def prepare(name: str, owner: str, memory: int, ends_early: bool = False) -> None:
+        async with admission.turn(owner, memory) as end:
+            order.append(f"{name} begins")
+            await asyncio.sleep(0)
+            if ends_early:
+                end()
+                await asyncio.sleep(0)
+            order.append(f"{name} ends")
+
+    large = LARGE_BYTES + 1
+    await asyncio.gather(
+        prepare("first", "bob", large),
+        prepare("second", "bob", large, True),
+        prepare("third", "bob", large),
+        prepare("small", "bob", LARGE_BYTES),
+        prepare("other", "ann", large),
+    )
+    begins = ["first begins", "small begins", "other begins"]
+    assert order[:3] == begins
+    assert order.index("second begins") > order.index("first ends")
+    assert order.index("second begins") < order.index("third begins") < order.index("second ends")
+    assert not admission._turns
 
 
 class Unread(asyncio.WriteTransport):

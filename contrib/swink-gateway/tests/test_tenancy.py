@@ -12,7 +12,7 @@ from serving import Scripted, ask, serving
 import swink_core as swink
 from swink_core import AssistantMessage, ExtensionBlock, StopReason, TextBlock
 from swink_gateway.policy.config import Source
-from swink_gateway.policy.limits import Ledger, MemoryLedger
+from swink_gateway.policy.limits import Ledger, MemoryLedger, memory, sql
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_gateway.policy.tenancy import MOST_URL, ids_in_answer, ids_in_request
 from swink_gateway.protocols import Asked
@@ -227,6 +227,25 @@ async def test_an_id_keeps_its_first_owner(ledger: Ledger) -> None:
         await ledger.aclose()
 
 
+async def test_an_owner_with_many_ids_loses_its_own(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (memory, sql):
+        monkeypatch.setattr(module, "MOST_IDS", 20)
+    monkeypatch.setattr(sql, "PRUNED_AFTER", 5)
+    numbers = [f"{number:02}" for number in range(40)]
+    try:
+        await ledger.claim("alice", ["mine"])
+        for number in numbers:
+            await ledger.claim("bob", [number])
+        assert await ledger.owned("alice", ["mine"]) == {"mine"}
+        kept = await ledger.owned("bob", numbers)
+        assert kept == set(numbers[-len(kept) :])
+        assert 19 <= len(kept) < 25
+    finally:
+        await ledger.aclose()
+
+
 def test_client_defined_names_are_not_ids() -> None:
     own = {
         "metadata": {"order_id": "x"},
@@ -257,10 +276,47 @@ def test_ids_that_a_model_or_an_mcp_server_writes_are_not_claimed() -> None:
         ExtensionBlock("gemini", "toolCall", {"toolCall": {"args": {"fileUri": "theirs"}}}),
         ExtensionBlock("gemini", "toolResponse", {"toolResponse": {"response": {"a_id": "b"}}}),
         ExtensionBlock("openai", "mcp_call", {"output": {"file_id": "theirs"}}),
+        ExtensionBlock(
+            "cohere",
+            "citation",
+            {
+                "sources": [
+                    {"tool_output": {"file_id": "x"}},
+                    {"document": {"file_id": "x"}},
+                ]
+            },
+        ),
     ]
     message = AssistantMessage(content, response_id="resp")
     assert ids_in_answer(message, continues=True) == {"mine", "resp"}
     assert ids_in_answer(message, continues=False) == {"mine"}
+
+
+def test_chosen_fields_of_an_answer_are_not_claimed() -> None:
+    message = AssistantMessage("a", metadata={"additionalModelResponseFields": {"file_id": "x"}})
+    assert ids_in_answer(message, continues=True) == set()
+
+
+@pytest.mark.parametrize("place", ["a text", "a name", "an extra field"])
+async def test_an_id_in_the_request_is_not_claimed_from_its_answer(place: str) -> None:
+    """Whatever repeats an id, a client cannot make it its own by writing it."""
+    data = {"annotations": [{"file_id": "file-\u00e4 1"}, {"file_id": "file-2"}]}
+    answer = [
+        swink.Start(), swink.Extension(0, "openai", "note", data), swink.Done(StopReason.STOP),
+    ]  # fmt: skip
+    path, body = RESPONSES
+    written = {
+        "a text": {"input": 'see {"file": "file-\u00e4 1"}'},
+        "a name": {
+            "tools": [{"type": "function", "name": "a", "parameters": {"file-\u00e4 1": 1}}]
+        },
+        "an extra field": {"metadata": {"a": "file-\u00e4 1"}},
+    }[place]
+    async with serving(Scripted(answer), config=Source("t", KEYS).config(VALUES)) as gateway:
+        assert (await ask(gateway, path, {**body, **written}, headers=BOB)).status == 200
+        for id, status in (("file-\u00e4 1", 404), ("file-2", 200)):
+            asked = {**body, **parts("input", {"type": "input_file", "file_id": id})}
+            assert (await ask(gateway, path, asked, headers=BOB)).status == status
 
 
 def test_a_name_that_a_model_searches_for_is_not_claimed() -> None:

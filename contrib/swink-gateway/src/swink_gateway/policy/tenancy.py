@@ -19,11 +19,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
     Block,
+    Call,
     Client,
     Context,
     ExtensionBlock,
@@ -32,6 +34,7 @@ from swink_core import (
     SystemMessage,
     TextBlock,
     UrlSource,
+    dump,
 )
 from swink_gateway.policy.rules import is_like
 from swink_gateway.policy.unicode_forms import compatible
@@ -45,6 +48,7 @@ __all__ = [
     "check_ids",
     "ids_in_answer",
     "ids_in_request",
+    "ids_unknown_to",
     "with_names",
 ]
 
@@ -123,9 +127,14 @@ _NAMES_OF_ID = ("id", "uri", "name")
 """If a field for an id contains an object, these fields of the object contain the id."""
 
 _MADE_UP = _CLIENTS_OWN | {
-    "action", "args", "attributes", "executed_tools", "operation", "response",
+    "action", "additionalModelResponseFields", "args", "attributes", "document", "executed_tools",
+    "operation", "response", "tool_output",
 }  # fmt: skip
-"""Fields of an answer whose content the client, the model or a tool's server defines."""
+"""Fields of an answer whose content the client, the model or a tool's server defines.
+
+Cohere's citations repeat documents and results of tools, and clients choose which fields Bedrock
+returns in `additionalModelResponseFields`.
+"""
 
 _KEPT_ITEMS = frozenset({"compaction", "item_reference", "reasoning"})
 """Types of items that a vendor looks up by their `id`, besides calls of the vendor's tools."""
@@ -209,6 +218,16 @@ def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
         if not (isinstance(block, ExtensionBlock) and "mcp" in block.kind):
             found |= {id for _, id in _block_ids(block, _MADE_UP)}  # not `mcp`: others write it
     return found | {id for _, id in _ids(message.metadata, unread=_MADE_UP)}
+
+
+def ids_unknown_to(call: Call, ids: Iterable[str]) -> set[str]:
+    """Return the ids that the request of a call does not contain.
+
+    A vendor's answer can repeat what the client wrote, but an id that the vendor has just made is
+    not in the request.
+    """
+    asked = msgspec.json.encode([dump(call.context), call.options.extra], enc_hook=repr)
+    return {id for id in ids if msgspec.json.encode(id)[1:-1] not in asked}
 
 
 def check_ids(

@@ -13,7 +13,7 @@ one answer and contains all state of the encoding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from attrs import define, field
@@ -47,7 +47,7 @@ class Asked:
     requested answers, and `answers_field` is the path of this number in the body; only a provider
     with the same wire format can give more than one answer. With `is_strict`, unsupported options
     are refused and not replaced. `notices` describe the changes that the gateway made to the
-    request.
+    request. `prepared` is called once the call to the provider has begun.
     """
 
     model: str
@@ -70,6 +70,7 @@ class Asked:
     answers_field: str = ""
     is_strict: bool = False
     notices: list[str] = field(factory=list)
+    prepared: Callable[[], None] = lambda: None
 
 
 class Known(Protocol):

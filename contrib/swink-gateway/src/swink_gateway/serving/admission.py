@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from attrs import define, field
 
@@ -47,11 +48,17 @@ COME_AGAIN_SECONDS = 1.0
 """The Retry-After in seconds if all slots are taken; short, because answers end all the time."""
 
 FREE_SHARE = 1 / 8
-"""The share of the slots that must be free for an owner whose incomplete requests take half.
+"""The share of the slots and of the memory that is kept for owners with few incomplete requests.
 
-An incomplete request takes its slot as long as its client likes, so some slots are left for other
-owners. A burst of requests of one owner may take all slots except these.
+An incomplete request takes its slot and its memory as long as its client likes, so some are left
+for other owners. A burst of complete requests of one owner may take all of them.
 """
+
+FEW_SHARE = FREE_SHARE / 2
+"""An owner's incomplete requests are few if they take at most this share."""
+
+LARGE_BYTES = 2 * 1024 * 1024
+"""A request that takes more memory than this takes turns with others of its owner."""
 
 LOGPROBS_BYTES = 16
 """The bytes of memory for each character of log probabilities, which are many small objects.
@@ -85,6 +92,7 @@ class Admission:
     _memory: int = field(default=0, init=False)
     _arriving: Counter[str] = field(factory=Counter, init=False)
     _incomplete: Counter[str] = field(factory=Counter, init=False)
+    _turns: WeakValueDictionary[str, asyncio.Lock] = field(factory=WeakValueDictionary, init=False)
 
     async def all_ended(self) -> None:
         """Wait until no answer is in progress."""
@@ -112,7 +120,7 @@ class Admission:
         if counters[ACTIVE] >= most:
             raise self._refusal(f"too many concurrent requests (limit: {most})")
         is_scarce = most - counters[ACTIVE] <= most * FREE_SHARE
-        if is_scarce and self._incomplete[owner] >= most // 2:
+        if is_scarce and self._incomplete[owner] >= max(1, most * FEW_SHARE):
             raise self._refusal("too many incomplete requests of this key")
         hold(least_memory(size))
         self._incomplete[owner] += 1
@@ -132,13 +140,17 @@ class Admission:
 
         The complete request takes at least `memory` bytes; only its body is reserved yet. Raises
         Refused if the complete request would take too much at present, or if the incomplete
-        bodies of the owner take more than half of the memory: they arrive as slowly as their
-        client likes, and must leave room for the requests of others.
+        bodies of the owner take more than half of the memory, or more than a small part of it
+        while memory is scarce: they arrive as slowly as their client likes, and must leave room
+        for the requests of others.
         """
         size = memory // (COPIES + 1)
         self._check(held, memory)
-        if size > held and self._arriving[owner] + size - held > self.limits.memory // 2:
-            raise self._refusal("the incomplete requests of this key take too much memory")
+        if size > held:
+            most = self.limits.memory
+            is_scarce = most - self._memory - (size - held) <= most * FREE_SHARE
+            if self._arriving[owner] + size - held > most * (FEW_SHARE if is_scarce else 1 / 2):
+                raise self._refusal("the incomplete requests of this key take too much memory")
         self._arriving[owner] += size - held
         return self.hold(held, size)
 
@@ -158,6 +170,21 @@ class Admission:
         self._check(held, memory)
         self._memory += memory - held
         return memory
+
+    @asynccontextmanager
+    async def turn(self, owner: str, memory: int) -> AsyncIterator[Callable[[], None]]:
+        """Wait until no other large request of an owner is being prepared.
+
+        Preparing a request of many messages takes up to half a second of CPU time, and many at a
+        time would stop all clients for as long as they take together. Yields a function that ends
+        the turn before the end of the block. A request that takes little `memory` does not wait.
+        """
+        with ExitStack() as stack:
+            if memory > LARGE_BYTES:
+                lock = self._turns.setdefault(owner, asyncio.Lock())
+                await lock.acquire()
+                stack.callback(lock.release)
+            yield lambda: stack.pop_all().close()
 
     def _check(self, held: int, memory: int) -> None:
         if memory > self.limits.memory:

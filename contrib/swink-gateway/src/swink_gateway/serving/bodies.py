@@ -31,12 +31,13 @@ def size_of(request: web.Request) -> int:
     return request.content.total_bytes if length is None else min(length, MOST_BODY_BYTES)
 
 
-async def receive_body(request: web.Request, hold: Callable[..., None]) -> bytes:
+async def receive_body(request: web.Request, hold: Callable[..., None]) -> tuple[bytes, int]:
     """Receive a complete body, and reserve memory while it arrives.
 
-    `hold` is called repeatedly with the number of bytes that the body takes in memory so far, and
-    at the end with the number that the parsed body takes, and with True. Raises Refused for a body
-    that is too large.
+    Return the body, and the number of bytes that it takes once it is parsed. `hold` is called
+    repeatedly with the number of bytes that the body takes in memory so far, and at the end with
+    the number that the parsed body takes, and with True. Raises Refused for a body that is too
+    large.
     """
     body = bytearray()
     while piece := await request.content.readany():
@@ -46,8 +47,9 @@ async def receive_body(request: web.Request, hold: Callable[..., None]) -> bytes
         hold(least_memory(size_of(request)))
     received = bytes(body)
     body.clear()
-    hold(await memory_needed(received), True)
-    return received
+    memory = await memory_needed(received)
+    hold(memory, True)
+    return received, memory
 
 
 async def memory_needed(body: bytes) -> int:

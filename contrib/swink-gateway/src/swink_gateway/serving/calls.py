@@ -158,10 +158,13 @@ class Calls:
         """Answer an authorized request; `go_on` replaces the usual handling of a parsed request."""
         try:
             with self.admission.place(size_of(request), request[OWNER]) as hold:
-                asked = await self.read_request(request, protocol, hold)
-                if go_on is not None:
-                    return await go_on(request, asked)
-                return await self.answer_to(request, protocol, asked)
+                body, memory = await self.read(request, hold)
+                async with self.admission.turn(request[OWNER], memory) as prepared:
+                    asked = await self._parsed(request, protocol, body)
+                    asked.memory, asked.prepared = memory, prepared
+                    if go_on is not None:
+                        return await go_on(request, asked)
+                    return await self.answer_to(request, protocol, asked)
         except Refused as refusal:
             if (kind := refusal.error.error_kind) is not None:
                 request[REFUSED] = str(kind)
@@ -245,6 +248,7 @@ class Calls:
             if _grows_with_logprobs(chain, request):
                 stream.call.room = stack.enter_context(self.admission.growing())
             async with stream:
+                asked.prepared()
                 claims = None if key is None else Claims(self.ledger, owner)
                 yield UpstreamCall(stream, facts, len(chain), routing, claims)
                 if claims is not None:
@@ -328,30 +332,20 @@ class Calls:
         encoder = protocol.encoder(asked, Facts(self.new_id(), int(time.time())))
         return web.Response(body=encoder.whole(nothing), content_type=JSON)
 
-    async def read_request(
-        self, request: web.Request, protocol: ClientProtocol, hold: Holding
-    ) -> Asked:
-        """Parse a request. Raises Refused if it is invalid, too large or too slow."""
-        memory = 0
-
-        def holding(size: int, is_whole: bool = False) -> None:
-            nonlocal memory
-            hold(size, is_whole)
-            memory = size
-
-        body = await self.read(request, holding)
+    async def _parsed(self, request: web.Request, protocol: ClientProtocol, body: bytes) -> Asked:
+        """Parse a request. Raises Refused if it is invalid."""
         path = {**request.query, **request.match_info}
         asked = await read_body(protocol, body, path, request.headers)
         asked.patience = stated_patience(request.headers)
         asked.tags = stated_tags(request.headers)
-        asked.memory = memory
         asked.is_strict = asked.is_strict or request.headers.get(STRICT, "").lower() == "true"
         return asked
 
-    async def read(self, request: web.Request, hold: Holding) -> bytes:
+    async def read(self, request: web.Request, hold: Holding) -> tuple[bytes, int]:
         """Receive the body of a request, and reserve its memory as it arrives.
 
-        Raises Refused if it takes too long or is too large.
+        Return the body, and the bytes of memory that it takes. Raises Refused if it takes too long
+        or is too large.
         """
         if request.content.is_eof():  # the whole body has arrived
             return await receive_body(request, hold)

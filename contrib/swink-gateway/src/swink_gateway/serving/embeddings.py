@@ -120,7 +120,7 @@ class Embeddings:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 with self._calls.admission.place(size_of(request), request[OWNER]) as hold:
-                    raw = await self._calls.read(request, hold)
+                    raw, _ = await self._calls.read(request, hold)
                     return await self._embed(form, request, raw)
             except Refused as refusal:
                 return respond(form.protocol.failure(refusal.error, refusal.status))

@@ -72,7 +72,7 @@ class ModelRoutes:
         """Describe a model to Ollama's clients."""
         try:
             with self._calls.admission.place(size_of(request), request[OWNER]) as hold:
-                body = await self._calls.read(request, hold)
+                body, _ = await self._calls.read(request, hold)
                 name = await within(lambda: _named(body), len(body))
         except Refused as refused:
             return web.json_response({"error": str(refused)}, status=refused.status)

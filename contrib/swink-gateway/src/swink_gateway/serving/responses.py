@@ -332,11 +332,12 @@ class _Connection:
                 raise Refused(of_bad_request(why), 401, REVOKED)
             with self._calls.admission.place(0, self._owner) as hold:
                 hold(0, True)
-                asked = await within(partial(self._read, turn.body), turn.size)
-                asked.memory = turn.memory
-                size, before = _go_on(asked, turn.size, self._most_bytes, self._kept, self)
-                with self._calls.admission.holding(before):
-                    await self._create(asked, size, lane, log_line)
+                async with self._calls.admission.turn(self._owner, turn.memory) as prepared:
+                    asked = await within(partial(self._read, turn.body), turn.size)
+                    asked.memory, asked.prepared = turn.memory, prepared
+                    size, before = _go_on(asked, turn.size, self._most_bytes, self._kept, self)
+                    with self._calls.admission.holding(before):
+                        await self._create(asked, size, lane, log_line)
                 log_line.status = DONE
         except Refused as refusal:
             log_line.status = refusal.status

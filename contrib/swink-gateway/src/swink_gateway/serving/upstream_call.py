@@ -19,7 +19,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import KINDS
 from swink_gateway.policy.limits import Ledger
 from swink_gateway.policy.routing import Routing
-from swink_gateway.policy.tenancy import ids_in_answer
+from swink_gateway.policy.tenancy import ids_in_answer, ids_unknown_to
 from swink_gateway.protocols import Facts
 
 __all__ = ["UpstreamCall"]
@@ -52,15 +52,17 @@ class Claims:
         info = stream.call.provider_info
         ids = ids_in_answer(stream.message, bool(info and info.continues))
         if ids:
-            self._claiming = asyncio.ensure_future(self._claim(ids))
+            self._claiming = asyncio.ensure_future(self._claim(ids, stream))
 
     async def made(self) -> None:
         """Wait until the ids are recorded."""
         if self._claiming is not None:
             await asyncio.shield(self._claiming)
 
-    async def _claim(self, ids: set[str]) -> None:
+    async def _claim(self, ids: set[str], stream: EventStream) -> None:
         try:
+            if ids != {stream.message.response_id}:
+                ids = await asyncio.to_thread(ids_unknown_to, stream.call, ids)
             await self.ledger.claim(self.owner, ids)
         except Exception as error:
             log.warning("cannot store the ids of an answer; requests with them fail: %s", error)

@@ -47,7 +47,11 @@ __all__ = [
 ]
 
 MOST_IDS = 100_000
-"""The maximum number of recorded ids of vendors' data; the oldest are forgotten first."""
+"""The maximum number of recorded ids of vendors' data.
+
+If there are more, the owner with the most ids loses the oldest of them, so that one key cannot make
+the gateway forget the ids of another.
+"""
 
 MOST_REMEMBERED = 1000
 """The maximum number of models with recorded failures; the oldest are forgotten first.

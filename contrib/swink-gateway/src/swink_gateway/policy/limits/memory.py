@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 from swink_core.providers import Clock, LoopClock
 from swink_gateway.policy.limits.account import Account, Breaker
@@ -38,7 +39,8 @@ class MemoryLedger:
         self._rows = rows
         self._clock = clock or LoopClock()
         self._breakers: OrderedDict[str, Breaker] = OrderedDict()
-        self._owners: OrderedDict[str, str] = OrderedDict()
+        self._owners: dict[str, str] = {}
+        self._ids: dict[str, dict[str, None]] = {}  # of each owner, oldest first
 
     def now(self) -> float:
         """Return the Unix time in seconds."""
@@ -97,10 +99,15 @@ class MemoryLedger:
         self._breakers.pop(target, None)
 
     async def claim(self, owner: str, ids: Collection[str]) -> None:
+        own = self._ids.setdefault(owner, {})
         for id in ids:
-            self._owners.setdefault(id, owner)
-        while len(self._owners) > MOST_IDS:
-            self._owners.popitem(last=False)
+            if self._owners.setdefault(id, owner) == owner:
+                own[id] = None
+        excess = len(self._owners) - MOST_IDS
+        if excess > 0:
+            most = max(self._ids.values(), key=len)
+            for oldest in [*islice(most, excess)]:
+                del most[oldest], self._owners[oldest]
 
     async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
         return {id for id in ids if self._owners.get(id) == owner}

@@ -29,6 +29,9 @@ from swink_gateway.policy.limits.rows import Entry, Query, Total, entries_in, re
 
 __all__ = ["SQLLedger"]
 
+PRUNED_AFTER = 1_000
+"""After so many recorded ids, the oldest are forgotten if there are too many."""
+
 T = TypeVar("T")
 Kept = TypeVar("Kept", Account, Breaker)
 
@@ -41,6 +44,7 @@ class SQLLedger:
         self._process = database.name
         self._thread = ThreadPoolExecutor(1, "swink-ledger")
         self._database = database
+        self._claimed = 0  # ids since they were last pruned
 
     async def admit(
         self,
@@ -131,11 +135,26 @@ class SQLLedger:
                         "INSERT INTO ids (id, owner) VALUES (?, ?) ON CONFLICT DO NOTHING",
                         (id, owner),
                     )
-                self._database.execute(
-                    "DELETE FROM ids WHERE rowid <= (SELECT max(rowid) FROM ids) - ?", (MOST_IDS,)
-                )
+                self._claimed += len(ids)
+                if self._claimed >= PRUNED_AFTER:
+                    self._claimed = 0
+                    self._prune_ids()
 
         await self._do(claim)
+
+    def _prune_ids(self) -> None:
+        """Forget the oldest ids of the owner that has the most, if there are too many."""
+        execute = self._database.execute
+        [(count,)] = execute("SELECT count(*) FROM ids")
+        if count > MOST_IDS:
+            [(owner,)] = execute(
+                "SELECT owner FROM ids GROUP BY owner ORDER BY count(*) DESC LIMIT 1"
+            )
+            execute(
+                "DELETE FROM ids WHERE id IN "
+                "(SELECT id FROM ids WHERE owner = ? ORDER BY rowid LIMIT ?)",
+                (owner, count - MOST_IDS),
+            )
 
     async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
         query = "SELECT 1 FROM ids WHERE id = ? AND owner = ?"
