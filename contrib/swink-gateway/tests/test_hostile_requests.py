@@ -331,7 +331,8 @@ async def test_sealed_data_that_a_plugin_cannot_read_is_a_bad_request(
     [
         (b"[" + b"[]," * (MOST_CONTAINERS - 1) + b"1]", None),
         (b"[" + b"[]," * MOST_CONTAINERS + b"1]", "objects and lists"),
-        (b"[" + b"1," * MOST_VALUES + b"1]", "values"),
+        (b"[" + b"null," * MOST_VALUES + b"null]", "values"),
+        (b"[" + b"1," * MOST_VALUES + b"1.5]", None),
     ],
 )
 def test_the_values_of_a_request_are_limited(made: bytes, why: str | None) -> None:

@@ -299,7 +299,6 @@ def test_chosen_fields_of_an_answer_are_not_claimed() -> None:
 
 @pytest.mark.parametrize("place", ["a text", "a name", "an extra field"])
 async def test_an_id_in_the_request_is_not_claimed_from_its_answer(place: str) -> None:
-    """Whatever repeats an id, a client cannot make it its own by writing it."""
     data = {"annotations": [{"file_id": "file-\u00e4 1"}, {"file_id": "file-2"}]}
     answer = [
         swink.Start(), swink.Extension(0, "openai", "note", data), swink.Done(StopReason.STOP),

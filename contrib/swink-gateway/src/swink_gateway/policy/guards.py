@@ -13,12 +13,13 @@ from __future__ import annotations
 import base64
 import logging
 import re
+from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import NoneType
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from attrs import define, field
@@ -45,7 +46,7 @@ from swink_gateway.policy.readings import (
 )
 from swink_gateway.policy.text_search import LongSearch
 
-__all__ = ["GROUP", "GUARD_NAME", "CallGuards", "Guard", "PluginGuard"]
+__all__ = ["GROUP", "GUARD_NAME", "CallGuards", "Guard", "PluginGuard", "Prepared"]
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,9 @@ MOST_FORMS = 8
 
 MOST_AT_ONCE = 16_384
 """The maximum length, in characters, of a conversation that guards check in the event loop."""
+
+LONG_NUMBER = 10_000_000
+"""The least number that is redacted in fields of the vendor's API, too."""
 
 PluginGuard = Callable[[dict[str, Any]], dict[str, Any]]
 """A function that receives a request body and returns the body to send.
@@ -218,6 +222,23 @@ class CallGuards:
         log.warning("the guard %r %s of %r", guard.name, what, owner)
 
 
+@define(frozen=True)
+class Prepared:
+    """The last item of `Call.guards`: calls a function once the guards have checked a request.
+
+    The guards may run in a thread, but the function is called in the event loop `loop`.
+    """
+
+    told: Callable[[], None]
+    loop: AbstractEventLoop = field(factory=get_running_loop)
+    is_quick: ClassVar = True
+
+    def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the body unchanged."""
+        self.loop.call_soon_threadsafe(self.told)
+        return body
+
+
 @cache
 def _installed() -> dict[str, EntryPoint]:
     """Return the entry points of installed guards by name."""
@@ -258,19 +279,19 @@ class _Redaction:
                 return self._of_own(data)
             return {
                 key: value
-                if isinstance(value, _WITHOUT_TEXTS)
+                if isinstance(value, _WITHOUT_TEXTS) and not _is_long(value)
                 else self.of(value, key, _is_own(key, value))
                 for key, value in data.items()
             }
         if isinstance(data, list | tuple):
             return [
                 value
-                if isinstance(value, _WITHOUT_TEXTS) and not is_own
+                if isinstance(value, _WITHOUT_TEXTS) and not (is_own or _is_long(value))
                 else self.of(value, name, is_own)
                 for value in data
             ]
-        if is_own and isinstance(data, int | float) and not isinstance(data, bool):
-            return self._of_number(data)
+        if isinstance(data, int | float) and not isinstance(data, bool):
+            return self._of_number(data) if is_own or _is_long(data) else data
         return data
 
     def _of_own(self, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -331,6 +352,15 @@ class _Redaction:
 
 
 _WITHOUT_TEXTS = (bool, int, float, NoneType)
+
+
+def _is_long(value: Any) -> bool:
+    """Return True for a number that is larger than those in the options of any API.
+
+    It is content that a client defines, whatever the field: a card number in a document's data, or
+    a value in a filter.
+    """
+    return value is not None and abs(value) >= LONG_NUMBER
 
 
 def _is_own(name: str, value: Any) -> bool:

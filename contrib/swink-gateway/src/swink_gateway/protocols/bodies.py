@@ -39,8 +39,10 @@ MOST_DEPTH = 100
 MOST_CONTAINERS = 100_000
 """The limit for objects and lists in a parsed body, which are processed in the event loop."""
 
-MOST_VALUES = 500_000
-"""The limit for the values in the objects and lists of a body."""
+MOST_VALUES = 200_000
+"""The limit for the values in the objects and lists of a body, without the numbers in lists."""
+
+_NUMBERS = frozenset({int, float})
 
 MOST_FIELDS = 1_000
 """The limit for the fields of a body, of which each is compared with several tables."""
@@ -138,11 +140,13 @@ def _check_size(data: Any) -> None:
         containers += len(level)
         if containers > MOST_CONTAINERS:
             raise BadRequest(f"the body has more than {MOST_CONTAINERS} objects and lists")
-        values += sum(map(len, level))
+        values += sum([len(one) for one in level if isinstance(one, dict)])
+        listed = [v for one in level if isinstance(one, list) for v in one]
+        values += sum([type(value) not in _NUMBERS for value in listed])
         if values > MOST_VALUES:
             raise BadRequest(f"the body has more than {MOST_VALUES} values")
-        inner = [v for one in level for v in (one.values() if isinstance(one, dict) else one)]
-        level = [value for value in inner if isinstance(value, dict | list)]
+        inner = [v for one in level if isinstance(one, dict) for v in one.values()]
+        level = [value for value in (*inner, *listed) if isinstance(value, dict | list)]
         if not level:
             return
     raise BadRequest(f"the body is nested too deeply: more than {MOST_DEPTH} levels")

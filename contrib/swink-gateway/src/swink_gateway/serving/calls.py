@@ -37,7 +37,7 @@ from swink_core.providers import prompt_of
 from swink_gateway.policy.charging import KeyCharge, Payer, charged, stated_tags
 from swink_gateway.policy.client_data import ClientDataGate
 from swink_gateway.policy.config import Key
-from swink_gateway.policy.guards import CallGuards
+from swink_gateway.policy.guards import CallGuards, Prepared
 from swink_gateway.policy.limits import Entry, Ledger, StoreUnavailable
 from swink_gateway.policy.own_api import with_own_api
 from swink_gateway.policy.passthrough import Spoken, addressed, answerable, answering
@@ -238,7 +238,7 @@ class Calls:
             guarding: CallGuards | None = None
             if guards:  # a cycle of references would keep the texts of calls that have ended
                 guarding = CallGuards(owner, proxy(stream.call), guards)
-                stream.call.guards = (guarding,)
+                stream.call.guards = (guarding, Prepared(asked.prepared))
                 stream.call.gates = (*stream.call.gates, guarding)
             if charge is not None:
                 charge.call = stream.call.id
@@ -248,7 +248,8 @@ class Calls:
             if _grows_with_logprobs(chain, request):
                 stream.call.room = stack.enter_context(self.admission.growing())
             async with stream:
-                asked.prepared()
+                if guarding is None:
+                    asked.prepared()
                 claims = None if key is None else Claims(self.ledger, owner)
                 yield UpstreamCall(stream, facts, len(chain), routing, claims)
                 if claims is not None:

@@ -39,6 +39,10 @@ MOST_PLACES = 3
 """The limit for the routes in one log message. Many routes may share the account that failed."""
 
 
+MOST_IDS_OF_ANSWER = 1_000
+"""The most ids of an answer that are stored, so that an answer cannot fill the store."""
+
+
 @define
 class Claims:
     """Records the ids in an answer as belonging to the owner of a key."""
@@ -63,6 +67,9 @@ class Claims:
         try:
             if ids != {stream.message.response_id}:
                 ids = await asyncio.to_thread(ids_unknown_to, stream.call, ids)
+            if len(ids) > MOST_IDS_OF_ANSWER:
+                log.warning("an answer for %r has %d ids; none is stored", self.owner, len(ids))
+                return
             await self.ledger.claim(self.owner, ids)
         except Exception as error:
             log.warning("cannot store the ids of an answer; requests with them fail: %s", error)
