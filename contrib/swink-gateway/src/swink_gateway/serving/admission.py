@@ -58,7 +58,7 @@ FEW_SHARE = FREE_SHARE / 2
 """An owner's incomplete requests are few if they take at most this share."""
 
 LARGE_BYTES = 2 * 1024 * 1024
-"""The memory of a request that waits until other large requests of its owner are prepared."""
+"""The least memory of a request that waits for the other large requests of the same owner."""
 
 LOGPROBS_BYTES = 16
 """The bytes of memory for each character of log probabilities, which are many small objects.
