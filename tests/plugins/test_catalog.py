@@ -190,6 +190,17 @@ def test_a_users_file_in_an_unknown_home_is_named(package: Path) -> None:
 
 # (name, file, part of the message)
 BROKEN = [
+    (
+        "an_unknown_name_in_takes",
+        '[[rules]]\nname = "r"\ntakes = { presence_penaltyy = false }',
+        'the rule "r" has "presence_penaltyy" in `takes`, which is unknown; did you mean '
+        '"presence_penalty"?',
+    ),
+    (
+        "an_unknown_name_in_when",
+        '[[rules]]\nname = "r"\nwhen = { thinkin = ["on"] }',
+        'did you mean "thinking"?',
+    ),
     ("no_toml", "providers = [", "models.toml"),
     ("an_unknown_key", '[provider]\nname = "acme"\nkolour = "red"', "kolour"),
     ("an_unknown_table", '[provider]\nname = "acme"\n[[modles]]\nid = "large"', "modles"),

@@ -240,8 +240,8 @@ MODELS_FILES = [
     (
         "takes",
         "[[rules]]\ntakes = { tol = true }",
-        'takes "tol", which is unknown',
-        "There are assistant_audio",
+        'has "tol" in `takes`, which is unknown; did you mean "tools"?',
+        "Correct the file.",
     ),
     ("provider", '[provider]\nname = "nope"', 'the provider "nope" belongs to no', '"NAME"'),
 ]

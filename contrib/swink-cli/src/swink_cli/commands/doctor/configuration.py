@@ -22,7 +22,6 @@ from swink_cli.commands.doctor.plugins import (
     ABLE,
     GROUPS,
     LIKENESS,
-    RULED,
     Finding,
     failing,
     instead,
@@ -81,19 +80,10 @@ def models_file(host: Host) -> list[Finding]:
         for row, name in rows.items()
         if name not in known
     ]
-    for what, words, asked in (
-        *(
-            (f'the model "{info.id}" has', info.capabilities, ABLE)
-            for info in users.models.values()
-        ),
-        *(
-            (f'the rule "{rule.name or rule.match}" takes', rule.takes, RULED)
-            for rule in users.rules()
-        ),
-    ):
-        for word in sorted({*(words or ())} - {*asked}):
-            said = f'{what} "{word}", which is unknown'
-            found.append(Finding(where, said, instead(word, asked)))
+    for info in users.models.values():
+        for word in sorted({*(info.capabilities or ())} - {*ABLE}):
+            said = f'the model "{info.id}" has "{word}", which is unknown'
+            found.append(Finding(where, said, instead(word, ABLE)))
     return found
 
 
