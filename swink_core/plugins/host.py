@@ -32,8 +32,8 @@ from swink_core.plugins.installed import (
     version_of,
 )
 from swink_core.plugins.level import FIRST_API_LEVEL, check_level
-from swink_core.plugins.package_data import PackageCatalog, package_catalog
-from swink_core.vocabulary.models import Model
+from swink_core.plugins.package_data import PackageCatalog, package_catalog, user_entry
+from swink_core.vocabulary.models import Model, ProviderInfo
 
 CLOSE_SECONDS = 5.0
 """How many seconds a plugin may take to close, for example to flush buffered data."""
@@ -117,6 +117,7 @@ class Host:
         self._given = list({id(plugin): plugin for plugin in plugins}.values())
         self._environ = os.environ if environ is None else environ
         self._bindings: dict[str, Binding] = {}
+        self._user_entries: dict[str, ProviderInfo | None] = {}
         self._shared: list[tuple[str, Any]] | None = None
         self._added: list[tuple[str, Any]] = []
         self._clients = 0

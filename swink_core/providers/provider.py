@@ -33,7 +33,7 @@ from swink_core.plugins.attempt import Plan
 from swink_core.plugins.binding import Target, first_set
 from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
-from swink_core.plugins.package_data import package_catalog
+from swink_core.plugins.package_data import package_catalog, user_entry
 from swink_core.providers.answers import read_error
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
 from swink_core.providers.contexts import FittedContext, is_text
@@ -122,8 +122,12 @@ class HTTPProvider:
     def __init__(self, name: str) -> None:
         self.name = name
         self._tokens = Tokens()
-        catalog = package_catalog(type(self).__module__.partition(".")[0])
-        self.info = catalog.providers.get(name) or ProviderInfo(name, name)
+        package = type(self).__module__.partition(".")[0]
+        shipped = package_catalog(package).providers.get(name)
+        entry = user_entry(name, shipped)
+        unknown = ProviderInfo(name, name)
+        self.info = entry or unknown
+        self._overridden = None if entry is shipped else shipped or unknown
 
     # -- methods that a provider overrides --------------------------------------------------
 
@@ -288,9 +292,21 @@ class HTTPProvider:
         return url.rstrip("/")
 
     def at_home(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> bool:
-        """Return True if the call uses the base URL that the provider's `models.toml` states."""
+        """Return True if the call uses the base URL `shipped_url`."""
+        given = self.given_url(options, environ)
+        return not given or given.rstrip("/") == (self.shipped_url or "").rstrip("/")
+
+    @property
+    def shipped_url(self) -> str | None:
+        """The base URL in the package's `models.toml`, even if the user's file has another one."""
+        return (self._overridden or self.info).base_url
+
+    def given_url(
+        self, options: StreamOptions, environ: Mapping[str, str] | None = None
+    ) -> str | None:
+        """Return the base URL from the call, the environment or the user's file, or `None`."""
         given = options.base_url or first_set(self.info.base_url_env, environ)
-        return not given or given.rstrip("/") == (self.info.base_url or "").rstrip("/")
+        return given or (self.info.base_url if self.info.base_url != self.shipped_url else None)
 
     def is_free(self, model: Model, options: StreamOptions) -> bool:
         """Return True if answers are free.

@@ -313,7 +313,7 @@ class OpenAIProvider(HTTPProvider):
             chosen = {"api": "responses", **options.settings}
             x.options = options = evolve(options, transport="sse", settings=chosen)
         url = self.base_url(options)
-        elsewhere = either and self.info.base_url not in (None, url)
+        elsewhere = either and self.shipped_url not in (None, url)
         try:
             response = await x.send()
         except ProviderFailure as error:
