@@ -91,6 +91,9 @@ class HTTPProvider:
     `extra` replaces the value of an option that only the client sets.
     """
 
+    settings_of: Mapping[str, str] = {}
+    """The settings that replace environment variables, by the names of the variables."""
+
     speaks_http: bool = True
     """Whether answers come over HTTP.
 
@@ -281,6 +284,34 @@ class HTTPProvider:
             raise ProviderFailure(failure)
         return key or None
 
+    def missing_variable(self, variable: str) -> ProviderFailure:
+        """Return the failure of a call that needs an environment variable which is not set."""
+        setting = self.settings_of.get(variable)
+        if setting not in self.info.settings:
+            setting = None
+        unset = (
+            f': neither it nor the setting "{setting}" is set' if setting else ", which is not set"
+        )
+        instead = f', or pass settings={{"{setting}": …}}' if setting else ""
+        return ProviderFailure(
+            Failure(
+                "request",
+                kind=Kind.AUTH,
+                code="no_variable",
+                message=f"{self.name} needs {variable}{unset}",
+                resolution=f"Set {variable} in the environment{instead}.",
+            )
+        )
+
+    def require_variables(
+        self, options: StreamOptions, environ: Mapping[str, str] | None = None
+    ) -> None:
+        """Raise ProviderFailure if a variable that every call needs is not set (`required_env`)."""
+        for variable in self.info.required_env:
+            setting = self.settings_of.get(variable, "")
+            if not (options.settings.get(setting) or first_set([variable], environ)):
+                raise self.missing_variable(variable)
+
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the base URL of the call, without a trailing slash."""
         url = options.base_url or first_set(self.info.base_url_env, environ) or self.info.base_url
@@ -455,6 +486,8 @@ class HTTPProvider:
         If the conversation is a single text, the plan is cached in the target. Later calls with
         this target then reuse the options, notices and names of the plan.
         """
+        if self.info.required_env:
+            self.require_variables(options)
         target = call.attempt.target
         today = call.clock.now().date()
         is_remembered = is_text(context) and options is target.options and model is target.model
