@@ -93,6 +93,15 @@ class PluginEntry:
         """
         return package_catalog(self.package)
 
+    def check_level(self) -> None:
+        """Raise PluginError if `models.toml` states an API level that this core does not offer.
+
+        This is checked before the plugin is imported: with a wrong level, the import could fail
+        with an error that does not mention the level.
+        """
+        if (info := self.catalog().providers.get(self.name)) is not None:
+            check_level(info.api_level, self)
+
 
 class Host:
     """The installed plugins, which clients can share.
@@ -186,16 +195,19 @@ class Host:
     def bind(self, name: str) -> Binding:
         """Load a provider when it is first needed, and return it with its hooks.
 
+        If the provider's entry in the user's file has changed since, a new instance is created.
         Raises UnknownProvider if the provider is not installed, and PluginError if the provider
         cannot be loaded.
         """
-        if name not in self._bindings:
+        users = user_entry(name)
+        if name not in self._bindings or self._user_entries.get(name) != users:
             entry = self.entry(name)
             try:
-                _check_declared_level(entry)
+                entry.check_level()
                 self._bindings[name] = bind_hooks(name, _made(entry), self._shared_plugins())
                 for plugin_name, plugin in self._added:
                     _register(self._bindings[name].manager, plugin, plugin_name)
+                self._user_entries[name] = users
             except PluginError as error:
                 entry.error = entry.error or error.message
                 raise
@@ -339,15 +351,6 @@ async def _close(name: str, plugin: Any) -> None:
         log.error("plugin %s was not closed within %g s", name, CLOSE_SECONDS)
     except (Exception, SystemExit):
         log.exception("plugin %s failed to close", name)
-
-
-def _check_declared_level(entry: PluginEntry) -> None:
-    """Check a plugin's API level before the plugin is imported.
-
-    If the level is wrong, the import could fail with an error that does not mention the level.
-    """
-    if (info := entry.catalog().providers.get(entry.name)) is not None:
-        check_level(info.api_level, entry)
 
 
 def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
