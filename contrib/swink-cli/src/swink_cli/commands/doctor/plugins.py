@@ -91,7 +91,7 @@ def instead(word: str, known: Sequence[str]) -> str:
 def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list[Finding]:
     """Check every plugin of a host, and the metadata of distributions (`None`: all installed)."""
     known = list(distributions() if installed is None else installed)
-    found = [*_damaged(host), *_groups(known), *_twice(known), *_unmet(known)]
+    found = [*_damaged(host), *_groups(known), *_twice(known), *_unmet(known), *_doubled(host)]
     providers = [entry for entry in host.entries() if entry.group == PROVIDER_GROUP]
     points = [point for dist in known for point in points_of(dist)]
     pointed = {point.name for point in points if point.group == PROVIDER_GROUP}
@@ -163,6 +163,21 @@ def _twice(installed: Sequence[Distribution]) -> Iterator[Finding]:
                 name,
                 f"versions {' and '.join(found)} are both installed, and only one is used",
                 f"Run `pip uninstall {name}` until none is left, then reinstall it.",
+            )
+
+
+def _doubled(host: Host) -> Iterator[Finding]:
+    """Find shared plugins of different distributions with the same name, which all run."""
+    owners: dict[str, list[str]] = {}
+    for entry in host.entries():
+        if entry.group != PROVIDER_GROUP:
+            owners.setdefault(entry.name, []).append(f"{entry.distribution} {entry.version}")
+    for name, found in owners.items():
+        if len(found) > 1:
+            yield Finding(
+                name,
+                f"{' and '.join(found)} have a plugin of this name, and each processes every call",
+                "Uninstall all but one of them.",
             )
 
 
