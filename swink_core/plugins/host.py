@@ -32,7 +32,12 @@ from swink_core.plugins.installed import (
     version_of,
 )
 from swink_core.plugins.level import FIRST_API_LEVEL, check_level
-from swink_core.plugins.package_data import PackageCatalog, package_catalog, user_entry
+from swink_core.plugins.package_data import (
+    USER_FILE_ENV,
+    PackageCatalog,
+    package_catalog,
+    user_entry,
+)
 from swink_core.vocabulary.models import Model, ProviderInfo
 
 CLOSE_SECONDS = 5.0
@@ -323,9 +328,14 @@ def _made(entry: PluginEntry) -> Any:
         reason = error.message if isinstance(error, SwinkError) else repr(error)
         owner = f"{entry.distribution} {entry.version}"
         _, place = raised_at(error, lambda name: name.partition(".")[0] == entry.package)
+        advice = f"Reinstall or upgrade {entry.distribution}, or correct it if it is yours."
+        if user_entry(entry.name) is not None:
+            advice = (
+                f"Correct its entry in the file that {USER_FILE_ENV} names. Otherwise: {advice}"
+            )
         raise PluginError(
             f'provider "{entry.name}" ({owner}) cannot be loaded: {reason}{place}',
-            resolution=f"Reinstall or upgrade {entry.distribution}, or correct it if it is yours.",
+            resolution=advice,
         ) from error
 
 

@@ -256,3 +256,16 @@ def test_the_users_file_changes_the_address_and_the_dialect_of_calls(
     assert provider.url(model, options) == "http://own.invalid/v2/chat"
     assert provider.own_headers({"QUILL_TEAM": "t"}) == {"X-Team": "t"}
     assert not provider.at_home(options)
+
+
+async def test_a_wrong_dialect_in_the_users_file_is_reported_with_this_file(
+    quill: Quill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = quill(TENANT)
+    file = tmp_path / "mine.toml"
+    file.write_text('[provider]\nname = "quill"\n[provider.dialect]\nthinking = "swich"\n')
+    monkeypatch.setenv("SWINK_MODELS", str(file))
+    async with swink.Client(providers={"quill": made}) as client:
+        with pytest.raises(swink.PluginError, match='did you mean "switch"') as caught:
+            client.stream("quill/large", "Hi")
+    assert caught.value.resolution.startswith("Correct its entry in the file that SWINK_MODELS")
