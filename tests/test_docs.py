@@ -269,6 +269,15 @@ def test_the_pages_of_the_gateway_show_every_protocol() -> None:
             assert start in addresses, endpoint.path
 
 
+@pytest.mark.parametrize("limit", [("--max-total-tokens", "1"), ("--max-requests", "0")])
+def test_the_command_of_the_page_obeys_limits(limit: tuple[str, str]) -> None:
+    page: dict[str, Any] = {"__name__": "page"}
+    program = python_programs(ROOT / "docs/how-to/add-a-command.md")["count.py"]
+    exec(program.partition("command.main(")[0], page)
+    with pytest.raises(swink.LimitReached, match="limit"):
+        page["command"].main(["-m", "echo/echo", *limit, "One two"], standalone_mode=False)
+
+
 SECRETS = st.lists(st.sampled_from(["sk-1234567", "sk-", "s", "k-12", "sk-sk-abcdef", " ", "word"]))
 CUTS = st.lists(st.integers(0, 40), max_size=12)
 

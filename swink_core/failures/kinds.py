@@ -229,6 +229,11 @@ CODES: dict[str, CodeRow] = {
         "No credentials for {provider}", "Set {variables}, or pass api_key=…{portal}.",
         unsent=True,
     ),
+    "no_variable": CodeRow(
+        "an environment variable that the provider needs is not set", Kind.AUTH,
+        "A variable for {provider} is not set", "Set the variable that the message names.",
+        unsent=True,
+    ),
     "retired": CodeRow(
         "the model's date of retirement has passed", Kind.MODEL_NOT_FOUND, unsent=True
     ),

@@ -24,7 +24,8 @@ first provider of the file unless the model's entry has a key `provider`. A rule
 providers of the file unless the rule has a key `providers`. The top-level key `rules_of` names
 packages whose rules are applied before those of this file. The environment variable `SWINK_MODELS`
 may contain the path of a file of the same form. The entries of this user's file override those of
-the packages' files, and its rules are applied last.
+the packages' files, for calls too, and its rules are applied last. An entry of a provider overrides
+only the fields that it contains.
 """
 
 from __future__ import annotations
@@ -37,15 +38,19 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from swink_core.failures.exceptions import InvalidModel, SwinkError
-from swink_core.plugins.package_data import PackageCatalog, package_catalog, state_of
+from swink_core.failures.exceptions import InvalidModel
+from swink_core.plugins.package_data import (
+    USER_FILE_ENV,
+    PackageCatalog,
+    UserFile,
+    package_catalog,
+    state_of,
+    user_file,
+)
 from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo, Rule
 
 if TYPE_CHECKING:
     from swink_core.plugins.host import Host
-
-
-USER_FILE_ENV = "SWINK_MODELS"
 
 
 class Catalog:
@@ -59,19 +64,19 @@ class Catalog:
         self._host = host
         self._environ = os.environ if environ is None else environ
         self._read = cache(package_catalog)
-        self._users: tuple[tuple[int, ...] | None, PackageCatalog] = (None, PackageCatalog())
+        self._users: tuple[tuple[int, ...] | None, UserFile] = (None, UserFile())
         self._known = lru_cache(maxsize=4096)(self._known_by)
         self._listing = lru_cache(maxsize=4096)(self._listed_by)
 
     def provider(self, name: str) -> ProviderInfo | None:
         """Return the catalogue entry of an installed provider, or `None` if its package has none.
 
-        The field `settings` always comes from the package, not from the user's file. Raises
-        UnknownProvider, like the other methods, if the provider is not installed.
+        Fields that the user's file sets override those of the package. Raises UnknownProvider, like
+        the other methods, if the provider is not installed, and PluginError if the user's file
+        changes a field that cannot be changed.
         """
         shipped = self._package(name).providers.get(name)
-        users = self.users.providers.get(name)
-        return replace(users, settings=shipped.settings) if users and shipped else users or shipped
+        return self._users[1].over(name, shipped) if self.users.providers else shipped
 
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
         """Return the catalogue entry of a model, or `None` for an unknown model.
@@ -173,21 +178,9 @@ class Catalog:
         if path:
             state = state_of(os.path.expanduser(path))
             if self._users[0] != state:
-                self._users = state, self._read_users(path)
-        return self._users[1]
+                self._users = state, user_file(self._environ)
+        return self._users[1].catalog
 
     @cached_property
     def _users_path(self) -> str | None:
         return self._environ.get(USER_FILE_ENV)
-
-    def _read_users(self, path: str) -> PackageCatalog:
-        try:
-            from pathlib import Path
-
-            return PackageCatalog.read(Path(path).expanduser().read_bytes(), path)
-        except (OSError, RuntimeError) as error:  # RuntimeError: `~` with an unknown user name
-            raise SwinkError(
-                f"{path}: {getattr(error, 'strerror', error)}",
-                title="Cannot read the model file",
-                resolution=f"Correct or unset {USER_FILE_ENV}.",
-            ) from error

@@ -32,8 +32,13 @@ from swink_core.plugins.installed import (
     version_of,
 )
 from swink_core.plugins.level import FIRST_API_LEVEL, check_level
-from swink_core.plugins.package_data import PackageCatalog, package_catalog
-from swink_core.vocabulary.models import Model
+from swink_core.plugins.package_data import (
+    USER_FILE_ENV,
+    PackageCatalog,
+    package_catalog,
+    user_entry,
+)
+from swink_core.vocabulary.models import Model, ProviderInfo
 
 CLOSE_SECONDS = 5.0
 """How many seconds a plugin may take to close, for example to flush buffered data."""
@@ -93,6 +98,15 @@ class PluginEntry:
         """
         return package_catalog(self.package)
 
+    def check_level(self) -> None:
+        """Raise PluginError if `models.toml` states an API level that this core does not offer.
+
+        This is checked before the plugin is imported: with a wrong level, the import could fail
+        with an error that does not mention the level.
+        """
+        if (info := self.catalog().providers.get(self.name)) is not None:
+            check_level(info.api_level, self)
+
 
 class Host:
     """The installed plugins, which clients can share.
@@ -117,6 +131,7 @@ class Host:
         self._given = list({id(plugin): plugin for plugin in plugins}.values())
         self._environ = os.environ if environ is None else environ
         self._bindings: dict[str, Binding] = {}
+        self._user_entries: dict[str, ProviderInfo | None] = {}
         self._shared: list[tuple[str, Any]] | None = None
         self._added: list[tuple[str, Any]] = []
         self._clients = 0
@@ -185,16 +200,19 @@ class Host:
     def bind(self, name: str) -> Binding:
         """Load a provider when it is first needed, and return it with its hooks.
 
+        If the provider's entry in the user's file has changed since, a new instance is created.
         Raises UnknownProvider if the provider is not installed, and PluginError if the provider
         cannot be loaded.
         """
-        if name not in self._bindings:
+        users = user_entry(name)
+        if name not in self._bindings or self._user_entries.get(name) != users:
             entry = self.entry(name)
             try:
-                _check_declared_level(entry)
+                entry.check_level()
                 self._bindings[name] = bind_hooks(name, _made(entry), self._shared_plugins())
                 for plugin_name, plugin in self._added:
                     _register(self._bindings[name].manager, plugin, plugin_name)
+                self._user_entries[name] = users
             except PluginError as error:
                 entry.error = entry.error or error.message
                 raise
@@ -310,9 +328,14 @@ def _made(entry: PluginEntry) -> Any:
         reason = error.message if isinstance(error, SwinkError) else repr(error)
         owner = f"{entry.distribution} {entry.version}"
         _, place = raised_at(error, lambda name: name.partition(".")[0] == entry.package)
+        advice = f"Reinstall or upgrade {entry.distribution}, or correct it if it is yours."
+        if user_entry(entry.name) is not None:
+            advice = (
+                f"Correct its entry in the file that {USER_FILE_ENV} names. Otherwise: {advice}"
+            )
         raise PluginError(
             f'provider "{entry.name}" ({owner}) cannot be loaded: {reason}{place}',
-            resolution=f"Reinstall or upgrade {entry.distribution}, or correct it if it is yours.",
+            resolution=advice,
         ) from error
 
 
@@ -338,15 +361,6 @@ async def _close(name: str, plugin: Any) -> None:
         log.error("plugin %s was not closed within %g s", name, CLOSE_SECONDS)
     except (Exception, SystemExit):
         log.exception("plugin %s failed to close", name)
-
-
-def _check_declared_level(entry: PluginEntry) -> None:
-    """Check a plugin's API level before the plugin is imported.
-
-    If the level is wrong, the import could fail with an error that does not mention the level.
-    """
-    if (info := entry.catalog().providers.get(entry.name)) is not None:
-        check_level(info.api_level, entry)
 
 
 def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:

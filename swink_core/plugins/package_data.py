@@ -1,24 +1,32 @@
-"""Read `models.toml` of a plugin package without importing the plugin."""
+"""Read `models.toml` of a plugin package, and the user's file, without importing the plugin."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import date
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from itertools import chain
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 import msgspec
+from attrs import define, field
 from msgspec.structs import replace
 
-from swink_core.failures.exceptions import PluginError
+from swink_core.failures.exceptions import PluginError, SwinkError
 from swink_core.plugins.level import check_level
 from swink_core.vocabulary.models import ModelInfo, ProviderInfo, Rule
 
 FILE = "models.toml"
+
+USER_FILE_ENV = "SWINK_MODELS"
+"""The environment variable with the path of the user's file."""
+
+FIXED = ("wire_format", "api_level")
+"""The fields of a provider's entry that describe the plugin's code: a user cannot change them."""
 
 
 class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=True):
@@ -80,13 +88,69 @@ class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=
         return [*chain.from_iterable(inherited), *self.own_rules]
 
 
+@define(frozen=True, eq=False)
+class UserFile:
+    """The user's file, whose entries override those of the packages.
+
+    `given` contains the names of the fields that each entry of a provider sets, by the provider's
+    name.
+    """
+
+    path: str = ""
+    catalog: PackageCatalog = field(factory=PackageCatalog)
+    given: Mapping[str, Iterable[str]] = field(factory=dict)
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Read the file. Raises SwinkError if it cannot be read."""
+        try:
+            data = Path(path).expanduser().read_bytes()
+        except (OSError, RuntimeError) as error:  # RuntimeError: `~` with an unknown user name
+            raise SwinkError(
+                f"{path}: {getattr(error, 'strerror', error)}",
+                title="Cannot read the model file",
+                resolution=f"Correct or unset {USER_FILE_ENV}.",
+            ) from error
+        catalog = PackageCatalog.read(data, path)
+        return cls(path, catalog, {row["name"]: [*row] for row in _provider_rows(data)})
+
+    def over(self, name: str, shipped: ProviderInfo | None) -> ProviderInfo | None:
+        """Return a provider's entry, with the fields of the user's entry over the package's.
+
+        In a table, such as `dialect`, keys of the user's table override those of the package's.
+        Raises PluginError if the user's entry changes a field that describes the plugin's code.
+        """
+        users = self.catalog.providers.get(name)
+        if users is None or shipped is None:
+            return users or shipped
+        changes: dict[str, Any] = {}
+        for key in self.given[name]:
+            value = getattr(users, key)
+            before = getattr(shipped, key)
+            if key in FIXED and value != before:
+                raise PluginError(
+                    f'{self.path}: the {key} of the provider "{name}" is {before!r}, and cannot '
+                    f"be changed to {value!r}",
+                    title="Broken catalogue",
+                    resolution=f"Remove {key}: it describes the code of the provider's package.",
+                )
+            changes[key] = {**before, **value} if isinstance(value, dict) else value
+        return replace(shipped, **changes)
+
+
+def _provider_rows(data: bytes) -> list[dict[str, Any]]:
+    """Return the entries of providers in a file's text, without default values."""
+    rows = msgspec.toml.decode(data)
+    listed = rows.get("providers")
+    found = [rows.get("provider"), *(listed if isinstance(listed, list) else ())]
+    return [row for row in found if isinstance(row, dict)]
+
+
 def _check_levels(data: bytes, where: str) -> None:
     """Raise PluginError for a file of a newer API level, which may contain unknown keys."""
     with suppress(msgspec.DecodeError, ValueError):
-        rows = msgspec.toml.decode(data)
-        listed = rows.get("providers")
-        for row in [rows.get("provider"), *(listed if isinstance(listed, list) else ())]:
-            if isinstance(row, dict) and "api_level" in row:
+        for row in _provider_rows(data):
+            if "api_level" in row:
                 check_level(row["api_level"], where)
 
 
@@ -110,6 +174,33 @@ def _catalog(file: str, state: tuple[int, ...], where: str) -> PackageCatalog:
     """Read a `models.toml`, and cache the result until the file changes (`state`)."""
     with open(file, "rb") as opened:
         return PackageCatalog.read(opened.read(), where)
+
+
+def user_file(environ: Mapping[str, str] | None = None) -> UserFile:
+    """Return the user's file (`SWINK_MODELS`), which is empty if the variable is not set.
+
+    Whenever the file has changed, it is read again. Raises SwinkError if it cannot be read.
+    """
+    path = (os.environ if environ is None else environ).get(USER_FILE_ENV)
+    return _user_file(path, state_of(os.path.expanduser(path))) if path else NO_USER_FILE
+
+
+NO_USER_FILE = UserFile()
+
+
+@lru_cache(maxsize=8)
+def _user_file(path: str, state: tuple[int, ...]) -> UserFile:
+    return UserFile.read(path)
+
+
+def user_entry(name: str, shipped: ProviderInfo | None = None) -> ProviderInfo | None:
+    """Return the entry of a provider that calls use: the package's, with the user's fields.
+
+    A user's file with an error is ignored here: `Catalog`, which every call uses, reports it.
+    """
+    with suppress(SwinkError):
+        return user_file().over(name, shipped)
+    return shipped
 
 
 def state_of(path: str) -> tuple[int, ...]:

@@ -45,7 +45,6 @@ from swink_core.providers.network import failure_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
-from swink_core.providers.shapes import SHAPES
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, TokenHTTP
 from swink_core.providers.writer import EventWriter
@@ -56,6 +55,7 @@ from swink_core.vocabulary.habits import CONTEXT_WORDS
 from swink_core.vocabulary.hosted_tools import hosted_tools
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.messages import Source, is_synthetic_id, parse_arguments, synthetic_id
+from swink_core.vocabulary.models import FEATURES
 from swink_core.vocabulary.option_table import OPTIONS, TUNING, takes_options
 from swink_core.vocabulary.options import TargetOptions
 from swink_core.vocabulary.prices import cost_of
@@ -64,10 +64,10 @@ __all__ = [
     "API",
     "CONTEXT_WORDS",
     "DEFAULT_FRAME_LIMIT",
+    "FEATURES",
     "KINDS",
     "OPTIONS",
     "SENT_ELSEWHERE",
-    "SHAPES",
     "TUNING",
     "AiohttpClient",
     "AsyncOnly",

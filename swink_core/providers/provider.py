@@ -33,7 +33,7 @@ from swink_core.plugins.attempt import Plan
 from swink_core.plugins.binding import Target, first_set
 from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
-from swink_core.plugins.package_data import package_catalog
+from swink_core.plugins.package_data import package_catalog, user_entry
 from swink_core.providers.answers import read_error
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
 from swink_core.providers.contexts import FittedContext, is_text
@@ -91,6 +91,9 @@ class HTTPProvider:
     `extra` replaces the value of an option that only the client sets.
     """
 
+    settings_of: Mapping[str, str] = {}
+    """The settings that replace environment variables, by the names of the variables."""
+
     speaks_http: bool = True
     """Whether answers come over HTTP.
 
@@ -122,8 +125,12 @@ class HTTPProvider:
     def __init__(self, name: str) -> None:
         self.name = name
         self._tokens = Tokens()
-        catalog = package_catalog(type(self).__module__.partition(".")[0])
-        self.info = catalog.providers.get(name) or ProviderInfo(name, name)
+        package = type(self).__module__.partition(".")[0]
+        shipped = package_catalog(package).providers.get(name)
+        entry = user_entry(name, shipped)
+        unknown = ProviderInfo(name, name)
+        self.info = entry or unknown
+        self._overridden = None if entry is shipped else shipped or unknown
 
     # -- methods that a provider overrides --------------------------------------------------
 
@@ -277,6 +284,34 @@ class HTTPProvider:
             raise ProviderFailure(failure)
         return key or None
 
+    def missing_variable(self, variable: str) -> ProviderFailure:
+        """Return the failure of a call that needs an environment variable which is not set."""
+        setting = self.settings_of.get(variable)
+        if setting not in self.info.settings:
+            setting = None
+        unset = (
+            f': neither it nor the setting "{setting}" is set' if setting else ", which is not set"
+        )
+        instead = f', or pass settings={{"{setting}": …}}' if setting else ""
+        return ProviderFailure(
+            Failure(
+                "request",
+                kind=Kind.AUTH,
+                code="no_variable",
+                message=f"{self.name} needs {variable}{unset}",
+                resolution=f"Set {variable} in the environment{instead}.",
+            )
+        )
+
+    def require_variables(
+        self, options: StreamOptions, environ: Mapping[str, str] | None = None
+    ) -> None:
+        """Raise ProviderFailure if a variable that every call needs is not set (`required_env`)."""
+        for variable in self.info.required_env:
+            setting = self.settings_of.get(variable, "")
+            if not (options.settings.get(setting) or first_set([variable], environ)):
+                raise self.missing_variable(variable)
+
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the base URL of the call, without a trailing slash."""
         url = options.base_url or first_set(self.info.base_url_env, environ) or self.info.base_url
@@ -288,9 +323,21 @@ class HTTPProvider:
         return url.rstrip("/")
 
     def at_home(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> bool:
-        """Return True if the call uses the base URL that the provider's `models.toml` states."""
+        """Return True if the call uses the base URL `shipped_url`."""
+        given = self.given_url(options, environ)
+        return not given or given.rstrip("/") == (self.shipped_url or "").rstrip("/")
+
+    @property
+    def shipped_url(self) -> str | None:
+        """The base URL in the package's `models.toml`, even if the user's file has another one."""
+        return (self._overridden or self.info).base_url
+
+    def given_url(
+        self, options: StreamOptions, environ: Mapping[str, str] | None = None
+    ) -> str | None:
+        """Return the base URL from the call, the environment or the user's file, or `None`."""
         given = options.base_url or first_set(self.info.base_url_env, environ)
-        return not given or given.rstrip("/") == (self.info.base_url or "").rstrip("/")
+        return given or (self.info.base_url if self.info.base_url != self.shipped_url else None)
 
     def is_free(self, model: Model, options: StreamOptions) -> bool:
         """Return True if answers are free.
@@ -439,6 +486,8 @@ class HTTPProvider:
         If the conversation is a single text, the plan is cached in the target. Later calls with
         this target then reuse the options, notices and names of the plan.
         """
+        if self.info.required_env:
+            self.require_variables(options)
         target = call.attempt.target
         today = call.clock.now().date()
         is_remembered = is_text(context) and options is target.options and model is target.model

@@ -148,7 +148,4 @@ SHAPE_ROWS: Mapping[str, Shape] = {
         _calls_apart, "does not accept text between two tool calls of an assistant message"
     ),
 }
-"""The forms of a call, by their names in `Rule.takes`."""
-
-SHAPES: tuple[str, ...] = tuple(SHAPE_ROWS)
-"""The names of the forms of a call that a rule may refuse: see `Rule.takes`."""
+"""The forms of a call, by their names in `FORMS`."""

@@ -6,13 +6,14 @@ The entries of a `models.toml` are decoded into these classes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 from attrs import define, field
 
+from swink_core.vocabulary.option_table import TUNING
 from swink_core.vocabulary.options import StreamOptions, ThinkingLevel
 from swink_core.vocabulary.prices import Prices
 from swink_core.vocabulary.tokens import MediaTokens
@@ -51,6 +52,25 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any"] | tuple[str, ...]
 """The type of a setting; `strings` is a list of strings, and a tuple lists the allowed values."""
 
+
+FEATURES = (
+    "assistant_audio", "assistant_documents", "assistant_images", "audio", "buffered_transport",
+    "documents", "extensions", "extensions_of_others", "file_ids", "file_ids_of_others", "images",
+    "json", "stop", "strict", "structured_output", "system_messages", "tool_choice", "tools",
+    "websocket_transport",
+)  # fmt: skip
+"""The features that a call may use, if its API and its model support them."""
+
+FORMS = (
+    "prefill", "assistant_first", "call_first", "blank_end", "blank_stop", "recursive_schema",
+    "root_schema", "trailing_space", "calls_apart",
+)  # fmt: skip
+"""The forms of a call that a rule may refuse."""
+
+_TAKEN = frozenset({*FEATURES, *TUNING, *FORMS})
+
+_NAMES = {"takes": _TAKEN, "when": _TAKEN | StreamOptions.names()}
+"""The names that may occur in a rule's mappings."""
 
 COUNTED = frozenset({"tools", "documents"})
 """For these names, `Rule.most` limits the number of tools or documents in a call."""
@@ -107,6 +127,12 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
                 re.compile(pattern or "")
             except re.error as error:
                 raise ValueError(f"{self.name} {pattern!r}: {error}") from error
+        for key, known in _NAMES.items():
+            for name in getattr(self, key).keys() - known:
+                raise ValueError(
+                    f'the rule "{self.name or self.match}" has "{name}" in `{key}`, which is '
+                    f"unknown{_instead(name, known)}"
+                )
         date.fromisoformat(self.retires or "2000-01-01")
         date.fromisoformat(self.as_of or "2000-01-01")
         bounds = (
@@ -116,6 +142,14 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
         )
         if options := {**dict(bounds), **self.change}:
             StreamOptions(**options)  # raises for options that no call can have
+
+
+def _instead(name: str, known: Collection[str]) -> str:
+    """Suggest the known name that is most similar to `name`, or list all known names."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 1)
+    return f'; did you mean "{near[0]}"?' if near else f"; there are {', '.join(sorted(known))}"
 
 
 class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -87,8 +87,8 @@ def test_attempts_after_the_cores_own_failures_are_bounded_as_the_table_says() -
 
 UNSENT = {
     "stale", "connection_refused", "dns", "tls", "connect", "circuit_open", "no_credentials",
-    "retired", "url", "no_base_url", "proxy", "header", "download", "no_descriptors", "token",
-    "body", "limit", "gate",
+    "no_variable", "retired", "url", "no_base_url", "proxy", "header", "download",
+    "no_descriptors", "token", "body", "limit", "gate",
 }  # fmt: skip
 """Codes of failures after which the provider cannot have received a request."""
 

@@ -164,6 +164,39 @@ def test_the_users_file_overrides_providers_and_models(package: Path, tmp_path: 
     assert [model.id for model in catalog.models("acme")] == ["large", "mine"]
 
 
+def test_the_users_file_overrides_only_the_fields_that_it_sets(
+    package: Path, tmp_path: Path
+) -> None:
+    (package / "models.toml").write_text(
+        FILE.replace("[[models]]", 'settings = { region = "string" }\n[[models]]', 1)
+    )
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        '[[providers]]\nname = "acme"\nbase_url = "http://localhost:8080"\nauth = "none"\n'
+        '[[providers]]\nname = "acme-eu"\nbase_url = "http://own.invalid"\n'
+    )
+    catalog = catalog_of("acme", "acme-eu", SWINK_MODELS=str(file))
+    acme, eu = catalog.provider("acme"), catalog.provider("acme-eu")
+    assert acme is not None
+    assert eu is not None
+    assert (acme.base_url, acme.auth) == ("http://localhost:8080", "none")
+    assert (acme.title, acme.wire_format) == ("Acme Inc.", "acme-chat")
+    assert acme.api_key_env == ("ACME_API_KEY",)
+    assert (eu.base_url, eu.settings) == ("http://own.invalid", {"region": "string"})
+
+
+@pytest.mark.parametrize("field", ['wire_format = "other"', "api_level = 0"])
+def test_a_users_file_that_changes_what_code_decides_is_rejected(
+    package: Path, tmp_path: Path, field: str
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(f'[provider]\nname = "acme"\n{field}\n')
+    catalog = catalog_of("acme", SWINK_MODELS=str(file))
+    name = field.partition(" ")[0]
+    with pytest.raises(PluginError, match=rf'mine.toml: the {name} of the provider "acme" is '):
+        catalog.provider("acme")
+
+
 def test_the_users_file_is_read_again_when_it_has_changed(package: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[models]]\nid = "one"')
@@ -190,6 +223,17 @@ def test_a_users_file_in_an_unknown_home_is_named(package: Path) -> None:
 
 # (name, file, part of the message)
 BROKEN = [
+    (
+        "an_unknown_name_in_takes",
+        '[[rules]]\nname = "r"\ntakes = { presence_penaltyy = false }',
+        'the rule "r" has "presence_penaltyy" in `takes`, which is unknown; did you mean '
+        '"presence_penalty"?',
+    ),
+    (
+        "an_unknown_name_in_when",
+        '[[rules]]\nname = "r"\nwhen = { thinkin = ["on"] }',
+        'did you mean "thinking"?',
+    ),
     ("no_toml", "providers = [", "models.toml"),
     ("an_unknown_key", '[provider]\nname = "acme"\nkolour = "red"', "kolour"),
     ("an_unknown_table", '[provider]\nname = "acme"\n[[modles]]\nid = "large"', "modles"),

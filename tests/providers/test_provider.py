@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -21,6 +22,7 @@ from fakes import (
     client_of,
     collect,
     cut_after,
+    entry_point,
     frame,
     host_of,
     types,
@@ -945,3 +947,74 @@ async def test_a_call_without_an_http_client_is_reported() -> None:
     exchange = Exchange(toy, call.model, call.options, call)
     with pytest.raises(swink.PluginError, match="no HTTP client"):
         await exchange.read(HTTPRequest("http://toy.invalid"))
+
+
+ACME = """
+[provider]
+name = "acme"
+base_url = "http://shipped.invalid"
+auth = "none"
+required_env = ["ACME_PROJECT"]
+"""
+
+
+class Acme(HTTPProvider):
+    """A provider that a models.toml describes."""
+
+    __module__ = "catalogue_of_acme_calls"
+    path = "/chat"
+    convert = Toy.convert
+    parser = Toy.parser
+
+
+@pytest.fixture
+def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A function that writes the entry of `Acme` in the user's file."""
+    folder = tmp_path / Acme.__module__
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "models.toml").write_text(ACME)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("ACME_PROJECT", "p")
+    file = tmp_path / "mine.toml"
+    file.touch()
+    monkeypatch.setenv("SWINK_MODELS", str(file))
+
+    def write(line: str) -> None:
+        file.write_text(f'[provider]\nname = "acme"\n{line}\n')
+
+    return write
+
+
+async def test_the_users_file_sets_the_address_of_the_next_call(
+    users: Callable[[str], None],
+) -> None:
+    http = PipeClient(Pipe(*HELLO), Pipe(*HELLO), Pipe(*HELLO))
+    point = entry_point("acme", Acme)
+    async with swink.Client(host=swink.Host(entry_points=[point]), http=http) as client:
+        await client.complete("acme/a", "Hi")
+        users('base_url = "http://own.invalid"')
+        await client.complete("acme/a", "Hi")
+        users('title = "Acme"')
+        await client.complete("acme/a", "Hi")
+    assert [request.url for request in http.requests] == [
+        "http://shipped.invalid/chat",
+        "http://own.invalid/chat",
+        "http://shipped.invalid/chat",
+    ]
+
+
+@pytest.mark.usefixtures("users")
+async def test_a_call_without_a_required_variable_fails_before_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    http = PipeClient(Pipe(*HELLO))
+    point = entry_point("acme", Acme)
+    async with swink.Client(host=swink.Host(entry_points=[point]), http=http) as client:
+        await client.complete("acme/a", "Hi")
+        monkeypatch.delenv("ACME_PROJECT")
+        with pytest.raises(swink.AuthenticationError) as caught:
+            await client.complete("acme/a", "Hi")
+    assert len(http.requests) == 1
+    assert caught.value.message == "acme needs ACME_PROJECT, which is not set"
+    assert caught.value.resolution == "Set ACME_PROJECT in the environment."

@@ -19,10 +19,19 @@ from attrs import define
 from row_server import Rows, frame, reply, stream_of
 
 from swink_batch import Answer, Job, Tally, answers, run
-from swink_batch.answers import as_json
+from swink_batch.answers import as_json, succeeded
 from swink_batch.report import lines
 from swink_cli.summary import money
-from swink_core import Limits, MediaError, RetryPolicy, SwinkError, Timeouts, UsageError
+from swink_core import (
+    AssistantMessage,
+    Cost,
+    Limits,
+    MediaError,
+    RetryPolicy,
+    SwinkError,
+    Timeouts,
+    UsageError,
+)
 from swink_testing.clock import ManualClock
 
 EVENTS = "text/event-stream"
@@ -777,6 +786,11 @@ async def test_an_answer_without_usage_is_kept_with_an_estimated_cost(tmp_path: 
     assert line["estimated"] is True
     assert tally.estimated == tally.cost == line["cost"] > 0
     assert any(f"cost: {money(tally.cost)} (" in each for each in lines(tally))
+
+
+def test_costs_are_written_without_the_noise_of_their_sum() -> None:
+    message = AssistantMessage([], cost=Cost(total=0.1 + 0.2))
+    assert succeeded("a", message, "openai/rows").cost == 0.3
 
 
 @pytest.mark.parametrize("wrap", [lambda pair: pair, lambda pair: [pair], lambda pair: (pair,)])

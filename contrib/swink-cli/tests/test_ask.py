@@ -284,6 +284,15 @@ def test_ctrl_c_ends_a_wait_before_a_retry(start: Any) -> None:
     assert running.finish() == 130
 
 
+def test_a_wait_of_less_than_a_second_is_shown_as_one_second(swink: Any) -> None:
+    done = swink(
+        "ask", "-m", "echo/fail-throttled", "-o", "settings.script.retry_after=0.2",
+        "-o", "retry=false", "Hi",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "the provider asks to wait 1 s" in done.stderr
+
+
 def test_a_closed_pipe_is_not_reported_as_a_failure(start: Any) -> None:
     gate = Gate()
     with ChatService(["first ", gate, "second ", "third"]) as service:

@@ -218,6 +218,32 @@ def test_an_install_in_two_versions_is_found(site: Site) -> None:
     ]
 
 
+def test_shared_plugins_of_two_distributions_with_one_name_are_found(site: Site) -> None:
+    for name in ("one", "two"):
+        files = {f"watch_{name}.py": "class Watch:\n    pass\n"}
+        points = {"swink.plugins": {"watch": f"watch_{name}:Watch"}}
+        install(site.folder, f"swink-watch-{name}", points, files)
+
+    assert [finding for finding in site.findings() if finding.where == "watch"] == [
+        Finding(
+            "watch",
+            "swink-watch-one 1.0 and swink-watch-two 1.0 have a plugin of this name, and each "
+            "processes every call",
+            "Uninstall all but one of them.",
+        )
+    ]
+
+
+@pytest.mark.parametrize("variable", ["SWINK_PLUGINS", "SWINK_DISABLE_PLUGINS"])
+def test_names_of_plugins_that_are_not_installed_are_found(swink: Any, variable: str) -> None:
+    done = swink("doctor", **{variable: "echoo, openai"})
+
+    assert done.returncode == 1
+    said = f'{variable}\n  no installed plugin is named "echoo"\n  Write "echo".\n'
+    assert said in done.stdout
+    assert 'named "openai"' not in done.stdout
+
+
 ECHO = '[[models]]\nid = "m"\nprovider = "echo"\n'
 
 # (a file that SWINK_MODELS names, or what it holds; what is wrong; what to do)
@@ -240,8 +266,14 @@ MODELS_FILES = [
     (
         "takes",
         "[[rules]]\ntakes = { tol = true }",
-        'takes "tol", which is unknown',
-        "There are assistant_audio",
+        'has "tol" in `takes`, which is unknown; did you mean "tools"?',
+        "Correct the file.",
+    ),
+    (
+        "code",
+        '[provider]\nname = "echo"\nwire_format = "other"',
+        'the wire_format of the provider "echo" is ',
+        "Remove wire_format",
     ),
     ("provider", '[provider]\nname = "nope"', 'the provider "nope" belongs to no', '"NAME"'),
 ]

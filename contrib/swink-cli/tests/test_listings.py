@@ -152,6 +152,26 @@ def test_required_settings_besides_the_key_are_listed(listed: Any, site: Path) -
     assert "state needs NEEDY_API_KEY" in held
 
 
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_provider_of_another_api_level_is_broken(listed: Any, site: Path, level: int) -> None:
+    row = catalogue("older").replace("[[models]]", f"api_level = {level}\n[[models]]")
+    install(
+        site,
+        "swink-provider-older",
+        {"swink.providers": {"older": "older_provider:Provider"}},
+        {"older_provider/__init__.py": "", "older_provider/models.toml": row},
+    )
+    said = f"is written for plugin API level {level};"
+    assert f'broken: provider "older" (swink-provider-older) {said}' in listed("providers").stdout
+    [older] = json.loads(listed("providers", "older", "--json").stdout)
+    assert (older["ready"], older["title"]) == (False, "Older Inc.")
+
+
+def test_the_help_of_plugins_says_what_is_not_in_the_list(listed: Any) -> None:
+    said = " ".join(listed("plugins", "--help").stdout.split())
+    assert "Commands (`swink --help`), tools (`swink tools`) and guards of the gateway" in said
+
+
 RULES = """
 [[models]]
 id = "small"

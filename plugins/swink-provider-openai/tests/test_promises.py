@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import swink_core as swink
-from swink_core import StreamErrorKind as Kind
 from swink_core.providers import EventWriter
 from swink_provider_openai import ChatParser, Dialect, OpenAIProvider
 from swink_testing.driver import fold, run_bytes
@@ -130,26 +131,141 @@ def test_a_field_that_no_dialect_has_is_named_with_its_file_and_the_nearest(
     assert caught.value.message.partition("\n")[0] == said
 
 
-@pytest.fixture
-def needy() -> OpenAIProvider:
-    """A provider with one header that has to be set and one that may."""
-    made = OpenAIProvider("acme", Dialect(headers={"X-Project": "ACME_PROJECT", "X-Team": "TEAM"}))
-    made.info = swink.ProviderInfo("acme", required_env=("ACME_PROJECT",))
-    return made
+# (a dialect with a wrong value; what is wrong with it)
+WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
+    ({"thinking": "swich"}, 'has "swich", which is unknown; did you mean "switch"?'),
+    ({"replay": "reasonning"}, 'has "reasonning", which is unknown; did you mean "reasoning"?'),
+    ({"adds": ["top_kk"]}, 'has "top_kk", which is unknown; did you mean "top_k"?'),
+    ({"path": "http://acme.test/chat"}, 'is "http://acme.test/chat", which is a URL'),
+    ({"think_tags": "yes"}, "Expected `bool`, got `str` - at `$.think_tags`"),
+]
 
 
-def test_a_required_header_that_is_unset_fails_the_call(
-    needy: OpenAIProvider, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("row", "what"), WRONG_VALUES, ids=[next(iter(r)) for r, _ in WRONG_VALUES]
+)
+def test_a_value_that_a_dialect_cannot_have_is_rejected_when_it_is_read(
+    row: dict[str, Any], what: str
 ) -> None:
-    monkeypatch.delenv("ACME_PROJECT", raising=False)
-    model = swink.Model("acme", "large")
+    with pytest.raises(swink.PluginError) as caught:
+        Dialect.of(row)
+    [name] = row
+    assert name in caught.value.message
+    assert what in caught.value.message
+
+
+TENANT = """
+[provider]
+name = "quill"
+base_url = "https://{tenant}.quill.invalid/v1"
+auth = "none"
+required_env = ["QUILL_TENANT"]
+settings = { tenant = "string" }
+
+[provider.dialect]
+places = { tenant = "QUILL_TENANT" }
+"""
+
+
+@pytest.fixture
+def quill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], type[OpenAIProvider]]:
+    """A function that writes a package's models.toml and returns its provider class."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("QUILL_TENANT", raising=False)
+    folder = tmp_path / "catalogue_of_quill"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+
+    def write(text: str) -> type[OpenAIProvider]:
+        (folder / "models.toml").write_text(text)
+        return type("Quill", (OpenAIProvider,), {"__module__": "catalogue_of_quill"})
+
+    return write
+
+
+Quill = Callable[[str], type[OpenAIProvider]]
+
+
+def test_a_placeholder_without_a_variable_is_rejected_when_the_provider_is_loaded(
+    quill: Quill,
+) -> None:
+    made = quill(TENANT.replace("{ tenant =", "{ tenat ="))
+    said = r'base_url in models\.toml has "\{tenant\}", .*; did you mean "tenat"\?'
+    with pytest.raises(swink.PluginError, match=said):
+        made("quill")
+
+
+def test_a_class_that_fills_placeholders_itself_may_have_others(quill: Quill) -> None:
+    made = quill(TENANT.replace("{ tenant =", "{ other ="))
+    filling = type(
+        "Filling", (made,), {"url": lambda *_: "http://acme.test", "__module__": made.__module__}
+    )
+    assert filling("quill").info.base_url == "https://{tenant}.quill.invalid/v1"
+
+
+async def test_a_call_without_a_required_variable_or_its_setting_is_not_sent(
+    quill: Quill,
+) -> None:
+    async with swink.Client(providers={"quill": quill(TENANT)}) as client:
+        with pytest.raises(swink.AuthenticationError) as caught:
+            await client.complete("quill/large", "Hi", base_url="http://127.0.0.1:1")
+    assert caught.value.message == (
+        'quill needs QUILL_TENANT: neither it nor the setting "tenant" is set'
+    )
+    assert caught.value.resolution == (
+        'Set QUILL_TENANT in the environment, or pass settings={"tenant": …}.'
+    )
+
+
+def test_a_setting_replaces_a_required_variable(quill: Quill) -> None:
+    made = quill(TENANT)("quill")
+    options = swink.StreamOptions(settings={"tenant": "north"})
+    made.require_variables(options)
+    assert made.base_url(options) == "https://north.quill.invalid/v1"
+    with pytest.raises(swink.ProviderFailure, match='neither it nor the setting "tenant" is set'):
+        made.base_url(swink.StreamOptions())
+
+
+def test_a_setting_that_is_not_declared_is_not_advised(quill: Quill) -> None:
+    made = quill(TENANT.replace("settings =", "key_prefixes = []  #"))
     with pytest.raises(swink.ProviderFailure) as caught:
-        needy.request(model, needy.convert(model, CONTEXT, OPTIONS), OPTIONS)
-    failure = caught.value.failure
-    assert failure.kind is Kind.AUTH
-    assert failure.message == "no X-Project for acme: ACME_PROJECT is not set"
-    assert failure.resolution == "Set ACME_PROJECT in the environment."
+        made("quill").require_variables(swink.StreamOptions())
+    assert caught.value.failure.message == "quill needs QUILL_TENANT, which is not set"
 
 
-def test_only_headers_that_are_set_are_sent(needy: OpenAIProvider) -> None:
-    assert needy.own_headers({"ACME_PROJECT": "p"}) == {"X-Project": "p"}
+def test_only_headers_that_are_set_are_sent() -> None:
+    made = OpenAIProvider("acme", Dialect(headers={"X-Project": "ACME_PROJECT", "X-Team": "TEAM"}))
+    assert made.own_headers({"ACME_PROJECT": "p"}) == {"X-Project": "p"}
+
+
+def test_the_users_file_changes_the_address_and_the_dialect_of_calls(
+    quill: Quill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = quill(TENANT.replace("places", 'headers = { X-Team = "QUILL_TEAM" }\nplaces'))
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        '[provider]\nname = "quill"\nbase_url = "http://own.invalid"\nrequired_env = []\n'
+        '[provider.dialect]\npath = "v2/chat"\n'
+    )
+    monkeypatch.setenv("SWINK_MODELS", str(file))
+
+    model = swink.Model("quill", "large")
+    options = swink.StreamOptions()
+    provider = made("quill")
+
+    assert provider.url(model, options) == "http://own.invalid/v2/chat"
+    assert provider.own_headers({"QUILL_TEAM": "t"}) == {"X-Team": "t"}
+    assert not provider.at_home(options)
+
+
+async def test_a_wrong_dialect_in_the_users_file_is_reported_with_this_file(
+    quill: Quill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = quill(TENANT)
+    file = tmp_path / "mine.toml"
+    file.write_text('[provider]\nname = "quill"\n[provider.dialect]\nthinking = "swich"\n')
+    monkeypatch.setenv("SWINK_MODELS", str(file))
+    async with swink.Client(providers={"quill": made}) as client:
+        with pytest.raises(swink.PluginError, match='did you mean "switch"') as caught:
+            client.stream("quill/large", "Hi")
+    assert caught.value.resolution.startswith("Correct its entry in the file that SWINK_MODELS")

@@ -23,7 +23,10 @@ from swink_core import (
     dump,
 )
 
-__all__ = ["Answer", "Failed", "Id", "as_json", "bad_row", "failed", "read_answer", "succeeded"]
+__all__ = [
+    "Answer", "Failed", "Id", "as_json", "bad_row", "failed", "in_dollars", "read_answer",
+    "succeeded",
+]  # fmt: skip
 
 _FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 
@@ -67,6 +70,9 @@ class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
     seconds: float = 0.0
     attempts: int = 1
 
+
+DECIMALS = 12
+"""Decimal places of a dollar amount; further digits are rounding noise of sums."""
 
 read_answer = msgspec.json.Decoder(Answer).decode
 """Decodes a line of JSON to an `Answer`."""
@@ -115,6 +121,11 @@ def as_json(answer: Answer) -> Answer:
     return answer
 
 
+def in_dollars(cost: float | None) -> float | None:
+    """Round a cost to remove the error of floating-point arithmetic."""
+    return None if cost is None else round(cost, DECIMALS)
+
+
 def _told(
     id: Id, message: AssistantMessage, model: str, usage: Usage | None, cost: Cost | None
 ) -> Answer:
@@ -127,7 +138,7 @@ def _told(
         stop_reason=message.stop_reason,
         message=None if plain else dump(message),
         usage=_counts(usage) if usage is not None else {},
-        cost=cost.total if cost is not None else None,
+        cost=in_dollars(cost.total if cost is not None else None),
         estimated=cost is not None and cost.estimated,
     )
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import backoff
 
-from swink_batch.answers import Answer, Failed, as_json, bad_row, failed, succeeded
+from swink_batch.answers import Answer, Failed, as_json, bad_row, failed, in_dollars, succeeded
 from swink_batch.forms import Request
 from swink_batch.ledger import Intent, Ledger, id_part, row_name
 from swink_batch.runner import Runner, together
@@ -242,7 +242,7 @@ class BatchRunner(Runner):
                 answer = as_json(answer)
         except SwinkError as error:
             answer = failed(request.id, error, self._model)
-        answer.cost = batch_price(stream.call, stream.call.usage, vendor.api.share)
+        answer.cost = in_dollars(batch_price(stream.call, stream.call.usage, vendor.api.share))
         answer.estimated = False
         return answer
 

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
+from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import swink_core as swink
@@ -149,7 +150,7 @@ def explain(call: swink.Call, error: swink.Error) -> None:
     show_error(error.title or "The call failed", message, _advice(call, error))
     facts = []
     if error.retry_after is not None:
-        facts.append(f"the provider asks to wait {error.retry_after:.0f} s")
+        facts.append(f"the provider asks to wait {ceil(error.retry_after)} s")
     if error.request_id:
         facts.append(f"request id {error.request_id}")
     if facts:

@@ -23,6 +23,7 @@ from swink_core import (
 from swink_core.providers import Catalog
 
 __all__ = [
+    "CHOOSING",
     "PROVIDER_GROUP",
     "Installed",
     "installed_providers",
@@ -44,7 +45,7 @@ PROVIDER_GROUP = "swink.providers"
 
 @define
 class Installed:
-    """An installed provider; `error` is a message if the provider's catalogue cannot be read."""
+    """An installed provider; `error` says why its catalogue or its API level makes it unusable."""
 
     name: str
     distribution: str
@@ -59,11 +60,13 @@ def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
     for entry in host.entries():
         if entry.group != PROVIDER_GROUP:
             continue
+        info = None
         error = None
         try:
             info = catalog.provider(entry.name)
+            entry.check_level()
         except SwinkError as fault:
-            info, error = None, fault.message
+            error = fault.message
         info = info or ProviderInfo(entry.name)
         found.append(Installed(entry.name, entry.distribution, entry.version, info, error))
     return sorted(found, key=lambda one: (one.distribution, one.name))
@@ -80,11 +83,12 @@ def left_out(host: Host) -> str:
     """Name the environment variables that disable installed plugins, or return an empty text."""
     if len(host.entries()) == len(Host(environ={}).entries()):
         return ""
-    said = [f"{name}={os.environ[name]}" for name in _CHOOSING if os.environ.get(name)]
+    said = [f"{name}={os.environ[name]}" for name in CHOOSING if os.environ.get(name)]
     return f"Installed plugins are disabled by {' and '.join(said)}"
 
 
-_CHOOSING = ("SWINK_PLUGINS", "SWINK_DISABLE_PLUGINS")
+CHOOSING = ("SWINK_PLUGINS", "SWINK_DISABLE_PLUGINS")
+"""The environment variables that select the plugins that may load."""
 
 
 def no_provider(host: Host) -> str:

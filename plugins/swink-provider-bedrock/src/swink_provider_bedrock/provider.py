@@ -26,7 +26,6 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
     Token,
-    first_set,
     paths_inside,
     rule_of,
     with_extra,
@@ -157,8 +156,8 @@ class BedrockProvider(HTTPProvider):
         return ConverseParser()
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
-        """Return the URL from the caller or the environment, or else the URL of the region."""
-        if options.base_url or first_set(self.info.base_url_env, environ):
+        """Return the URL that a user has set, or else the URL of the region."""
+        if self.given_url(options, environ):
             return super().base_url(options, environ)
         place = self._region("", options, environ)
         ends = (end for start, end in _PARTITIONS.items() if place.startswith(start))

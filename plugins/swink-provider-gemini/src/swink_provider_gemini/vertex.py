@@ -96,7 +96,7 @@ class VertexProvider(GeminiProvider):
         location; this method adds those that it does not contain.
         """
         location = _location(options, environ)
-        given = options.base_url or first_set(self.info.base_url_env, environ)
+        given = self.given_url(options, environ)
         base = (given or f"https://{_host(location)}").rstrip("/")
         if "/projects/" in base:
             return base

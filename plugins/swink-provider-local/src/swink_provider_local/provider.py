@@ -45,11 +45,10 @@ class LocalProvider(OpenAIProvider):
     async def exchange(self, x: Exchange) -> AsyncGenerator[bytes, None]:
         """Yield the answer of the model's engine, which is started if necessary.
 
-        If `base_url` or its environment variable is set, the server at that URL is used and no
-        engine is started.
+        If a user has set a base URL, the server at that URL is used and no engine is started.
         """
         settings = x.options.settings
-        if x.options.base_url or any(os.environ.get(name) for name in self.info.base_url_env):
+        if self.given_url(x.options):
             async for piece in super().exchange(x):
                 yield piece
             return

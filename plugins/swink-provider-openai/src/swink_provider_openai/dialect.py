@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
+import msgspec
 from attrs import define, field, fields_dict
 
 from swink_core import PluginError
+from swink_core.providers import FEATURES, TUNING
 
 __all__ = ["Dialect"]
 
@@ -33,6 +36,9 @@ ANSWER = (
     "usage.reasoning_tokens",
 )
 """Fields of an answer that an endpoint may name differently."""
+
+ADDED = (*FEATURES, "video", "names")
+"""The features that a dialect may add."""
 
 
 @define(frozen=True, kw_only=True)
@@ -142,20 +148,70 @@ class Dialect:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """Parse the dialect in an entry of models.toml. Raises PluginError for unknown fields."""
+        """Parse the dialect in an entry of models.toml.
+
+        Raises PluginError for an unknown field, and for a value that the field cannot have.
+        """
         known = fields_dict(cls)
         for name in row.keys() - known:
-            near = "".join(
-                f'; did you mean "{each}"?' for each in get_close_matches(name, known, 1)
-            )
             raise PluginError(
-                f'dialect in models.toml has "{name}", an unknown field{near}',
+                f'dialect in models.toml has "{name}", an unknown field{_meant(name, known)}',
                 resolution=f"There are {', '.join(known)}.",
             )
-        return cls(**row)
+        hints = get_type_hints(cls)
+        for name, value in row.items():
+            _check_words(name, [value], _words(hints[name]))
+        _check_words("adds", row.get("adds", ()), (*ADDED, *TUNING))
+        path = str(row.get("path", ""))
+        if "://" in path or path.startswith("//"):
+            raise PluginError(
+                f'dialect.path in models.toml is "{path}", which is a URL',
+                resolution="Write the path below base_url, for example chat/completions.",
+            )
+        try:
+            return msgspec.convert(row, cls)
+        except msgspec.ValidationError as error:
+            raise PluginError(
+                f"dialect in models.toml: {error}", resolution="Correct the value."
+            ) from error
+
+    def check_places(self, base_url: str | None) -> None:
+        """Raise PluginError if a base URL has placeholders that `places` does not contain."""
+        for name in re.findall(r"\{(.*?)\}", base_url or ""):
+            if name not in self.places:
+                raise PluginError(
+                    f'base_url in models.toml has "{{{name}}}", a placeholder that dialect.places '
+                    f"does not contain{_meant(name, self.places)}",
+                    resolution="Give both the same name.",
+                )
 
     def __attrs_post_init__(self) -> None:
         if unknown := sorted({*self.answer} - {*ANSWER}):
             raise ValueError(
                 f"dialect.answer has {', '.join(unknown)}; it may have {', '.join(ANSWER)}"
             )
+
+
+def _words(hint: Any) -> tuple[str, ...]:
+    """Return the words that a field may contain, or an empty tuple for any other type."""
+    each = [hint, *get_args(hint)]
+    return next((get_args(one) for one in each if get_origin(one) is Literal), ())
+
+
+def _check_words(name: str, values: Collection[Any], known: Collection[str]) -> None:
+    """Raise PluginError if one of a field's values is a string that is not in `known`.
+
+    If `known` is empty, any value is valid.
+    """
+    for value in values:
+        if known and isinstance(value, str) and value not in known:
+            raise PluginError(
+                f'dialect.{name} in models.toml has "{value}", which is unknown'
+                f"{_meant(value, known)}",
+                resolution=f"There are {', '.join(known)}.",
+            )
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    """Suggest the known name that is most similar to `name`, if there is one."""
+    return "".join(f'; did you mean "{near}"?' for near in get_close_matches(name, known, 1))

@@ -20,7 +20,6 @@ from swink_core import (
     Model,
     Notice,
     ProviderFailure,
-    StreamErrorKind,
     StreamOptions,
     Tool,
     replace,
@@ -48,7 +47,7 @@ from swink_provider_openai.either import MISSING, NO_MODEL, EitherAPI
 from swink_provider_openai.errors import classify, read_error
 from swink_provider_openai.parameters import is_strict, kept
 from swink_provider_openai.parser import ChatParser
-from swink_provider_openai.promises import headers_of, refuse_idle_overrides
+from swink_provider_openai.promises import refuse_idle_overrides
 from swink_provider_openai.remembered import Remembered
 from swink_provider_openai.responses.agent import AgentAPI
 from swink_provider_openai.responses.api import PREVIOUS, ResponsesAPI
@@ -102,6 +101,10 @@ class OpenAIProvider(HTTPProvider):
     def __init__(self, name: str, dialect: Dialect | None = None) -> None:
         super().__init__(name)
         self.dialect = dialect or Dialect.of(self.info.dialect)
+        fills = type(self).base_url is OpenAIProvider.base_url
+        if fills and type(self).url is OpenAIProvider.url:
+            self.dialect.check_places(self.info.base_url)
+        self.settings_of = {variable: name for name, variable in self.dialect.places.items()}
         self.features, self.knobs = self._chat.features, self._chat.knobs
         self._sockets = Sockets()
         self._chat_only: set[str] = set()  # base URLs without the Responses API
@@ -242,9 +245,7 @@ class OpenAIProvider(HTTPProvider):
             place = f"{{{name}}}"
             value = options.settings.get(name) or first_set([variable], environ)
             if place in url and not value:
-                why = f"no {name} for {self.name}: {variable} is not set"
-                kind = StreamErrorKind.INVALID_REQUEST
-                raise ProviderFailure(Failure("request", kind=kind, code="no_place", message=why))
+                raise self.missing_variable(variable)
             url = url.replace(place, quote(value or "", safe=""))
         return url
 
@@ -313,7 +314,7 @@ class OpenAIProvider(HTTPProvider):
             chosen = {"api": "responses", **options.settings}
             x.options = options = evolve(options, transport="sse", settings=chosen)
         url = self.base_url(options)
-        elsewhere = either and self.info.base_url not in (None, url)
+        elsewhere = either and self.shipped_url not in (None, url)
         try:
             response = await x.send()
         except ProviderFailure as error:
@@ -340,11 +341,10 @@ class OpenAIProvider(HTTPProvider):
         return response
 
     def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the headers whose values the dialect reads from the environment.
-
-        Raises ProviderFailure if a required variable is not set.
-        """
-        return headers_of(self.info, self.dialect, environ)
+        """Return the headers whose values the dialect reads from the environment."""
+        named = self.dialect.headers.items()
+        found = ((header, first_set([variable], environ)) for header, variable in named)
+        return {header: value for header, value in found if value is not None}
 
     def parser(self, model: Model) -> Parser:
         """Create a parser for one response of the model's API."""

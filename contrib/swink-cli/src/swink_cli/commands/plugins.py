@@ -24,7 +24,8 @@ def command(load: bool, as_json: bool) -> int:
 
     Without --load, no plugin is imported. With --load, the exit code is 0 if all plugins were
     loaded. SWINK_PLUGINS and SWINK_DISABLE_PLUGINS, comma-separated names, select the plugins that
-    may load.
+    may load. Commands (`swink --help`), tools (`swink tools`) and guards of the gateway, which
+    distributions add too, are not in the list.
     """
     host = Host()
     clashes = _load_all(host) if load else {}

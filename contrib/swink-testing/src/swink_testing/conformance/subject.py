@@ -32,8 +32,8 @@ from swink_core import (
     Timeouts,
 )
 from swink_core.plugins.binding import Binding
-from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
+from swink_core.plugins.package_data import USER_FILE_ENV
 from swink_core.providers import Catalog, Clock, HTTPClient, HTTPProvider
 from swink_judge.matrix.asker import Asker, Outcome
 from swink_judge.matrix.cases import Case

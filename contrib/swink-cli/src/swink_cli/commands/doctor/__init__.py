@@ -6,7 +6,12 @@ import os
 
 import click
 
-from swink_cli.commands.doctor.configuration import configuration, models_file, unread
+from swink_cli.commands.doctor.configuration import (
+    chosen_plugins,
+    configuration,
+    models_file,
+    unread,
+)
 from swink_cli.commands.doctor.plugins import added, examine
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import left_out, print_lines
@@ -22,12 +27,13 @@ def command() -> int:
 
     Checks for misspelt entry-point groups, rows of models.toml without a provider (also in the file
     that SWINK_MODELS names), hooks without @hookimpl, methods that override nothing, wrong plugin
-    settings, unknown SWINK_… variables, stale installs, and commands and tools that cannot be
-    loaded. This loads all plugins. The exit code is 1 if a problem is found.
+    settings, unknown SWINK_… variables, unknown or doubled names of plugins, stale installs, and
+    commands and tools that cannot be loaded. This loads all plugins. The exit code is 1 if a
+    problem is found.
     """
     host = Host()
     found = [*configuration(host), *models_file(host), *examine(host), *added()]
-    found += unread(os.environ)
+    found += [*unread(os.environ), *chosen_plugins(os.environ)]
     for finding in found:
         said = (finding.where, f"  {finding.what}", f"  {finding.advice}", "")
         print_lines(printable(line) for line in said)

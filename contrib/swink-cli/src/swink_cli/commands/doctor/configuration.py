@@ -22,18 +22,18 @@ from swink_cli.commands.doctor.plugins import (
     ABLE,
     GROUPS,
     LIKENESS,
-    RULED,
     Finding,
     failing,
     instead,
 )
 from swink_cli.commands.names import check_models
 from swink_cli.extensions import points_of
+from swink_cli.listing import CHOOSING
 from swink_cli.settings import read_settings, settings_path
 from swink_core import Host, SwinkError
 from swink_core.providers import Catalog
 
-__all__ = ["configuration", "models_file", "unread"]
+__all__ = ["chosen_plugins", "configuration", "models_file", "unread"]
 
 USER_FILE_ENV = "SWINK_MODELS"
 """The environment variable with the user's models file, which has the format of models.toml."""
@@ -67,9 +67,12 @@ def configuration(host: Host) -> list[Finding]:
 
 
 def models_file(host: Host) -> list[Finding]:
-    """Check the user's models file for rows of unknown providers, and for unknown capabilities."""
+    """Check the user's models file for rows of unknown providers, and for unknown values."""
+    catalog = Catalog(host)
     try:
-        users = Catalog(host).users
+        users = catalog.users
+        for name in {*users.providers}.intersection(host.provider_names()):
+            catalog.provider(name)
     except SwinkError as error:
         return [Finding.of(USER_FILE_ENV, error)]
     where = f"{USER_FILE_ENV}, {os.environ.get(USER_FILE_ENV)}"
@@ -81,20 +84,22 @@ def models_file(host: Host) -> list[Finding]:
         for row, name in rows.items()
         if name not in known
     ]
-    for what, words, asked in (
-        *(
-            (f'the model "{info.id}" has', info.capabilities, ABLE)
-            for info in users.models.values()
-        ),
-        *(
-            (f'the rule "{rule.name or rule.match}" takes', rule.takes, RULED)
-            for rule in users.rules()
-        ),
-    ):
-        for word in sorted({*(words or ())} - {*asked}):
-            said = f'{what} "{word}", which is unknown'
-            found.append(Finding(where, said, instead(word, asked)))
+    for info in users.models.values():
+        for word in sorted({*(info.capabilities or ())} - {*ABLE}):
+            said = f'the model "{info.id}" has "{word}", which is unknown'
+            found.append(Finding(where, said, instead(word, ABLE)))
     return found
+
+
+def chosen_plugins(environ: Mapping[str, str]) -> list[Finding]:
+    """Find names in SWINK_PLUGINS and SWINK_DISABLE_PLUGINS that no installed plugin has."""
+    known = sorted({entry.name for entry in Host(environ={}).entries()})
+    return [
+        Finding(variable, f'no installed plugin is named "{name}"', instead(name, known))
+        for variable in CHOOSING
+        for name in filter(None, map(str.strip, environ.get(variable, "").split(",")))
+        if name not in known
+    ]
 
 
 def _meant(name: str, known: Sequence[str]) -> str:

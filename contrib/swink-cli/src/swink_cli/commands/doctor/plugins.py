@@ -32,10 +32,10 @@ from swink_cli.extensions import (
 from swink_cli.listing import PROVIDER_GROUP
 from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
-from swink_core.providers import SHAPES, TUNING, HTTPProvider
+from swink_core.providers import FEATURES, TUNING, HTTPProvider
 
 __all__ = [
-    "ABLE", "GROUPS", "LIKENESS", "RULED", "TAKEN", "Finding", "added", "examine", "failing",
+    "ABLE", "GROUPS", "LIKENESS", "TAKEN", "Finding", "added", "examine", "failing",
     "instead",
 ]  # fmt: skip
 
@@ -45,23 +45,11 @@ FILE = "models.toml"
 
 HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
-TAKEN = {
-    "features": (
-        "assistant_audio", "assistant_documents", "assistant_images", "audio",
-        "buffered_transport", "documents", "extensions", "extensions_of_others",
-        "file_ids", "file_ids_of_others", "images", "json", "stop", "strict", "structured_output",
-        "system_messages", "tool_choice", "tools", "websocket_transport",
-    ),
-    "knobs": TUNING,
-}  # fmt: skip
+TAKEN = {"features": FEATURES, "knobs": TUNING}
 """Valid names in the class attributes `features` and `knobs` of a provider."""
 
 ABLE = ("audio", "documents", "images", "json", "structured_output", "thinking", "tools")
 """Capabilities that the catalogue entry of a model may declare."""
-
-RULED = (*TAKEN["features"], *TAKEN["knobs"], *SHAPES)
-"""Valid names in a provider's rules, which allow options only for some models."""
-
 
 LIKENESS = 0.8
 """The minimum similarity, from 0 to 1, at which a name counts as misspelt."""
@@ -103,7 +91,7 @@ def instead(word: str, known: Sequence[str]) -> str:
 def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list[Finding]:
     """Check every plugin of a host, and the metadata of distributions (`None`: all installed)."""
     known = list(distributions() if installed is None else installed)
-    found = [*_damaged(host), *_groups(known), *_twice(known), *_unmet(known)]
+    found = [*_damaged(host), *_groups(known), *_twice(known), *_unmet(known), *_doubled(host)]
     providers = [entry for entry in host.entries() if entry.group == PROVIDER_GROUP]
     points = [point for dist in known for point in points_of(dist)]
     pointed = {point.name for point in points if point.group == PROVIDER_GROUP}
@@ -175,6 +163,21 @@ def _twice(installed: Sequence[Distribution]) -> Iterator[Finding]:
                 name,
                 f"versions {' and '.join(found)} are both installed, and only one is used",
                 f"Run `pip uninstall {name}` until none is left, then reinstall it.",
+            )
+
+
+def _doubled(host: Host) -> Iterator[Finding]:
+    """Find shared plugins of different distributions with the same name, which all run."""
+    owners: dict[str, list[str]] = {}
+    for entry in host.entries():
+        if entry.group != PROVIDER_GROUP:
+            owners.setdefault(entry.name, []).append(f"{entry.distribution} {entry.version}")
+    for name, found in owners.items():
+        if len(found) > 1:
+            yield Finding(
+                name,
+                f"{' and '.join(found)} have a plugin of this name, and each processes every call",
+                "Uninstall all but one of them.",
             )
 
 
