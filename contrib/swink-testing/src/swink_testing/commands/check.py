@@ -148,9 +148,10 @@ def _show_mutants(
         for mutant in mutants_of(module):
             with mutant.installed():
                 killer = killed_by(find())
-            rows.append({"mutant": mutant.name, "found_by": killer})
+            rows.append({"mutant": mutant.name, "place": mutant.place, "found_by": killer})
             if killer is None and not as_json:
-                print_lines([printable(f"{mutant.name} survives: {would_find(mutant)}")])
+                line = f"{mutant.place}: {mutant.name} survives: {would_find(mutant)}"
+                print_lines([printable(line)])
     if as_json:
         print_json([{"provider": provider, "mutants": rows}])
         return 0
