@@ -60,6 +60,12 @@ __all__ = ["command"]
     is_flag=True,
     help="Make calls: they reach nothing outside this machine, though PROVIDER speaks no HTTP.",
 )
+@click.option(
+    "--key-form",
+    default="{}",
+    metavar="FORM",
+    help="The form of an API key, such as AK1:{}: the checks put their keys in the place of {}.",
+)
 @click.option("--live", is_flag=True, help="Ask the real API three short questions, with your key.")
 @click.option("--base-url", metavar="URL", help="Another address of the real API.")
 @click.option(
@@ -80,6 +86,7 @@ def command(
     model: str | None,
     recordings: Path | None,
     offline: bool,
+    key_form: str,
     live: bool,
     base_url: str | None,
     explained: bool,
@@ -113,9 +120,9 @@ def command(
         for entry in host.entries():
             if entry.name == provider:
                 return _check_plugin(entry, as_json)
-    subject = Subject.find(provider, model, recordings=recordings, offline=offline or None)
+    found_by = partial(Subject.find, provider, model, recordings=recordings, key_form=key_form)
+    subject = found_by(offline=offline or None)
     if with_mutants:
-        found_by = partial(Subject.find, provider, model, recordings=recordings)
         return _show_mutants(provider, subject, found_by, as_json)
     if live:
         options = kept_options([provider]).get(provider, {})
