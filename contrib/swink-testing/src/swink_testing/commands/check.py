@@ -103,6 +103,11 @@ def command(
         model = chosen([model])[0]
         provider = provider or model.partition("/")[0]
     _refuse_nonsense(provider, model, recordings, offline, live, base_url)
+    if "{}" not in key_form or (provider is None and key_form != "{}"):
+        raise InvalidOption(
+            "--key-form is the form of one provider's keys, with {} in it",
+            resolution="Name the provider, and write {} where a key is different for each user.",
+        )
     if with_mutants and (provider is None or live or explained):
         raise InvalidOption(
             "--mutants is about one provider's package, and not live",
