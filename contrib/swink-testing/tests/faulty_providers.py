@@ -102,6 +102,9 @@ BROKEN = [
     ("sound", "unforeseen:WritesNone", "other_forms"),
     ("sound", "unforeseen:ShowsEveryFrame", "other_forms"),
     ("sound", "unforeseen:EndsWellWhenSpent", "errors"),
+    ("sound", "signing:SignsWithFirstKey", "calls_are_apart"),
+    ("sound", "signing:SignsSizes", "calls_are_apart"),
+    ("sound", "texts:DropsIds", "nothing_dropped"),
     ("plain", "Sound", "provider_info"),
     ("nameless-key", "Sound", "provider_info"),
     ("placeless", "Sound", "provider_info"),
@@ -144,6 +147,7 @@ SHOWN_TWICE = {
     "unforeseen:RulesLast": ("listed_requests",),
     "unforeseen:StripsSchemas": ("same_requests",),
     "unforeseen:ShowsEveryFrame": ("expected_messages",),
+    "texts:DropsIds": ("listed_requests",),
     "broken:KeyInAddress": ("listed_requests", "calls_are_apart", "recorded_requests"),
 }
 """Faults that other checks show too."""

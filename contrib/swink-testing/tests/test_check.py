@@ -40,6 +40,13 @@ MESSAGE = AssistantMessage(
 ECHO = "echo: consistent: 11 checks hold, 22 do not apply"
 LIVE = "sound: consistent: 3 checks hold, 2 do not apply"
 
+TWO_PARTS = """
+    def sign(self, request, credential, options):
+        id, secret = credential.split(":")
+        request.headers["Authorization"] = f"Bearer {secret}"
+        request.headers["X-Sound-Id"] = id
+"""
+
 HOOKLESS = """
 class Hookless:
     def __init__(self, name):
@@ -199,6 +206,10 @@ def test_faults_that_the_package_waives_do_not_fail_the_command(checked: Any) ->
     for check in faulty:
         lines.append(f"[faulty.{check['name']}]")
         rows = {fault[:40]: "it has no tools yet" for fault in check["faults"]}
+        rows = {
+            "is neither sent nor refused" if "neither" in words else words: why
+            for words, why in rows.items()
+        }
         lines += [f"{json.dumps(words)} = {json.dumps(reason)}" for words, reason in rows.items()]
     (checked.site / "faulty_provider" / "waivers.toml").write_text("\n".join(lines))
 
@@ -229,6 +240,16 @@ def test_json_has_every_check(checked: Any) -> None:
     assert [check["name"] for check in found["checks"]] == [c.name for c in PROVIDER_CHECKS]
 
 
+def test_keys_have_the_form_that_the_provider_requires(checked: Any) -> None:
+    file = checked.site / "sound_provider" / "__init__.py"
+    file.write_text(file.read_text() + TWO_PARTS)
+
+    without, with_form = checked("sound"), checked("sound", "--key-form", "ID7:{}")
+
+    assert without.returncode == 1
+    assert with_form.returncode == 0, with_form.stdout
+
+
 def test_a_model_names_its_provider(swink: Any) -> None:
     done = swink("check", "-m", "echo/think")
 
@@ -242,6 +263,8 @@ def test_a_model_names_its_provider(swink: Any) -> None:
         (("--live",), "about one provider"),
         (("--recordings", "."), "about one provider"),
         (("--offline",), "about one provider"),
+        (("--key-form", "ID7:{}"), "one provider's keys"),
+        (("echo", "--key-form", "ID7"), "with {} in it"),
         (("echo", "--base-url", "http://127.0.0.1"), "--base-url means nothing"),
         (
             ("echo", "-m", "openai/gpt-5"),

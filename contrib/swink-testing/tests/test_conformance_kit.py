@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import importlib_metadata  # noqa: F401 - it may not be imported first in a run within a run
+import msgspec
 import pytest
 from attrs import evolve
 from conformance_subjects import FIXTURES, subject_of
@@ -23,6 +24,7 @@ from faulty_providers import BROKEN
 import swink_core as swink
 from swink_core import UnknownProvider, replace
 from swink_core.providers import EventSource, EventWriter, HTTPProvider, NDJSONDecoder
+from swink_core.vocabulary.models import Rule
 from swink_testing.conformance import (
     PROVIDER_CHECKS,
     Check,
@@ -445,8 +447,49 @@ def test_a_check_reports_all_its_faults_and_a_waiver_takes_out_one() -> None:
     assert rest.waived == ("the first: the API is so",)
 
 
+def check_that_finds_many_things(subject: Subject) -> None:
+    """Many things are wrong, most of them for one reason."""
+    for number in range(2 * check.MOST_FAULTS):
+        require(False, f"text {number} is not sent")
+    require(False, "something else is wrong")
+
+
+def test_waived_faults_do_not_hide_others() -> None:
+    row = Check(check_that_finds_many_things)
+    waivers = {row.name: {"is not sent": "the API is so"}}
+
+    rest = run_check(row, subject_of(), waivers)
+
+    assert [str(fault) for fault in rest.faults] == ["something else is wrong"]
+
+
+def test_rules_without_a_date_are_named_by_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = subject_of()
+    rules = [Rule(as_of="2026-11-01"), Rule(takes={"seed": False}), Rule(name="audio")]
+    file = msgspec.structs.replace(subject.entry.catalog(), own_rules=rules)
+    monkeypatch.setattr(type(subject.entry), "catalog", lambda _: file)
+
+    found = run_check(_check("catalogue"), subject)
+
+    assert "have no date on which they were checked: number 2, audio; write as_of" in found.detail
+
+
 def test_every_check_says_in_a_line_what_it_is_about() -> None:
     assert [check.name for check in PROVIDER_CHECKS if not check.about.endswith(".")] == []
+
+
+def test_an_id_that_is_a_word_in_a_text_is_sent() -> None:
+    """APIs whose tool calls are text have the id of a call in this text."""
+    found = run_check(_check("nothing_dropped"), subject_of("sound", "texts:CallsAreText"))
+
+    assert [str(fault) for fault in found.faults] == []
+
+
+def test_an_id_that_is_dropped_is_named() -> None:
+    found = run_check(_check("nothing_dropped"), subject_of("sound", "texts:DropsIds"))
+
+    line = "the id call_nonceA of a tool call or its result is neither sent nor refused"
+    assert any(str(fault).startswith(line) for fault in found.faults), found.detail
 
 
 # -- what is found -------------------------------------------------------------------------------

@@ -271,13 +271,13 @@ def test_mutants_of_a_package_that_survive_are_named(
     silent = edited("silent", PACKAGE, "out.notice(", "print(")
     mutants = [Mutant(f"{PACKAGE}.Parser.feed unsaid 1", PACKAGE, silent.source)]
     same = edited("same", PACKAGE, "context.system_prompt or None", "context.system_prompt")
-    mutants.append(Mutant(f"{PACKAGE}.Jobs.convert same 1", PACKAGE, same.source))
+    mutants.append(Mutant(f"{PACKAGE}.Jobs.convert same 1", PACKAGE, same.source, "/plugin.py:7"))
     monkeypatch.setattr(command, "mutants_of", lambda _: mutants)
 
     command._show_mutants("jobs", subject(), subject, as_json=False)
 
     out = capsys.readouterr().out
-    assert f"{PACKAGE}.Jobs.convert same 1 survives: a recording of a call" in out
+    assert "/plugin.py:7: jobs_provider.Jobs.convert same 1 survives: a recording of a" in out
     assert "jobs: 1 of 2 mutants found" in out
 
 

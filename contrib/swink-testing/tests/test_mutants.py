@@ -86,6 +86,13 @@ def test_a_mutant_is_gone_when_it_is_not_installed() -> None:
     assert import_module("sound_provider") is before
 
 
+def test_the_place_of_a_mutant_is_the_line_that_it_changes() -> None:
+    file, _, line = MUTANTS["sound_provider.Sound.parser nothing 1"].place.rpartition(":")
+
+    assert Path(file) == FIXTURES / "sound_provider" / "__init__.py"
+    assert Path(file).read_text("utf-8").splitlines()[int(line) - 1] == "        return Parser()"
+
+
 def test_a_text_that_a_module_does_not_have_once_is_no_place_for_a_fault() -> None:
     with pytest.raises(ValueError, match="sound_provider has 'no such text' 0 times"):
         edited("a fault", "sound_provider", "no such text", "")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import aclosing
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -287,6 +289,36 @@ def test_what_is_bounded_may_be_filled_late() -> None:
     results = run_checks(OBSERVER_CHECKS, subject_of(Samples))
 
     assert [result.name for result in results if result.is_fault] == []
+
+
+class ReadsItsQueueLater:
+    """Has a thread that still processes its queue when `aclose` has ended."""
+
+    def __init__(self) -> None:
+        self.queue: SimpleQueue[Any] = SimpleQueue()
+        self.thread = threading.Thread(target=self.work)
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent) -> None:
+        if self.thread.ident is None:
+            self.thread.start()
+        self.queue.put(event)
+
+    def work(self) -> None:
+        time.sleep(0.3)
+        while self.queue.get() is not None:
+            pass
+
+    async def aclose(self) -> None:
+        self.queue.put(None)
+
+
+def test_a_queue_that_is_processed_after_the_observer_was_closed_is_not_kept() -> None:
+    checks = [check for check in OBSERVER_CHECKS if check.name == "keeps_nothing"]
+
+    [found] = run_checks(checks, subject_of(ReadsItsQueueLater))
+
+    assert found.outcome is Outcome.PASSED, found.detail
 
 
 def test_an_observer_may_measure_attempts() -> None:

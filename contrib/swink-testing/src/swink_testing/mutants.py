@@ -7,7 +7,7 @@
 A mutant is a module whose source is changed in one place. While the mutant is installed, imports of
 the package load the mutant and the package's other, unchanged modules. The name of a mutant
 consists of the function, the rule and a number. It does not contain a line number, so that a list
-of names stays valid after most changes.
+of names stays valid after most changes. `place` contains the file and the line of the change.
 """
 
 from __future__ import annotations
@@ -60,11 +60,15 @@ MUTANT_CHECKS = sorted(
 
 @define(frozen=True)
 class Mutant:
-    """A module with one fault; `name` is `module.function rule number`."""
+    """A module with one fault; `name` is `module.function rule number`.
+
+    `place` is the file and the line of the fault.
+    """
 
     name: str
     module: str
     source: str = field(repr=False)
+    place: str = ""
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -85,17 +89,21 @@ class Mutant:
 
 def mutants_of(module: str) -> Iterator[Mutant]:
     """Yield all mutants of a module, in order."""
-    tree = ast.parse(_source(module))
+    file = _file(module)
+    tree = ast.parse(file.read_text("utf-8"))
     copy = deepcopy(tree)
     counts: dict[tuple[str, str], int] = {}
+    line = 1
     for path, where in _places(tree, (), module):
+        line = getattr(_at(tree, path), "lineno", line)
         for rule, change in RULES.items():
             if rule == "renamed" and not (where == module or where.endswith(".classify")):
                 continue
             if change(_at(copy, path)):
                 number = counts[where, rule] = counts.get((where, rule), 0) + 1
                 name = f"{where} {rule} {number}"
-                yield Mutant(name, module, ast.unparse(ast.fix_missing_locations(copy)))
+                source = ast.unparse(ast.fix_missing_locations(copy))
+                yield Mutant(name, module, source, f"{file}:{line}")
                 copy = deepcopy(tree)
 
 
@@ -115,8 +123,8 @@ _FINDERS = (
       "assistant", "tool"), "a recording of a call that asks for it, or a row of requests.jsonl"),
     (("classify", "error"), "a recording of a refused call, or a row of errors.jsonl"),
     (("exchange", "abandon"), "a recording of a call that makes this request, or one that is left"),
-    (("credential", "sign", "fetch", "grant", "token"), "a recording of a call that fetches a "
-     "token"),
+    (("sign",), "a row of requests.jsonl with the headers that the API's documentation states"),
+    (("credential", "fetch", "grant", "token"), "a recording of a call that fetches a token"),
 )  # fmt: skip
 """Maps words in a function's name to a recording or row that would reveal the function's fault."""
 
@@ -135,10 +143,12 @@ def edited(name: str, module: str, was: str, now: str) -> Mutant:
 
     Raises ValueError unless the module contains `was` exactly once.
     """
-    source = _source(module)
+    file = _file(module)
+    source = file.read_text("utf-8")
     if (times := source.count(was)) != 1:
         raise ValueError(f"{name}: {module} has {was!r} {times} times, and not once")
-    return Mutant(f"{module}: {name}", module, source.replace(was, now))
+    line = source[: source.index(was)].count("\n") + 1
+    return Mutant(f"{module}: {name}", module, source.replace(was, now), f"{file}:{line}")
 
 
 def killed_by(
@@ -255,11 +265,11 @@ def _places(node: ast.AST, path: _Path, where: str) -> Iterator[tuple[_Path, str
                     yield from _places(item, (*path, (name, place)), where)
 
 
-def _source(module: str) -> str:
+def _file(module: str) -> Path:
     spec = find_spec(module)
     assert spec is not None, module
     assert spec.origin is not None, module
-    return Path(spec.origin).read_text("utf-8")
+    return Path(spec.origin)
 
 
 def _at(tree: ast.AST, path: _Path) -> ast.AST:

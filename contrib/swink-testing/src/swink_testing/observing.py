@@ -61,6 +61,9 @@ KEY, PROMPT, SAID = "canary-key-3f9a17", "canary-prompt-77c1", "canary-answer-0b
 CALLS = 50
 """The number of calls that a check makes, to notice objects that each call leaves behind."""
 
+QUEUE_SECONDS = 10.0
+"""Seconds that the check of kept objects waits for threads of observers that were closed."""
+
 DELTAS = 500
 MOST_SECONDS = 0.25
 """Seconds that an observer may take for a call of `DELTAS` deltas: half a millisecond for each."""
@@ -251,10 +254,12 @@ def check_disturbs_no_call(subject: PluginSubject) -> None:
 def check_keeps_nothing(subject: PluginSubject) -> None:
     """The observer keeps no reference to events or calls, and no data for each finished call.
 
-    Events in its queue may remain there until the observer is closed. Bounded data, such as one
+    Events in its queue may remain there until the observer is closed, and until its thread, if it
+    has one, has processed them. Bounded data, such as one
     sample for each class of durations, may grow at any time. So if too many objects exist after
     `CALLS` calls, the check measures ten times as many calls.
     """
+    threads = threading.enumerate()
     with only_new_objects():
         binding, call = subject.observing(), new_call()
         show, watched = _observe(binding, call), []
@@ -264,7 +269,7 @@ def check_keeps_nothing(subject: PluginSubject) -> None:
         del event
         ended = weakref.ref(call)
         del show, call
-        asyncio.run(subject.aclose())
+        _close(subject, threads)
         gc.collect()
     kept = sorted({name for name, alive in watched if alive() is not None})
     require(not kept, f"it keeps events alive: {', '.join(kept)}")
@@ -280,14 +285,27 @@ def check_keeps_nothing(subject: PluginSubject) -> None:
 
 def _left(subject: PluginSubject, calls: int) -> int:
     """Return the number of objects that exist after `calls` calls."""
+    threads = threading.enumerate()
     binding = subject.observing()
     for _ in range(calls):
         show = _observe(binding, new_call())
         for event in answer():
             show(event)
-    asyncio.run(subject.aclose())
+    _close(subject, threads)
     gc.collect()
     return len(gc.get_objects())
+
+
+def _close(subject: PluginSubject, before: Sequence[threading.Thread]) -> None:
+    """Close the observer and wait for its threads; `before` are the threads of others.
+
+    A slow observer may still process its queue in a thread after it was closed.
+    """
+    asyncio.run(subject.aclose())
+    end = time.monotonic() + QUEUE_SECONDS
+    for thread in threading.enumerate():
+        if thread not in before:
+            thread.join(max(0.0, end - time.monotonic()))
 
 
 def check_never_blocks(subject: PluginSubject) -> None:

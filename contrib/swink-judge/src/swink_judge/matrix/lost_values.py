@@ -198,5 +198,11 @@ def _alone(outcome: Outcome) -> str | None:
     answers = [m for m in messages if isinstance(m, AssistantMessage)]
     given |= {c.id for m in answers for c in m.tool_calls if c.state == "complete"}
     counts = Counter(text for text in outcome.strings if text in given)
-    alone = sorted(id for id, count in counts.items() if count % 2)
-    return f"the other half of {', '.join(alone)}" if alone else None
+    alone = sorted(id for id, count in counts.items() if count % 2 and not _quoted(id, outcome))
+    return f"the id {', '.join(alone)} of a tool call or its result" if alone else None
+
+
+def _quoted(id: str, outcome: Outcome) -> bool:
+    """Return True if an id is a word in a longer text, as in an API whose tool calls are text."""
+    word = re.compile(rf"(?<![\w.-]){re.escape(id)}(?![\w.-])")
+    return any(text != id and word.search(text) for text in outcome.strings)

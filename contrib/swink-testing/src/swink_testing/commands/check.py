@@ -60,6 +60,12 @@ __all__ = ["command"]
     is_flag=True,
     help="Make calls: they reach nothing outside this machine, though PROVIDER speaks no HTTP.",
 )
+@click.option(
+    "--key-form",
+    default="{}",
+    metavar="FORM",
+    help="The form of an API key, such as AK1:{}: the checks put their keys in the place of {}.",
+)
 @click.option("--live", is_flag=True, help="Ask the real API three short questions, with your key.")
 @click.option("--base-url", metavar="URL", help="Another address of the real API.")
 @click.option(
@@ -80,6 +86,7 @@ def command(
     model: str | None,
     recordings: Path | None,
     offline: bool,
+    key_form: str,
     live: bool,
     base_url: str | None,
     explained: bool,
@@ -96,6 +103,11 @@ def command(
         model = chosen([model])[0]
         provider = provider or model.partition("/")[0]
     _refuse_nonsense(provider, model, recordings, offline, live, base_url)
+    if "{}" not in key_form or (provider is None and key_form != "{}"):
+        raise InvalidOption(
+            "--key-form is the form of one provider's keys, with {} in it",
+            resolution="Name the provider, and write {} where a key is different for each user.",
+        )
     if with_mutants and (provider is None or live or explained):
         raise InvalidOption(
             "--mutants is about one provider's package, and not live",
@@ -113,9 +125,9 @@ def command(
         for entry in host.entries():
             if entry.name == provider:
                 return _check_plugin(entry, as_json)
-    subject = Subject.find(provider, model, recordings=recordings, offline=offline or None)
+    found_by = partial(Subject.find, provider, model, recordings=recordings, key_form=key_form)
+    subject = found_by(offline=offline or None)
     if with_mutants:
-        found_by = partial(Subject.find, provider, model, recordings=recordings)
         return _show_mutants(provider, subject, found_by, as_json)
     if live:
         options = kept_options([provider]).get(provider, {})
@@ -148,9 +160,10 @@ def _show_mutants(
         for mutant in mutants_of(module):
             with mutant.installed():
                 killer = killed_by(find())
-            rows.append({"mutant": mutant.name, "found_by": killer})
+            rows.append({"mutant": mutant.name, "place": mutant.place, "found_by": killer})
             if killer is None and not as_json:
-                print_lines([printable(f"{mutant.name} survives: {would_find(mutant)}")])
+                line = f"{mutant.place}: {mutant.name} survives: {would_find(mutant)}"
+                print_lines([printable(line)])
     if as_json:
         print_json([{"provider": provider, "mutants": rows}])
         return 0

@@ -7,7 +7,7 @@ reason. This module does not import pytest: the test classes and `swink check` r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from enum import StrEnum
@@ -64,10 +64,29 @@ class Broken(AssertionError):
 
 
 MOST_FAULTS = 20
-"""The maximum number of faults that one check reports."""
+"""The maximum number of faults that one check reports. Waived faults do not count."""
 
-_found: ContextVar[list[Broken] | None] = ContextVar("found", default=None)
-"""The faults of the running check, which continues after a fault."""
+
+@define
+class _Faults:
+    """The faults of the running check, which continues after a fault.
+
+    `waived` are the words of the check's waivers.
+    """
+
+    waived: Collection[str]
+    found: list[BaseException] = field(factory=list)
+
+    def left(self) -> list[BaseException]:
+        """Return the faults that no waiver covers."""
+        return [
+            fault
+            for fault in self.found
+            if not any(words in _sentence(fault) for words in self.waived)
+        ]
+
+
+_running: ContextVar[_Faults | None] = ContextVar("running", default=None)
 
 
 class Blocks(Broken):
@@ -84,11 +103,11 @@ def require(condition: object, sentence: str, sent: Any = None, expected: Any = 
     if condition:
         return
     fault = Broken(sentence, sent, expected)
-    found = _found.get()
-    if found is None or len(found) >= MOST_FAULTS:
+    running = _running.get()
+    if running is None or len(running.left()) >= MOST_FAULTS:
         raise fault
-    if sentence not in map(str, found):
-        found.append(fault)
+    if sentence not in map(str, running.found):
+        running.found.append(fault)
 
 
 def fail(sentence: str, sent: Any = None, expected: Any = None) -> NoReturn:
@@ -187,8 +206,9 @@ def run_check(
     waivers are removed when they are no longer needed.
     """
     own = dict((waivers or {}).get(check.name, {}))
-    found: list[BaseException] = []
-    token = _found.set(found)  # type: ignore[arg-type]  # Broken alone is added by `require`
+    running = _Faults(own)
+    found = running.found
+    token = _running.set(running)
     try:
         with subject.environment(), time_limit(seconds):
             check.function(subject)
@@ -201,8 +221,8 @@ def run_check(
         if isinstance(raised, Broken | TookTooLong) or not found:
             found += [raised] if is_new else []  # else it follows from the first fault
     finally:
-        _found.reset(token)
-    faults = [error for error in found if not any(words in _sentence(error) for words in own)]
+        _running.reset(token)
+    faults = running.left()
     sentences = [_sentence(error) for error in found]
     for words in own:
         if not any(words in sentence for sentence in sentences):

@@ -101,10 +101,12 @@ class ProviderConformance(ConformanceSuite):
 
     `model` is `provider/id` (`None`: the first model in the catalogue). `recordings` is a folder of
     recordings, or a list of such folders (`None`: `recordings/` in the package). `options` are
-    passed to every call. Set `offline` to allow calls of a provider that does not use HTTP, if they
-    reach no other machine. `heavy` names modules that importing the plugin must not import.
-    `waivers` maps the name of a check to accepted faults, each with words from the fault's message
-    and the reason. Waivers that also apply to `swink check` belong in the package's `waivers.toml`.
+    passed to every call. If an API key has several parts, such as `ID:SECRET`, set `key_form` to
+    `ID:{}`: the checks put each of their keys in the place of `{}`. Set `offline` to allow calls of
+    a provider that does not use HTTP, if they reach no other machine. `heavy` names modules that
+    importing the plugin must not import. `waivers` maps the name of a check to accepted faults,
+    each with words from the fault's message and the reason. Waivers that also apply to `swink
+    check` belong in the package's `waivers.toml`.
     """
 
     provider: ClassVar[str]
@@ -113,6 +115,7 @@ class ProviderConformance(ConformanceSuite):
     options: ClassVar[Mapping[str, Any]] = {}
     offline: ClassVar[bool | None] = None
     heavy: ClassVar[Sequence[str]] = ()
+    key_form: ClassVar[str] = "{}"
 
     @classmethod
     def checks(cls) -> Sequence[Check[Subject]]:
@@ -129,6 +132,7 @@ class ProviderConformance(ConformanceSuite):
             options=cls.options,
             offline=cls.offline,
             heavy=cls.heavy,
+            key_form=cls.key_form,
         )
 
     @classmethod

@@ -41,7 +41,7 @@ from swink_judge.matrix.expected_values import Said
 from swink_judge.matrix.models import AskedModel
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of, events_of
-from swink_testing.clock import DatedClock
+from swink_testing.clock import BEGAN, DatedClock
 from swink_testing.conformance.check import DoesNotApply, Waivers, require
 from swink_testing.conformance.loopback_only import loopback_only
 from swink_testing.conformance.played import PlayedClient, Through
@@ -64,6 +64,9 @@ WHOLE_ANSWERS = "whole_answers"
 
 NO_WIRE_FORMAT = "none"
 
+_FIXED_DATE = DatedClock(BEGAN)
+"""The clock of the calls of an `Asker`, for providers that sign the time."""
+
 T = TypeVar("T")
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -75,7 +78,8 @@ class Subject:
 
     `options`, such as a region, are passed to every call that is made through a client. `offline`
     means that such a call reaches no other machine, whatever the wire format is. `heavy` names
-    further modules that the import of the plugin must not import.
+    further modules that the import of the plugin must not import. `key_form` is the form of an API
+    key, such as `AK1:{}`: the checks put each of their keys in the place of `{}`.
     """
 
     name: str
@@ -85,6 +89,7 @@ class Subject:
     options: Mapping[str, Any] = field(factory=dict, repr=False)
     offline: bool | None = None
     heavy: Sequence[str] = ()
+    key_form: str = "{}"
     outcomes: dict[str, Outcome] = field(factory=dict, init=False, repr=False, eq=False)
     """Outcomes of the cases of `swink_judge.matrix`; several checks share these outcomes."""
 
@@ -339,7 +344,9 @@ class Subject:
             http.is_open = True
             return http
 
-        return Asker(self.host, outcomes, through=through, **self.options, **more)
+        self._set_clock(self.host, _FIXED_DATE)
+        options = {"api_key": self.key("test"), **self.options, **more}
+        return Asker(self.host, outcomes, through=through, **options)
 
     async def outcome(
         self,
@@ -383,18 +390,34 @@ class Subject:
         `http` answers the requests; if it is `None`, every request is a fault. `host` is a host
         that has loaded the provider separately (`None`: the usual host). If `clock` is `None`, the
         clock has the event loop's time and a fixed date at which the recorded models are not
-        retired.
+        retired. If the provider has a function `now`, it is set to that of the clock.
         """
+        host, clock = host or self.host, clock or DatedClock()
+        self._set_clock(host, clock)
         return Client(
-            host=host or self.host,
+            host=host,
             http=http or self.http(),
-            clock=clock or DatedClock(),
+            clock=clock,
             retry=retry or RetryPolicy.none(),
         )
 
+    def _set_clock(self, host: Host, clock: Clock) -> None:
+        provider: Any = None if self.fault else host.bind(self.name).provider
+        if callable(getattr(provider, "now", None)):
+            provider.now = clock.now
+
+    def key(self, text: str) -> str:
+        """Return an API key that contains a text, in the form of the provider's keys."""
+        return self.key_form.replace("{}", text)
+
     def call_options(self, **more: Any) -> dict[str, Any]:
-        """Return options for a call through a client: a test key, a base URL and timeouts."""
-        given = {"api_key": CANARY_KEY, "base_url": NOWHERE, "timeouts": PATIENCE}
+        """Return options for a call through a client: a test key, a base URL and timeouts.
+
+        A key in `more` is brought into the form of the provider's keys.
+        """
+        given = {"api_key": self.key(CANARY_KEY), "base_url": NOWHERE, "timeouts": PATIENCE}
+        if more.get("api_key") is not None:
+            more["api_key"] = self.key(more["api_key"])
         return {**given, **self.options, **more}
 
     async def events_of_call(

@@ -12,6 +12,7 @@ from attrs import define, field
 
 from swink_core import Error, Event, Model, Notice
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers.answers import is_answer
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.answers.recorded_answers import writer
@@ -161,7 +162,7 @@ def check_errors(subject: Subject) -> None:
     rows = subject.rows(LISTED_ERRORS, ListedError)
     if not writer(subject).is_data:
         rows = [each for each in rows if each[1].frame is None]  # which nobody could write
-    in_stream = [recording for recording in subject.failures() if recording.status == 200]
+    in_stream = [recording for recording in subject.failures() if _is_stream(subject, recording)]
     if not (subject.speaks_http or rows or in_stream):
         raise DoesNotApply("it does not speak HTTP, and no error inside a stream is known")
 
@@ -239,9 +240,16 @@ def _refusals() -> Iterator[_Refusal]:
         yield refusal(status, {"message": said}, *others)
 
 
+def _is_stream(subject: Subject, recording: Recording) -> bool:
+    """Return True if a recorded response is a stream: the core decides by its content type."""
+    response = MemoryResponse.of_recording(recording)
+    types = getattr(subject.provider, "content_types", None)
+    return recording.status == 200 and (types is None or is_answer(response, types))
+
+
 def _recorded(subject: Subject) -> Iterator[_Refusal]:
     for recording in subject.failures():
-        if recording.status != 200:
+        if not _is_stream(subject, recording):
             where, kinds = f"recording {recording.name}", _kinds_of(recording)
             yield _Refusal(where, recording.status, recording.body, kinds, recording.headers)
 
@@ -256,7 +264,9 @@ class _Client:
 
     async def require(self, refusal: _Refusal) -> None:
         """Answer a call with an HTTP error, and compare the call's error with the expected one."""
-        headers = {"Content-Type": "application/json", **refusal.headers}
+        headers = dict(refusal.headers)
+        if "content-type" not in map(str.lower, headers):
+            headers["Content-Type"] = "application/json"
         refused = [MemoryResponse([refusal.body], refusal.status, headers) for _ in range(3)]
         self._http.answer(*refused)  # the others if credentials are renewed, or another API is used
         async with self._client.stream(self._model, "Hello", **self._options) as stream:

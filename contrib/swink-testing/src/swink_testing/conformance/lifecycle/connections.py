@@ -206,7 +206,7 @@ def _questions(subject: Subject) -> dict[str, _Question]:
         ),
     }
     if (list_models := getattr(subject.provider, "list_models", None)) is not None:
-        options = StreamOptions(api_key=CANARY_KEY, base_url=NOWHERE)
+        options = StreamOptions(api_key=subject.key(CANARY_KEY), base_url=NOWHERE)
         found["the list of models"] = lambda http: list_models(options, http)
     return found
 

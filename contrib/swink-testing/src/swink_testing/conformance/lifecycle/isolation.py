@@ -12,6 +12,7 @@ from swink_core import Error, ProviderInfo, StreamErrorKind
 from swink_core.providers import HTTPRequest
 from swink_testing.conformance.check import require
 from swink_testing.conformance.lifecycle.interleaving import require_apart_while_waiting
+from swink_testing.conformance.lifecycle.signing import require_signed
 from swink_testing.conformance.loopback_only import loopback_only
 from swink_testing.conformance.played import sent_by
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
@@ -40,7 +41,7 @@ def check_calls_are_apart(subject: Subject) -> None:
     names = info.api_key_env if info is not None else ()
 
     async def ask() -> None:
-        with patch.dict(os.environ, dict.fromkeys(names, _ENVIRONMENT_KEY)):
+        with patch.dict(os.environ, dict.fromkeys(names, subject.key(_ENVIRONMENT_KEY))):
             first = await _require_own(subject)
             for name, value in first.headers.items():
                 if CANARY_KEY in value:
@@ -65,7 +66,8 @@ async def _sent(
     client = subject.client(http)  # not closed, so that the provider is reused
 
     async def call(number: int, more: dict[str, Any]) -> None:
-        options = {k: v for k, v in subject.call_options().items() if k != without} | more
+        options = subject.call_options(**more)
+        options = {k: v for k, v in options.items() if k != without or k in more}
         async with client.stream(subject.model, f"Hello {number}", **options) as stream:
             async for _ in stream:
                 pass
@@ -93,8 +95,10 @@ async def _require_own(subject: Subject) -> HTTPRequest:
     there = last.url.startswith(NOWHERE)
     require(there, f"a call goes to {last.url}, as the one before it, not to its own base_url")
     sent = [sent_by(request) for request in requests]
-    if subject.info is not None and subject.info.auth == "key":
-        require(CANARY_KEY in sent[0], "the environment's key is sent instead of the call's")
+    is_other = _ENVIRONMENT_KEY in sent[0]
+    require(not is_other, "the environment's key is sent instead of the call's")
+    if CANARY_KEY not in sent[0] and not is_other:
+        await require_signed(subject)
     if CANARY_KEY in sent[0]:
         require(_OTHER_KEY in sent[1], "a call's own key is not sent after another call")
         require(CANARY_KEY not in sent[1], "the key of one call goes out with another")
@@ -126,7 +130,7 @@ async def _require_apart_at_once(subject: Subject) -> None:
 async def _require_held(subject: Subject, name: str, value: str) -> None:
     """Check that credentials in the caller's headers are sent unchanged, and no key is added."""
     headers = {**subject.call_options().get("headers", {}), name: value}
-    keys = [n for n, v in os.environ.items() if v == _ENVIRONMENT_KEY]
+    keys = [n for n, v in os.environ.items() if v == subject.key(_ENVIRONMENT_KEY)]
     for unset in ([], keys):
         with patch.dict(os.environ):
             for key in unset:
@@ -166,7 +170,7 @@ async def _require_environment(subject: Subject, info: ProviderInfo, given: HTTP
         require(same, why, slashed.url, given.url)
     if info.api_key_env and CANARY_KEY in sent_by(given):
         for key in ("sk-swink-first-of-two-19f2", "sk-swink-second-of-two-7b3e"):
-            with patch.dict(os.environ, {info.api_key_env[0]: key}):
+            with patch.dict(os.environ, {info.api_key_env[0]: subject.key(key)}):
                 requests = await _sent(subject, {}, without="api_key")
             is_sent = any(key in sent_by(request) for request in requests[:1])
             require(is_sent, f"the key that {info.api_key_env[0]} holds is not sent")

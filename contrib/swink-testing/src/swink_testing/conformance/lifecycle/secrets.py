@@ -7,7 +7,7 @@ import logging
 import os
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -25,8 +25,6 @@ from swink_testing.conformance.subject import CANARY_KEY, Subject
 from swink_testing.driver import MemoryResponse
 
 __all__ = ["check_no_secret_leaks"]
-
-_REFUSAL = {"error": {"message": f"Incorrect API key provided: {CANARY_KEY}", "code": "bad_key"}}
 
 
 def check_no_secret_leaks(subject: Subject) -> None:
@@ -49,18 +47,20 @@ def check_no_secret_leaks(subject: Subject) -> None:
         asyncio.run(_look(subject, subject.call_options()))
         if info is not None and info.api_key_env:
             options = {k: v for k, v in subject.call_options().items() if k != "api_key"}
-            stack.enter_context(patch.dict(os.environ, {info.api_key_env[0]: CANARY_KEY}))
+            stack.enter_context(
+                patch.dict(os.environ, {info.api_key_env[0]: subject.key(CANARY_KEY)})
+            )
             asyncio.run(_look(subject, options))
 
 
 async def _look(subject: Subject, options: Mapping[str, Any]) -> None:
     with _logged() as lines, redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
         for what, http in _answers(subject):
-            shown = await _shown(subject, http, options)
+            shown, secrets = await _shown(subject, http, options)
             for where, text in shown.items():
                 require(CANARY_KEY not in text, f"{what}: the key shows in {where}")
             if http.requests:
-                written = _recorded(subject, http)
+                written = _recorded(subject, http, secrets)
                 require(CANARY_KEY not in written, f"{what}: the key shows in a recording")
     for name, printed in (("out", out), ("err", err)):
         require(CANARY_KEY not in printed.getvalue(), f"the key is printed to std{name}")
@@ -72,16 +72,18 @@ def _answers(subject: Subject) -> Iterator[tuple[str, PlayedClient]]:
     if not subject.speaks_http:
         yield "a call", subject.http()
         return
-    yield "a refused key", subject.http(*[MemoryResponse.of_json(_REFUSAL, 401)] * 2)
-    yield "a server that is away", subject.http(OSError(f"no route with {CANARY_KEY}"))
+    key = subject.key(CANARY_KEY)
+    refusal = {"error": {"message": f"Incorrect API key provided: {key}", "code": "bad_key"}}
+    yield "a refused key", subject.http(*[MemoryResponse.of_json(refusal, 401)] * 2)
+    yield "a server that is away", subject.http(OSError(f"no route with {key}"))
     for recording in subject.recordings[:1]:
         yield "an answer", subject.http(MemoryResponse.of_recording(recording))
 
 
 async def _shown(
     subject: Subject, http: PlayedClient, options: Mapping[str, Any]
-) -> dict[str, str]:
-    """Make a call and return all texts about it that a person might see."""
+) -> tuple[dict[str, str], Iterable[str]]:
+    """Make a call; return all texts about it that a person might see, and the call's secrets."""
     client = subject.client(http)
     events: list[Any] = []
     async with client.stream(subject.model, "Hello", **options) as stream:
@@ -96,7 +98,7 @@ async def _shown(
     credential: Any = None
     if http.requests and isinstance(subject.provider, HTTPProvider):
         credential = subject.provider.credential(http.requests[0], stream.call.options)
-    return {
+    texts = {
         "the repr of the provider": repr(subject.provider),
         "the repr of the credential": "" if isinstance(credential, str) else repr(credential),
         "the repr of the call": repr(stream.call) + repr(stream.call.options),
@@ -104,14 +106,15 @@ async def _shown(
         "an event": repr(events) + str(dump(events)),
         "an exception": raised,
     }
+    return texts, stream.call.secrets
 
 
 def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def _recorded(subject: Subject, http: PlayedClient) -> str:
-    """Save the requests and responses as a recording, and return the text of the files."""
+def _recorded(subject: Subject, http: PlayedClient, secrets: Iterable[str]) -> str:
+    """Save the first request as `swink record` does, and return the text of the files."""
     request = http.requests[0]
     recording = Recording(
         subject.name,
@@ -121,7 +124,7 @@ def _recorded(subject: Subject, http: PlayedClient) -> str:
         request=RecordedRequest(request.method, request.url, dict(request.headers)),
     )
     with tempfile.TemporaryDirectory() as folder:
-        recording.save(folder)
+        recording.save(folder, secrets)
         return "".join(path.read_text("utf-8") for path in Path(folder).iterdir())
 
 

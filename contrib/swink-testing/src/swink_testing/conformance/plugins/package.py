@@ -111,11 +111,15 @@ def check_catalogue(subject: Subject) -> None:
     """Models in the catalogue have plausible limits, prices and dates; rules have dates."""
     _ = subject.provider
     file = subject.entry.catalog()
-    undated = [rule.name or rule.match for rule in file.own_rules if not rule.as_of]
+    undated = [
+        rule.name or f"number {number}"
+        for number, rule in enumerate(file.own_rules, 1)
+        if not rule.as_of
+    ]
     require(
         not undated or file.rules_as_of is not None,
-        f"rules have no date on which they were checked: {', '.join(undated[:3])}; write as_of in "
-        "them, or rules_as_of at the top of models.toml",
+        f"of the [[rules]] in models.toml, these have no date on which they were checked: "
+        f"{', '.join(undated[:3])}; write as_of in them, or rules_as_of at the top of the file",
     )
     models = subject.catalog.models(subject.name)
     if not models:

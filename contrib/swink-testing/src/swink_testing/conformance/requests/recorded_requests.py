@@ -2,25 +2,41 @@
 
 If a recording contains the arguments of the call, the whole request is compared. Otherwise a plain
 question is sent, and only the address, the headers and the model's name are compared.
+
+A request may contain values that no later request repeats: a signature, the time, or the value of a
+required environment variable. To find them, the call is repeated at another time, with another key
+and with other variables.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import parse_qsl, urlsplit
 
 from attrs import evolve
 
-from swink_core import AssistantMessage, Context, Host, StopReason, StreamOptions, load
+from swink_core import (
+    AssistantMessage,
+    Context,
+    EventStream,
+    Host,
+    StopReason,
+    StreamOptions,
+    load,
+)
 from swink_core.providers import HTTPRequest
 from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.legs import RecordedLeg
 from swink_recorder.recording import Recording
 from swink_recorder.scrub import is_secret
 from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.lifecycle.signing import LATER, states_time
 from swink_testing.conformance.played import Played, PlayedClient, text_pattern
 from swink_testing.conformance.subject import CANARY_KEY, Subject
 from swink_testing.driver import MemoryResponse
@@ -29,6 +45,10 @@ from swink_testing.quiet import quiet
 __all__ = ["check_recorded_requests"]
 
 _HERE = "http://conformance.invalid"
+
+_OTHER_KEY = "sk-swink-of-the-repeated-call-c4"
+
+_OTHER_VALUE = "conformance-again"
 
 _IGNORED = ("accept-encoding", "connection", "content-length", "host", "user-agent")
 """Headers of the connection, which do not depend on the call."""
@@ -50,8 +70,9 @@ def check_recorded_requests(subject: Subject) -> None:
     with quiet():
         for recording in recordings:
             first = asyncio.run(_requests(subject, recording))
-            again = asyncio.run(_requests(subject, recording))
-            for fault in _differences(recording, first, again):
+            again = asyncio.run(_requests(subject, recording, is_other=True))
+            marks = _marks(recording, subject.key(CANARY_KEY))
+            for fault in _differences(recording, marks, first, again):
                 require(False, f"recording {recording.name}: {fault}")
 
 
@@ -61,8 +82,11 @@ def _can_be_asked(recording: Recording) -> bool:
     return bool(over_http and recording.request.headers) and _DIGEST not in asked
 
 
-async def _requests(subject: Subject, recording: Recording) -> list[Played]:
-    """Repeat a recorded call with a provider that has no access token yet."""
+async def _requests(subject: Subject, recording: Recording, is_other: bool = False) -> list[Played]:
+    """Repeat a recorded call with a provider that has no access token yet.
+
+    If `is_other` is true, the key, the time and the required variables are different.
+    """
     subject = evolve(subject, host=Host(entry_points=[subject.entry], environ={}))
     context, options = _asked(recording)
     address = (recording.asked or {}).get("address") or (subject.info and subject.info.base_url)
@@ -70,15 +94,22 @@ async def _requests(subject: Subject, recording: Recording) -> list[Played]:
     answer = MemoryResponse.of_recording(recording)
     http = subject.http(answer, answer, recording=recording)
     is_left = (recording.message or AssistantMessage([])).stop_reason is StopReason.ABORTED
-    async with subject.client(http) as client:
-        stream = client.stream(
-            subject.model_of(recording), context, **subject.call_options(**options)
-        )
-        async with stream:
-            async for event in stream:
-                if is_left and type(event) in CONTENT:
-                    break
+    options = subject.call_options(**options)
+    environ: dict[str, str] = {}
+    if is_other:
+        options["api_key"] = f"x{subject.key(_OTHER_KEY)}"  # also its first part is another
+        environ = dict.fromkeys(subject.info.required_env if subject.info else (), _OTHER_VALUE)
+    with patch.dict(os.environ, environ):
+        async with subject.client(http, clock=LATER if is_other else None) as client:
+            await _read(client.stream(subject.model_of(recording), context, **options), is_left)
     return _in_order(http)
+
+
+async def _read(stream: EventStream, is_left: bool) -> None:
+    async with stream:
+        async for event in stream:
+            if is_left and type(event) in CONTENT:
+                break
 
 
 def _asked(recording: Recording) -> tuple[Context, dict[str, Any]]:
@@ -97,11 +128,13 @@ def _in_order(http: PlayedClient) -> list[Played]:
     return [each for each in http.played if each.leg is not None or not http.plays]
 
 
-def _differences(recording: Recording, first: list[Played], again: list[Played]) -> Iterator[str]:
+def _differences(
+    recording: Recording, marks: Mapping[str, str], first: list[Played], again: list[Played]
+) -> Iterator[str]:
     recorded = [leg for leg in recording.legs if leg.kind != "token"]
     tokens = [leg for leg in recording.legs if leg.kind == "token"]
     for leg, each in zip(tokens, [each for each in first if each.token], strict=False):
-        yield from _request_differences(recording, leg, each.request, None)
+        yield from _request_differences(recording, marks, leg, each.request, None)
     today = [each for each in first if not each.token]
     repeated = [each for each in again if not each.token]
     for number, leg in enumerate(recorded):
@@ -110,25 +143,28 @@ def _differences(recording: Recording, first: list[Played], again: list[Played])
             yield f"the request {name} is not sent"
             continue
         other = repeated[number].request if number < len(repeated) else None
-        yield from _request_differences(recording, leg, today[number].request, other)
+        yield from _request_differences(recording, marks, leg, today[number].request, other)
     for each in today[len(recorded) :]:
         yield f"a further request is sent: {each.request.method} {each.request.url}"
 
 
 def _request_differences(
-    recording: Recording, leg: RecordedLeg, request: HTTPRequest, again: HTTPRequest | None
+    recording: Recording,
+    marks: Mapping[str, str],
+    leg: RecordedLeg,
+    request: HTTPRequest,
+    again: HTTPRequest | None,
 ) -> Iterator[str]:
     """Describe the differences between a request and the recorded one.
 
-    `again` is the request when the call is repeated. Values in which `request` and `again` differ
-    are not compared.
+    `again` is the request when the call is repeated at another time with another key. Values in
+    which `request` and `again` differ are not compared, unless they contain the key itself.
     """
     asked = leg.request
     name = f"{asked.method} {asked.path.partition('?')[0]}"
     here, there = urlsplit(request.url), urlsplit(asked.path)
     if recording.asked is None and not here.path.endswith(there.path):
         return  # an option that is not recorded chose the address
-    marks = _marks(recording)
     if request.method != asked.method:
         yield f"{name}: the method is {request.method}"
     origin = f"{here.scheme}://{here.netloc}"
@@ -142,7 +178,13 @@ def _request_differences(
     yield from _map_differences(f"{name}: the query", recorded, sent, marks, both=True)
     headers = {n.lower(): v for n, v in request.headers.items() if n.lower() not in _IGNORED}
     recorded = {n.lower(): v for n, v in asked.headers.items() if n.lower() not in _IGNORED}
-    yield from _map_differences(f"{name}: the header", recorded, headers, marks)
+    later = {n.lower(): v for n, v in again.headers.items()} if again is not None else headers
+    lasting = {
+        n: v
+        for n, v in recorded.items()
+        if n not in headers or not _passes(v, headers[n], later.get(n), marks)
+    }
+    yield from _map_differences(f"{name}: the header", lasting, headers, marks)
     for header in headers.keys() - recorded.keys():
         if is_secret(header) and recording.asked is not None:
             yield f"{name}: the header {header} is sent, which has a credential"
@@ -159,10 +201,17 @@ def _request_differences(
     )
 
 
-def _marks(recording: Recording) -> dict[str, str]:
+def _passes(recorded: str, sent: str, later: str | None, marks: Mapping[str, str]) -> bool:
+    """Return True if a header's value is different in each call, as a signature or a time is."""
+    if states_time(recorded) and states_time(sent):
+        return True
+    return sent != later and re.search(marks["[key]"], sent) is None
+
+
+def _marks(recording: Recording, key: str) -> dict[str, str]:
     """Map each placeholder for a credential to a pattern that matches the credential."""
     issued = r"swink-token-\d+"
-    marks = {"[key]": rf"(?:{CANARY_KEY}|{issued}-[\w.-]+)"}
+    marks = {"[key]": rf"(?:{re.escape(key)}|{CANARY_KEY}|{issued}-[\w.-]+)"}
     for number, leg in enumerate(recording.legs):
         if leg.kind == "token":
             for place in _places(leg.body):
@@ -203,7 +252,8 @@ def _map_differences(
 def _data_differences(
     recorded: Any, sent: Any, again: Any, marks: Mapping[str, str], place: str
 ) -> Iterator[str]:
-    if sent != again and not isinstance(sent, dict | list):
+    has_key = isinstance(sent, str) and re.search(marks["[key]"], sent)
+    if sent != again and not (isinstance(sent, dict | list) or has_key):
         return  # it differs from call to call
     if isinstance(recorded, dict) and isinstance(sent, dict):
         for name in {**recorded, **sent}:

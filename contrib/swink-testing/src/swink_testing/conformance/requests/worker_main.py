@@ -50,6 +50,8 @@ def _requests(job: dict[str, Any]) -> dict[str, str]:
         dist = SimpleNamespace(name=distribution, version="0")
         entry = SimpleNamespace(name=name, value=value, group=group, dist=dist, load=load)
         host = Host(entry_points=[entry], environ={})
-        subject = Subject(name, host, job["model"], options=job["options"])
+        subject = Subject(
+            name, host, job["model"], options=job["options"], key_form=job["key_form"]
+        )
         with subject.environment():
             return asyncio.run(requests_of(subject))

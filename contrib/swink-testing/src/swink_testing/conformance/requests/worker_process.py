@@ -33,6 +33,7 @@ def elsewhere(subject: Subject) -> dict[str, str]:
         "sources": _replaced(entry.package),
         "model": subject.model_name,
         "options": dict(subject.options),
+        "key_form": subject.key_form,
     }
     try:
         answer = _ask(json.dumps(job, default=str).encode())
