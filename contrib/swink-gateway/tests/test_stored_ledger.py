@@ -82,7 +82,7 @@ def test_a_backup_beside_the_wal_of_a_later_ledger_is_refused_with_advice(
     swink: Any, tmp_path: Path
 ) -> None:
     path, file = restored_beside_its_wal(tmp_path), tmp_path / "team.toml"
-    with pytest.raises(StoreError, match="malformed|damaged") as refused:
+    with pytest.raises(StoreError, match=r"malformed|damaged") as refused:
         SQLiteLedger(path)
     assert "restore the file from a backup" in refused.value.resolution
     file.write_text(f"[store]\nengine = 'sqlite'\npath = '{path}'\n")
@@ -119,7 +119,7 @@ def test_the_check_of_a_large_ledger_ends_after_its_time(
         file.write(b"\xff" * 8192)
     open_rows(path).close()
     monkeypatch.undo()
-    with pytest.raises(StoreError, match="malformed|damaged"):
+    with pytest.raises(StoreError, match=r"malformed|damaged"):
         open_rows(path)
 
 

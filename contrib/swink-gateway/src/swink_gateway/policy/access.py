@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from swink_gateway.protocols.table import PROTOCOLS
 
-__all__ = ["NO_KEY", "NOT_FROM_HERE", "Guard", "is_loopback"]
+__all__ = ["NOT_FROM_HERE", "NO_KEY", "Guard", "is_loopback"]
 
 MOST_HOSTS = 100
 """The maximum number of cached `Host` and `Origin` values; most requests repeat earlier values."""

@@ -36,8 +36,8 @@ DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 """SQLite's codes for a file that is damaged or not a database."""
 
 RESTORE = (
-    "If the path is right, stop the gateway and restore the file from a backup. Before that, remove "
-    "the files with the same name and -wal or -shm at the end."
+    "If the path is right, stop the gateway, remove the files with this name and -wal or -shm at "
+    "the end, and restore the file from a backup."
 )
 
 PRIVATE = 0o600
