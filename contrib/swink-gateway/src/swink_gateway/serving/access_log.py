@@ -80,9 +80,9 @@ def call_id(request: web.Request) -> str:
     """Return the id of the call for a request; a request without a call gets its own id."""
     if (stream := request.get(STREAM)) is not None:
         return stream.call.id
-    if (known := request.get(_CALL_ID)) is None:
-        known = request[_CALL_ID] = token_hex(6)
-    return known
+    if _CALL_ID not in request:
+        request[_CALL_ID] = token_hex(6)
+    return request[_CALL_ID]
 
 
 @define
@@ -144,7 +144,7 @@ def _of_call(stream: EventStream | None) -> dict[str, Any]:
     if stream is None:
         return {}
     call, message = stream.call, stream.message
-    usage, cost = call.usage, call.cost
+    usage, dollars = call.usage, call.cost.total if call.cost else None
     ended = str(message.stop_reason) if message.stop_reason else CLIENT_LEFT
     if message.stop_reason is StopReason.ERROR and message.error_kind:
         ended = str(message.error_kind)
@@ -156,7 +156,7 @@ def _of_call(stream: EventStream | None) -> dict[str, Any]:
         "attempts": call.attempts,
         "input": usage.input if usage else None,
         "output": usage.output if usage else None,
-        "dollars": round(cost.total, COST_DIGITS) if cost else None,
+        "dollars": None if dollars is None else round(dollars, COST_DIGITS),
         **({"guards": acted} if acted else {}),
         "ended": ended,
     }
