@@ -107,9 +107,9 @@ class Guard:
         )
 
     def stranger(self, headers: Mapping[str, str]) -> str | None:
-        """Return the header that shows that another host is meant, or that another site asks.
+        """Return the `Host` or `Origin` of a request that must be refused.
 
-        `None` means that the request is addressed to this gateway and that no other site sent it.
+        `None` means that the request is addressed to this gateway, and no other site sent it.
         """
         host = headers.get("Host", "")
         name = _name(f"//{host}")

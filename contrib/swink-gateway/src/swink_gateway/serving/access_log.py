@@ -79,7 +79,7 @@ FAILED = 400
 def call_id(request: web.Request) -> str:
     """Return the id of the call for a request; a request without a call gets its own id."""
     if (stream := request.get(STREAM)) is not None:
-        return stream.call.id
+        return str(stream.call.id)
     if _CALL_ID not in request:
         request[_CALL_ID] = token_hex(6)
     return request[_CALL_ID]

@@ -59,7 +59,7 @@ def unknown(name: str, known: Iterable[str]) -> str:
 
 
 def similar(name: str, known: Iterable[str]) -> str:
-    """Return a suggestion of the known name that is most similar; empty if none is."""
+    """Suggest the most similar known name; return an empty string if all differ."""
     near = get_close_matches(name, known, 1)
     return f"; did you mean {near[0]}?" if near else ""
 

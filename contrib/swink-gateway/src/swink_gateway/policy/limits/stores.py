@@ -129,7 +129,7 @@ def _faults_of_file(path: Path) -> Iterator[str]:
 
 
 def _fault_of_folder(folder: Path) -> str:
-    """Return why no file can be created in a folder; empty if files can be created."""
+    """Explain the fault of a folder for files; return an empty string for a usable folder."""
     if not folder.exists():
         return f"{folder} does not exist"
     if not folder.is_dir():
