@@ -62,7 +62,9 @@ of command-line options also need a restart.
 
 If a program writes the file slowly, with pauses of seconds, the gateway may load an incomplete
 file, with only the keys and limits written so far. To prevent this, write a temporary file and
-rename it: renaming replaces the file in one step.
+rename it: renaming replaces the file in one step. In a container, this works only if the folder of
+the file is mounted, [not the file
+itself](../how-to/deploy-the-gateway.md#examples-docker-systemd-kubernetes-haproxy).
 
 If the file is valid, `swink gateway --check FILE` prints a summary and the model patterns of
 `[keys]` that match no known name, and exits with status 0. Otherwise the command prints all errors

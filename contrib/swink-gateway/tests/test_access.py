@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import socket
 from hashlib import sha256
 from typing import Any
 
@@ -76,6 +77,30 @@ async def test_its_own_page_and_a_configured_host_are_accepted() -> None:
         assert (await ask(gateway, "/v1/stream", HI, headers=named)).status == 200
 
 
+OWN_NAME = socket.gethostname()
+# (the address to listen on, the keys, the header Host, whether the request is answered)
+HOSTS = [
+    ("0.0.0.0", ["k1"], "192.0.2.2:8117", True),
+    ("0.0.0.0", ["k1"], "[2001:db8::1]:8117", True),
+    ("0.0.0.0", ["k1"], f"{OWN_NAME}:8117", True),
+    ("0.0.0.0", ["k1"], "evil.example:8117", False),
+    ("0.0.0.0", ["k1"], "192.0.2.2.evil.example", False),
+    ("127.0.0.1", ["k1"], "192.0.2.2:8117", False),
+    ("127.0.0.1", [], "192.0.2.2:8117", False),
+    ("127.0.0.1", [], f"{OWN_NAME}:8117", OWN_NAME == "localhost"),
+]
+
+
+@pytest.mark.parametrize(("address", "keys", "host", "is_answered"), HOSTS)
+async def test_a_public_gateway_with_keys_accepts_its_name_and_addresses(
+    address: str, keys: list[str], host: str, is_answered: bool
+) -> None:
+    async with serving(host=address, keys=keys) as gateway:
+        headers = {"Host": host, "x-api-key": "k1"}
+        answer = await ask(gateway, "/v1/models", headers=headers)
+    assert answer.status == (200 if is_answered else 403)
+
+
 KEYS = [
     ({"Authorization": "Bearer k1"}, 200),
     ({"Authorization": "Bearer k2"}, 200),
@@ -102,6 +127,8 @@ async def test_a_key_is_accepted_in_each_vendors_header(
 # (headers, path, status, advice)
 ADVISED = [
     ({"Host": "evil.example"}, "/v1/models", 403, "can add a host with --name"),
+    ({"Host": "evil.example:1"}, "/v1/models", 403, "the Host 'evil.example:1' is not allowed"),
+    ({"Origin": "http://a.test"}, "/v1/models", 403, "the Origin 'http://a.test' is not allowed"),
     ({}, "/v1/models", 401, "send it as Authorization: Bearer, x-api-key or x-goog-api-key"),
     ({"x-api-key": "k1"}, "/v1/models/nope", 404, "GET /v1/models lists the models"),
     (

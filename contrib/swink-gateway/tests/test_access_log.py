@@ -16,6 +16,8 @@ from swink_core import Cost, Done, Error, Start, StopReason, TextDelta, TextEnd,
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.serving.access_log import ACCESS_LOGGER, AccessLog
+from swink_gateway.serving.metrics import Monitor
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 CONFIG = Source("t", '[keys.alice]\nkey = "${A}"').config({"A": "key-of-alice"})
 ALICE = {"Authorization": "Bearer key-of-alice"}
@@ -86,13 +88,86 @@ async def test_a_line_has_the_failure_of_a_call(caplog: pytest.LogCaptureFixture
 async def test_a_request_without_a_key_has_a_line(caplog: pytest.LogCaptureFixture) -> None:
     [line] = await lines(caplog, ANSWER, "text", headers={"Authorization": "Bearer wrong"})
     at = "1970-01-01T00:00:00.000+00:00"
-    assert line == f"at={at} key=- method=POST path={PATH} status=401 seconds=0.0"
+    call, space, rest = line.rpartition(" call=")[::-1]
+    assert rest == f"at={at} key=- method=POST path={PATH} status=401 seconds=0.0"
+    assert (len(call), space) == (12, " call=")
 
 
 async def test_a_line_has_the_reason_of_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
     [line] = await lines(caplog, ANSWER, body={"model": "nobody/x"})
     row = json.loads(line)
     assert (row["status"], row["ended"]) == (404, "model_not_found")
+
+
+async def test_a_line_of_another_host_has_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    [line] = await lines(caplog, ANSWER, headers={"Host": "vm:8300"})
+    row = json.loads(line)
+    assert (row["status"], row["ended"]) == (403, "unknown Host 'vm:8300'")
+
+
+# (the body, further headers, the status)
+ANSWERS: list[tuple[Any, dict[str, str], int]] = [
+    (ASKED, ALICE, 200),
+    ({**ASKED, "stream": True}, ALICE, 200),
+    ({**ASKED, "model": "nobody/x"}, ALICE, 404),
+    (b"{", ALICE, 400),
+    (ASKED, {"Authorization": "Bearer wrong"}, 401),
+    (ASKED, {"Host": "evil.example"}, 403),
+    (ASKED, {**ALICE, "Content-Encoding": "gzip"}, 415),
+]
+
+
+@pytest.mark.parametrize(("body", "headers", "status"), ANSWERS)
+async def test_the_id_of_each_answer_is_in_its_line(
+    body: Any, headers: dict[str, str], status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, ACCESS_LOGGER):
+        async with serving(
+            Scripted(ANSWER), config=CONFIG, access_log=AccessLog("json")
+        ) as gateway:
+            answer = await ask(gateway, PATH, body, headers=headers)
+            missing = await ask(gateway, "/nowhere", headers=ALICE)
+    rows = [json.loads(one.getMessage()) for one in caplog.records if one.name == ACCESS_LOGGER]
+    assert [row["status"] for row in rows] == [status, 404]
+    ids = [one.headers["x-swink-call"] for one in (answer, missing)]
+    assert [row["call"] for row in rows] == ids
+    assert len({*ids}) == 2
+
+
+async def test_a_line_has_the_request_id_of_the_vendor(caplog: pytest.LogCaptureFixture) -> None:
+    refused = MemoryResponse([b"{}"], status=429, headers={"x-request-id": "req_1"})
+    with caplog.at_level(logging.INFO, ACCESS_LOGGER):
+        async with serving(
+            http=MemoryHTTPClient(refused),
+            providers={"openai": {"api_key": "k"}},
+            config=CONFIG,
+            access_log=AccessLog("json"),
+        ) as gateway:
+            answer = await ask(gateway, PATH, {**ASKED, "model": "openai/gpt-4o"}, headers=ALICE)
+    [row] = [json.loads(one.getMessage()) for one in caplog.records if one.name == ACCESS_LOGGER]
+    assert (answer.status, answer.headers["x-request-id"]) == (429, "req_1")
+    assert (row["request_id"], row["call"]) == ("req_1", answer.headers["x-swink-call"])
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
+async def test_probes_have_a_line_only_if_they_fail(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    monitor = Monitor()
+    headers = {"Authorization": "Bearer k1"}
+    with caplog.at_level(logging.INFO, ACCESS_LOGGER):
+        async with serving(keys=["k1"], monitor=monitor, access_log=AccessLog()) as gateway:
+            assert (await ask(gateway, path, headers=headers)).status == 200
+            assert not caplog.records
+            await ask(gateway, path, headers={**headers, "Host": "evil.example"})
+    [record] = caplog.records
+    assert f"path={path} status=403" in record.getMessage()
+
+
+async def test_dollars_have_no_rounding_errors(caplog: pytest.LogCaptureFixture) -> None:
+    cost = Cost(total=1.2800000000000001e-05)
+    [line] = await lines(caplog, [*WORDS, Done(StopReason.STOP, Usage(12, 5), cost)])
+    assert json.loads(line)["dollars"] == 1.28e-05
 
 
 class SlowLedger(MemoryLedger):

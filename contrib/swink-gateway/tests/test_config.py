@@ -128,7 +128,7 @@ FAULTS = [
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions.base_url = '${SECRET}'",
-        "3: routes.a.options.base_url: invalid value",
+        "3: routes.a.options.base_url: expected an address that begins with http:// or https://",
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\ntime_limits.first = 3",
@@ -143,6 +143,15 @@ FAULTS = [
         "3: routes.a.transforms.max_tokens: expected a whole number above 0, not 1.5",
     ),
     ("[aliases]\na = 'nobody'", "2: aliases.a: expected a route or a model: 'nobody' is"),
+    (
+        "[routes.best]\ntiers = 'echo/echo'\n[aliases]\na = 'bestt'",
+        "4: aliases.a: expected a route or a model: 'bestt' is not a model name: write "
+        "provider/id; did you mean best?",
+    ),
+    (
+        "[routes.cheap]\ntiers = 'echo/echo'\n[[rules]]\nwhen = {}\nto = 'chep'",
+        "write provider/id; did you mean cheap?",
+    ),
     ("[aliases]\n'a b' = 1", '2: aliases."a b": expected a string, not a number'),
     (
         "[aliases]\na = 'echo/echo'\n[routes.a]\ntiers = 'echo/echo'",
@@ -194,7 +203,9 @@ FAULTS = [
     ),
     ("[store]\nengine = 'redis'", "1: store.url: is missing; redis requires it"),
     ("\n[store", "2: Expected ']' at the end of a table declaration"),
-    ("a = 1\na = 2", "2: Cannot overwrite a value"),
+    ("a = 1\na = 2", "2: the key a occurs twice"),
+    ("[keys.carl]\nteam = 'a'\nteam = 'b'\n\n", "3: the key team occurs twice"),
+    ("a = 1\n'b c' = [\n]\na = [\n]\n", "5: Cannot overwrite a value"),
     ("[routes.a]\n[routes.a]", "2: Cannot declare routes.a twice"),
     ("['a b'.\"it's\"]\n['a b'.\"it's\"]", """2: Cannot declare "a b"."it's" twice"""),
 ]

@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 from importlib.resources import files
 from pathlib import Path
@@ -38,6 +39,18 @@ def test_the_unit_starts_a_gateway_and_waits_for_it_to_drain() -> None:
     assert (said["workers"], said["host"]) == (4, "127.0.0.1")
     assert said["notice"] + said["drain"] < int(unit()["TimeoutStopSec"])
     assert unit()["KillMode"] == "mixed"  # only the parent forwards signals to the workers
+
+
+def test_the_unit_retries_a_port_in_use_but_not_a_wrong_file(swink: Any, tmp_path: Path) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text("[routes")
+    codes = [swink("gateway", "--config", str(file)).returncode]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        codes.append(swink("gateway", "--port", str(other.getsockname()[1])).returncode)
+    assert codes == [int(unit()["RestartPreventExitStatus"]), 1]
+    # systemd gives up after five starts within ten seconds
+    assert int(unit()["RestartSec"]) >= 10 / 5
+    assert unit()["UMask"] == "0077"
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
@@ -132,6 +145,14 @@ def test_compose_runs_the_gateway_read_only_within_its_memory_and_time() -> None
     assert gateway["mem_limit"] == "512m"
     assert gateway["read_only"]
     assert gateway["build"]["dockerfile"] == "Containerfile"
+
+
+def test_the_containers_mount_folders_because_files_are_replaced_by_renaming() -> None:
+    for service in services().values():
+        read = [arg.partition("=")[2] for arg in service["command"] if "/etc/" in arg]
+        folders = [one.split(":") for one in service["volumes"] if one.startswith("./")]
+        assert [f"{Path(file).parent}" for file in read] == [target for _, target, _ in folders]
+        assert all(mode == "ro" for *_, mode in folders)
 
 
 def test_the_image_has_a_folder_of_its_user_for_the_volume_of_the_ledger() -> None:

@@ -300,16 +300,12 @@ async def test_the_log_names_the_account_that_failed(
     logged = [
         (r.levelname, r.message) for r in caplog.records if r.name.startswith("swink_gateway")
     ]
+    refused = "credentials for echo/echo are missing or refused"
+    call = f"(call {answer.headers['x-swink-call']})"
     assert logged == [
-        ("WARNING", "routes.two.tiers[0][0]: echo/think failed: overloaded: it broke"),
-        (
-            "WARNING",
-            "routes.two.tiers[1][0]: credentials for echo/echo are missing or refused: it broke",
-        ),
-        (
-            "WARNING",
-            "routes.two.tiers[2][0]: credentials for echo/echo are missing or refused: it broke",
-        ),
+        ("WARNING", f"routes.two.tiers[0][0]: echo/think failed: overloaded: it broke {call}"),
+        ("WARNING", f"routes.two.tiers[1][0]: {refused}: it broke {call}"),
+        ("WARNING", f"routes.two.tiers[2][0]: {refused}: it broke {call}"),
     ]
     assert "sk-" not in caplog.text
 

@@ -90,7 +90,9 @@ async def test_what_a_pattern_matches_is_removed_before_it_goes_out(
     assert sent["tools"][0]["function"]["description"] == "for [removed]"
     [(outcome, tags, _)] = await served.rows()
     assert (outcome, tags) == ("stop", "guard:cards")
-    assert "the guard 'cards' removed 2 texts from a request of 'alice'" in caplog.text
+    call = answer.headers["x-swink-call"]
+    noted = f"the guard 'cards' removed 2 texts from a request of 'alice' (call {call})"
+    assert noted in caplog.text
     assert CARD not in caplog.text
 
 
@@ -237,7 +239,7 @@ async def test_a_provider_that_does_not_show_its_requests_is_not_asked() -> None
     target: Any = SimpleNamespace(
         binding=SimpleNamespace(provider=object()), model=swink.Model("hidden", "m")
     )
-    call: Any = None
+    call: Any = SimpleNamespace(id="c1")
     guard = guards.Guard.made("names", config().guards["names"])
     with pytest.raises(swink.ProviderFailure, match="hidden does not show guards what it sends"):
         await guards.CallGuards("alice", call, [guard]).enter(target)

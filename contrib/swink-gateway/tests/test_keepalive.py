@@ -143,6 +143,30 @@ async def test_the_status_waits_for_the_provider_but_no_longer_than_head_wait(
     assert b"full" in rest
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_a_late_fallback_has_no_header_with_the_model_of_an_earlier_attempt(
+    is_late: bool,
+) -> None:
+    upstream, clock = Thinking(), ManualClock()
+    config = Config(head_wait=Amount(WAIT))
+    routes = {"best": ["echo/think", "echo/echo"]}
+    async with (
+        serving(upstream, limits=Limits(clock=clock), config=config, routes=routes) as gateway,
+        aiohttp.ClientSession() as session,
+    ):
+        url, body = f"{gateway.url}/v1/chat/completions", {**HI, "model": "best"}
+        asking = asyncio.ensure_future(session.post(url, json=body))
+        await upstream.asked.wait()
+        if is_late:
+            await clock.advance(WAIT)
+            await read_until(await asking, b": alive")
+        await upstream.say(swink.Start(), FULL)
+        await upstream.say(*BEGUN, *ENDED)
+        async with await asking as response:
+            assert b"Hello" in await response.read()
+    assert response.headers.get("x-swink-model") == (None if is_late else "echo/echo")
+
+
 async def test_after_a_long_head_wait_keep_alives_have_the_usual_interval() -> None:
     path, body, sign = SIGNS["chat"]
     upstream, clock = Thinking(), ManualClock()

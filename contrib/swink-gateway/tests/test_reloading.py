@@ -247,6 +247,8 @@ STORES = [
     ("redis", "url = ' redis://localhost'", "not the address of a Redis server"),
     ("redis", "url = 'redis://localhost'\npath = 'absent'", "4: store.path: a folder that is"),
     ("sqlite", "path = 'absent/ledger.db'", "3: store.path: a file in a folder that is there"),
+    ("sqlite", "path = '/absent/ledger.db'", "was expected; /absent does not exist"),
+    ("sqlite", "path = '/dev/null/ledger.db'", "was expected; /dev/null is not a folder"),
     ("sqlite", "path = '.'", "3: store.path: a file that can be written was expected"),
 ]
 

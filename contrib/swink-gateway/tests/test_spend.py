@@ -189,6 +189,9 @@ async def test_an_operator_reads_the_spending_of_all_and_an_owner_its_own() -> N
         assert (own["key"], own["model"], own["input"]) == ("bob", "echo/two", 1_000)
         rows = await report(gateway, OLGA, rows="true", team="blue")
         assert [(row["key"], row["outcome"]) for row in rows] == [("alice", "stop")] * 2
+        [row] = await report(gateway, OLGA, rows="true", call=rows[1]["call"])
+        assert row == rows[1]
+        assert not await report(gateway, BOB, rows="true", call=rows[1]["call"])
         month = f"{datetime.now(UTC):%Y-%m}"
         [total] = await report(gateway, OLGA, by="month", since=month, until=month)
         assert (total["month"], total["cost"]) == (month, pytest.approx(3 * PAID))
@@ -276,6 +279,11 @@ async def test_the_command_reads_a_ledger_a_configuration_and_a_gateway(
     ]  # fmt: skip
     text = await spend(swink, "--ledger", path, "--rows", "--format", "csv")
     assert len(text.stdout.splitlines()) == 3
+    call = text.stdout.splitlines()[2].split(",")[7]
+    one = await spend(swink, "--ledger", path, "--rows", "--format", "csv", "--call", call)
+    assert one.stdout.splitlines()[1:] == text.stdout.splitlines()[2:]
+    other = await spend(swink, "--ledger", path, "--rows", "--request-id", "another")
+    assert len(other.stdout.splitlines()) == 1
     nothing = await spend(swink, "--ledger", path, "--since", "2020-01", "--until", "2020-02")
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert "no spending in" in nothing.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import mmap
 import os
 import re
 import signal
@@ -23,6 +24,7 @@ import swink_core as swink
 from swink_gateway.commands.gateway import MEMORY_FOLDER
 from swink_gateway.serving.server import Gateway
 from swink_gateway.serving.shutdown import TOGETHER_SECONDS, Shutdown, serve_until_stopped
+from swink_gateway.serving.workers import Room, Worker
 from swink_testing.command_line import swink_command
 
 CHAT = "/v1/chat/completions"
@@ -314,6 +316,17 @@ def is_running(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+async def test_a_worker_whose_parent_dies_during_its_start_shuts_down() -> None:
+    heard, ready = os.pipe()
+    alive, parents = os.pipe()
+    for descriptor in (heard, parents):
+        os.close(descriptor)
+    worker = Worker(1, ready, alive, Room(mmap.mmap(-1, 1), 0))
+    async with serving() as gateway, asyncio.timeout(10):
+        await serve_until_stopped(gateway, Shutdown(), worker)
+    os.close(alive)
 
 
 def test_an_unknown_setting_is_reported(swink_environment: dict[str, str]) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
+    AsyncExitStack,
     ExitStack,
     aclosing,
     contextmanager,
@@ -338,8 +339,10 @@ async def _serve(
             for chain in given["routes"].values():
                 for model in chain:
                     client.catalog.resolve(model)
-            with watching, _told_why(given["host"], given["port"]):
-                async with gateway:
+            with watching:
+                async with AsyncExitStack() as serving:
+                    with _told_why(given["host"], given["port"]):
+                        await serving.enter_async_context(gateway)
                     if worker is None or worker.number == 0:
                         count = len(client.host.provider_names())
                         word = "provider" if count == 1 else "providers"

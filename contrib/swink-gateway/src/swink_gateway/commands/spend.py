@@ -58,6 +58,10 @@ _Row = Mapping[str, Any]
 @click.option("--model", multiple=True, metavar="MODEL", help="Only this model, provider/id.")
 @click.option("--account", multiple=True, metavar="PLACE", help="Only this provider account.")
 @click.option("--outcome", multiple=True, metavar="WORD", help="Only attempts with this outcome.")
+@click.option("--call", multiple=True, metavar="ID", help="Only this call: its x-swink-call.")
+@click.option(
+    "--request-id", multiple=True, metavar="ID", help="Only the request with this id of a vendor."
+)
 @click.option("--rows", is_flag=True, help="Print each attempt instead of sums.")
 @click.option(
     "--format", "form", default="table", show_default=True,
@@ -146,7 +150,7 @@ def _unreadable(place: Path | None, error: swink.SwinkError) -> swink.SwinkError
     return swink.SwinkError(
         f"{place}: {error.message}",
         title="No ledger",
-        resolution="Pass the path from the [store] of the gateway's file.",
+        resolution=error.resolution or "Pass the path from the [store] of the gateway's file.",
     )
 
 

@@ -3,13 +3,15 @@
 A client sends its key as a bearer token, or in the header that the vendor's clients use. The
 gateway refuses a request whose `Host` is unknown (DNS rebinding), and a request whose `Origin` is
 another site. Browsers send both headers with all requests of a page, including forms and
-WebSockets.
+WebSockets. If the gateway requires keys and other machines can reach it, this machine's name and
+every IP address are known hosts: the page of another site has a host name, not an address.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import socket
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from ipaddress import ip_address
@@ -22,9 +24,10 @@ __all__ = ["NOT_FROM_HERE", "NO_KEY", "Guard", "is_loopback"]
 MOST_HOSTS = 100
 """The maximum number of cached `Host` and `Origin` values; most requests repeat earlier values."""
 
-NOT_FROM_HERE = (
-    "the Host or Origin header is not allowed here; the operator can add a host with --name"
-)
+NOT_FROM_HERE = "the {} is not allowed here; the operator can add a host with --name"
+
+MOST_SHOWN = 100
+"""The number of characters of a refused `Host` or `Origin` in messages."""
 
 KEY_HEADERS = tuple(row.key_header for row in PROTOCOLS.values() if row.key_header is not None)
 """Headers in which clients of the vendors' APIs send a key, besides `Authorization`."""
@@ -46,12 +49,17 @@ class Guard:
 
     `keys` are accepted keys without a name. `owners` maps the digests of other keys to the names of
     their owners. Without any keys, every client on this machine is served. `hosts` are the host
-    names of the gateway in addition to loopback names.
+    names of the gateway in addition to loopback names. `is_public` is true if other machines can
+    reach the gateway.
     """
 
-    def __init__(self, keys: Iterable[str] = (), hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self, keys: Iterable[str] = (), hosts: Iterable[str] = (), is_public: bool = False
+    ) -> None:
         self._digests = dict.fromkeys(map(_digest, keys), "")
         self._hosts = {host.lower() for host in hosts}
+        self._own = socket.gethostname().lower()
+        self._is_public = is_public
         self.owners = {}
 
     @property
@@ -98,14 +106,32 @@ class Guard:
             lambda part: "[key]" if _digest(part[0]) in self._known else part[0], path
         )
 
-    def is_from_here(self, headers: Mapping[str, str]) -> bool:
-        """Return True if a request is addressed to this gateway and no other site sent it."""
+    def stranger(self, headers: Mapping[str, str]) -> str | None:
+        """Return the `Host` or `Origin` of a request that must be refused.
+
+        `None` means that the request is addressed to this gateway, and no other site sent it.
+        """
         host = headers.get("Host", "")
         name = _name(f"//{host}")
-        if not name or not (is_loopback(name) or name in self._hosts):
-            return False
+        if not name or not (is_loopback(name) or name in self._hosts or self._is_own(name)):
+            return f"Host {host[:MOST_SHOWN]!r}"
         origin = headers.get("Origin")
-        return origin is None or _place(origin) == host.lower()
+        if origin is None or _place(origin) == host.lower():
+            return None
+        return f"Origin {origin[:MOST_SHOWN]!r}"
+
+    def _is_own(self, host: str) -> bool:
+        is_known = self._is_public and self.wants_key
+        return is_known and (host == self._own or _is_address(host))
+
+
+@lru_cache(MOST_HOSTS)
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 @lru_cache(MOST_HOSTS)

@@ -205,7 +205,7 @@ class CallGuards:
                 raise
             except (Exception, SystemExit) as error:
                 self._note(guard, "failed, and so refused a request")
-                log.exception("the guard %r failed", guard.name)
+                log.exception("the guard %r failed (call %s)", guard.name, self.call.id)
                 why = "the guard failed, so the request was not sent"
                 raise guard.refusal(why, StreamErrorKind.INTERNAL) from error
             if did:
@@ -219,7 +219,7 @@ class CallGuards:
     def _note(self, guard: Guard, what: str) -> None:
         self.acted[guard.name] = None
         owner = self.owner or "a key without a name"
-        log.warning("the guard %r %s of %r", guard.name, what, owner)
+        log.warning("the guard %r %s of %r (call %s)", guard.name, what, owner, self.call.id)
 
 
 @define(frozen=True)

@@ -30,7 +30,7 @@ from swink_gateway.policy.config import (
     Transforms,
 )
 from swink_gateway.policy.config.lines import Path, written
-from swink_gateway.policy.config.values import unknown
+from swink_gateway.policy.config.values import similar, unknown
 from swink_gateway.policy.guards import GUARD_NAME, Guard
 from swink_gateway.policy.limits.stores import ENGINES, Store
 from swink_gateway.policy.passthrough import check_named_by_client
@@ -202,7 +202,8 @@ class Routing:
             try:
                 self.client.catalog.resolve(name)
             except UsageError as error:
-                yield Fault(path, f"expected a route or a model: {error.message}")
+                why = f"expected a route or a model: {error.message}{similar(name, known)}"
+                yield Fault(path, why)
 
     def _called(self, name: str) -> Iterator[str]:
         """Yield the name, the name that an alias stands for, and the model's full name."""

@@ -19,8 +19,12 @@ from swink_gateway.policy.limits import DIMENSIONS, Entry, Query, Total
 
 __all__ = ["FILTERS", "csv_of", "month_of", "only_of", "query_of", "rows_of"]
 
-FILTERS = tuple(name for name in DIMENSIONS if name not in ("day", "month"))
-"""The dimensions by which a report can be filtered."""
+FILTERS = (
+    *(name for name in DIMENSIONS if name not in ("day", "month")),
+    "call",
+    "request_id",
+)
+"""The fields of rows by which a report can be filtered."""
 
 _DAY, _MONTH = "%Y-%m-%d", "%Y-%m"
 

@@ -14,16 +14,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import Any
 
 from aiohttp import web
 from attrs import define
 
 from swink_core import EventStream, StopReason
+from swink_gateway.policy.spending import COST_DIGITS
 
 __all__ = [
     "ACCESS_LOGGER",
+    "CALL",
     "FORMATS",
+    "PROBED",
     "REFUSED",
     "SENT",
     "SHOWN_PATH",
@@ -31,6 +35,7 @@ __all__ = [
     "WEBSOCKET",
     "AccessLog",
     "LogLine",
+    "call_id",
 ]
 
 ACCESS_LOGGER = "swink_gateway.access"
@@ -55,9 +60,29 @@ REFUSED = web.RequestKey("refused", str)
 SHOWN_PATH = web.RequestKey("shown_path", str)
 """The request key for the path to log, from which clients' keys have been removed."""
 
+CALL = "x-swink-call"
+"""The response header with the id of the call, which is also in the log."""
+
+_CALL_ID = web.RequestKey("call_id", str)
+
+PROBED = frozenset({"/health", "/metrics", "/ready"})
+"""Paths that programs request every few seconds; they have lines only if they fail."""
+
 FORMATS = ("text", "json")
 
 CLIENT_LEFT = "client left"
+
+FAILED = 400
+"""The lowest status of a failed request."""
+
+
+def call_id(request: web.Request) -> str:
+    """Return the id of the call for a request; a request without a call gets its own id."""
+    if (stream := request.get(STREAM)) is not None:
+        return str(stream.call.id)
+    if _CALL_ID not in request:
+        request[_CALL_ID] = token_hex(6)
+    return request[_CALL_ID]
 
 
 @define
@@ -65,9 +90,11 @@ class LogLine:
     """The values of a line in the access log.
 
     `status` is `None` if the client left before the answer ended. `refused` is the kind of
-    failure of a request that the gateway refused before a call.
+    failure of a request that the gateway refused before a call. `call` is the id that the client
+    received, if it received one.
     """
 
+    call: str | None = None
     owner: str | None = None
     status: int | None = None
     stream: EventStream | None = None
@@ -90,7 +117,8 @@ class AccessLog:
             yield line
         finally:
             path = request.get(SHOWN_PATH, request.path)
-            self._write(path, method, line, at, self.clock() - began)
+            if path not in PROBED or line.status is None or line.status >= FAILED:
+                self._write(path, method, line, at, self.clock() - began)
 
     def _write(self, path: str, method: str, line: LogLine, at: float, seconds: float) -> None:
         row = {
@@ -100,6 +128,7 @@ class AccessLog:
             "path": path,
             "status": line.status,
             "seconds": round(seconds, 3),
+            **({"call": line.call} if line.call else {}),
             **({"ended": line.refused} if line.refused else {}),
             **_of_call(line.stream),
         }
@@ -115,7 +144,7 @@ def _of_call(stream: EventStream | None) -> dict[str, Any]:
     if stream is None:
         return {}
     call, message = stream.call, stream.message
-    usage, cost = call.usage, call.cost
+    usage, dollars = call.usage, call.cost.total if call.cost else None
     ended = str(message.stop_reason) if message.stop_reason else CLIENT_LEFT
     if message.stop_reason is StopReason.ERROR and message.error_kind:
         ended = str(message.error_kind)
@@ -123,10 +152,11 @@ def _of_call(stream: EventStream | None) -> dict[str, Any]:
     return {
         "model": str(call.model),
         "call": call.id,
+        **({"request_id": call.request_id} if call.request_id else {}),
         "attempts": call.attempts,
         "input": usage.input if usage else None,
         "output": usage.output if usage else None,
-        "dollars": cost.total if cost else None,
+        "dollars": None if dollars is None else round(dollars, COST_DIGITS),
         **({"guards": acted} if acted else {}),
         "ended": ended,
     }

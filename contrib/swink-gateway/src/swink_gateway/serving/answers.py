@@ -20,6 +20,9 @@ from swink_gateway.serving.upstream_call import UpstreamCall
 
 __all__ = ["OneAnswer", "respond"]
 
+MODEL = "x-swink-model"
+"""The response header with the name of the model that answers."""
+
 DROPPED = "x-swink-dropped"
 """The response header with the paths of the request's fields that were dropped."""
 
@@ -120,14 +123,19 @@ class OneAnswer:
         self._notices += [event.detail for event in batch if isinstance(event, Notice)]
 
     def _headers(self, stream: EventStream) -> dict[str, str]:
-        """Return the headers with the facts that are known before the first byte of the answer."""
-        headers = {"x-swink-model": str(stream.call.model)}
-        headers |= passed_on(stream.call.attempt.response)
-        if request_id := stream.call.request_id:
-            headers |= dict.fromkeys(REQUEST_IDS, request_id)
+        """Return the headers with the facts that are known before the first byte of the answer.
+
+        If another model may still answer, they do not include facts about the current model.
+        """
+        headers: dict[str, str] = {}
+        call = stream.call
+        if self._begun.models == 1 or call.ended_at is not None or stream.message.content:
+            headers = {MODEL: str(call.model), **passed_on(call.attempt.response)}
+            if request_id := call.request_id:
+                headers |= dict.fromkeys(REQUEST_IDS, request_id)
         if self._asked.dropped:
             headers[DROPPED] = ", ".join(self._asked.dropped)
         if self._notices:
             headers[NOTICES] = "; ".join(self._notices)
-        hide = stream.call.redact
+        hide = call.redact
         return {name: header_text(hide(value)) for name, value in headers.items()}

@@ -30,6 +30,7 @@ from swink_gateway.protocols.frames import JSON
 from swink_gateway.protocols.gemini.protocol import GeminiProtocol
 from swink_gateway.protocols.ollama.protocol import OllamaProtocol
 from swink_gateway.protocols.table import MODEL_PATH
+from swink_gateway.serving.access_log import call_id
 from swink_gateway.serving.answers import respond
 from swink_gateway.serving.bodies import size_of, within
 from swink_gateway.serving.calls import OWNER, Calls, refusing
@@ -139,7 +140,8 @@ class Embeddings:
                 response = await self._calls.client.http.send(sent, target.options.timeouts.connect)
                 return await _passed_on(request, response, self._redact(target, sent))
         except ProviderFailure as failed:
-            log.warning("%s: embeddings failed: %s", target.model, failed)
+            call = call_id(request)
+            log.warning("%s: embeddings failed: %s (call %s)", target.model, failed, call)
             raise _failure(StreamErrorKind.NETWORK, "the model's provider failed") from failed
         except TimeoutError as late:
             why = f"the model's provider did not answer within {SECONDS:g} s"
@@ -283,7 +285,8 @@ async def _relayed(
         response.close()
         if not relayed.prepared and not isinstance(error, ConnectionError):
             raise
-        log.warning("an answer with embeddings was broken off after %d bytes: %s", size, error)
+        what = "an answer with embeddings was broken off after %d bytes: %s (call %s)"
+        log.warning(what, size, error, call_id(request))
         if request.transport is not None:
             request.transport.abort()
         if isinstance(error, asyncio.CancelledError):

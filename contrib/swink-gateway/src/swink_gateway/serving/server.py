@@ -28,7 +28,15 @@ from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.bodies import MOST_BODY_BYTES
 from swink_gateway.protocols.table import PROTOCOLS, Endpoint
 from swink_gateway.serving.accepting import SharedSite
-from swink_gateway.serving.access_log import REFUSED, SENT, SHOWN_PATH, STREAM, AccessLog
+from swink_gateway.serving.access_log import (
+    CALL,
+    REFUSED,
+    SENT,
+    SHOWN_PATH,
+    STREAM,
+    AccessLog,
+    call_id,
+)
 from swink_gateway.serving.admission import UNAVAILABLE
 from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.connections import Connections
@@ -106,7 +114,7 @@ class Gateway:
         shared: tuple[socket.socket, Room] | None = None,
         access_log: AccessLog | None = None,
     ) -> None:
-        self.guard = Guard(keys, [host, *hosts])
+        self.guard = Guard(keys, [host, *hosts], not is_loopback(host))
         self.client = client
         tiers = {n: tuple((Upstream(model=m),) for m in c) for n, c in (routes or {}).items()}
         self._routes = {name: Route(tiers=chain) for name, chain in tiers.items()}
@@ -212,7 +220,7 @@ class Gateway:
         app.router.add_get("/", self._page)
         app.router.add_get("/health", _fine)
         app.router.add_get("/ready", self._ready)
-        app.on_response_prepare.append(self._close_if_others_serve)
+        app.on_response_prepare.append(self._prepare)
         self._models.add_to(app, self._expect)
         self._operators.add_to(app)
         for row in PROTOCOLS.values():
@@ -260,9 +268,9 @@ class Gateway:
             return web.json_response({"status": "draining"}, status=503)
         return await _fine(request)
 
-    async def _close_if_others_serve(
-        self, request: web.Request, response: web.StreamResponse
-    ) -> None:
+    async def _prepare(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Add the id of the call, and close a connection that another process can serve."""
+        response.headers[CALL] = call_id(request)
         is_refusal = response.status == UNAVAILABLE and not self._runner.has_room(0)
         if self.draining or (is_refusal and self._shared is not None):
             response.headers["Connection"] = "close"
@@ -286,6 +294,7 @@ class Gateway:
                     line.status = response.status
                     return response
                 finally:
+                    line.call = call_id(request)
                     line.owner, line.stream = request.get(OWNER), request.get(STREAM)
                     line.refused = request.get(REFUSED)
                     if line.status is None:
@@ -296,8 +305,9 @@ class Gateway:
         return self.guard.owner(request.headers, request.query)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not self.guard.is_from_here(request.headers):
-            return refusal(403, NOT_FROM_HERE)
+        if (stranger := self.guard.stranger(request.headers)) is not None:
+            request[REFUSED] = f"unknown {stranger}"
+            return refusal(403, NOT_FROM_HERE.format(stranger))
         owner = self._owner(request)
         if owner is None and request.path not in _PUBLIC:
             return refused_key(request.path, NO_KEY)

@@ -122,4 +122,5 @@ class UpstreamCall:
         )
         said = shorten(call.redact(why or ""), MOST_SAID, placeholder="…")
         level = logging.INFO if is_theirs or nobody_was_asked else logging.WARNING
-        log.log(level, f"%s{what}: %s", f"{', '.join(who)}: " if who else "", call.model, said)
+        place = f"{', '.join(who)}: " if who else ""
+        log.log(level, f"%s{what}: %s (call %s)", place, call.model, said, call.id)

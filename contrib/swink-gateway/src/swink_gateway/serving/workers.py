@@ -84,7 +84,8 @@ class Worker:
 
     def ready(self) -> None:
         """Report to the parent that requests are served."""
-        os.write(self._ready, b"\0")
+        with suppress(BrokenPipeError):  # the parent is dead: `alive` is readable
+            os.write(self._ready, b"\0")
         os.close(self._ready)
 
 

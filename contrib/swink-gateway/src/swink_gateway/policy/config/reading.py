@@ -33,6 +33,9 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _KEYS = re.compile(r"""\((?:(?:'[^']*'|"[^"]*"),? ?)+\)""")
 """Matches a path in an error message of cattrs."""
 
+_KEY = re.compile(r"""\s*([\w."' -]+?)\s*=""")
+"""Matches the key at the beginning of a line."""
+
 
 def _as_written(path: re.Match[str]) -> str:
     return written(literal_eval(path[0]))
@@ -88,8 +91,11 @@ class Source:
         except tomllib.TOMLDecodeError as error:
             found = re.search(r"at line ([0-9]+)", str(error))
             line = found[1] if found else len(self.text.splitlines())
+            why = _KEYS.sub(_as_written, str(error))
+            if "overwrite" in why and (key := _KEY.match(self.text.split("\n")[int(line) - 1])):
+                why = f"the key {key[1]} occurs twice, or is a table and a value"
             raise ConfigError(
-                f"{self.name}:{line}: {_KEYS.sub(_as_written, str(error))}",
+                f"{self.name}:{line}: {why}",
                 resolution="Correct the TOML syntax (https://toml.io).",
             ) from error
         faults: list[Fault] = []

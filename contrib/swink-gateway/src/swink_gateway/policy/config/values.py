@@ -44,6 +44,8 @@ BESIDE = {"timeouts": "time_limits", "timeout": "time_limits"}
 SECRET = frozenset({"api_key", "base_url", "headers"})
 """Options whose values are secret: messages never show them."""
 
+_EXPECTED = {"base_url": "expected an address that begins with http:// or https://"}
+
 
 def digest_of(key: str) -> str:
     """Return the digest of a key, in the form that `key` has in a configuration file."""
@@ -52,9 +54,14 @@ def digest_of(key: str) -> str:
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """Format a message about an unknown name, with a suggestion or the known names."""
-    near = get_close_matches(name, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(known))}"
+    hint = similar(name, known) or f"; known: {', '.join(sorted(known))}"
     return f"unknown name {name!r}{hint}"
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """Suggest the most similar known name; return an empty string if all differ."""
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 @cache
@@ -214,7 +221,7 @@ def _options(data: Any, _: Any) -> Any:
         except ValueError:
             if name not in SECRET:
                 raise
-            raise ValueError("invalid value") from None
+            raise ValueError(_EXPECTED.get(name, "invalid value")) from None
 
     return _each(_table(data), read, StreamOptions)
 

@@ -133,7 +133,7 @@ class Query:
     """The selection and grouping of rows for a report.
 
     `since` and `until` are Unix times in seconds, `until` excluded; `None` means no limit. `where`
-    maps dimensions, other than days and months, to the values to include.
+    maps columns, or the dimension `tag`, to the values to include.
     """
 
     by: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -24,6 +25,20 @@ __all__ = ["CARRIED_OVER", "SQLiteDatabase", "SQLiteLedger", "open_rows", "readi
 
 LOCK_SECONDS = 5.0
 """The maximum number of seconds that a process waits while other processes write."""
+
+CHECK_SECONDS = 1.0
+"""The maximum number of seconds of the check of a file; a million rows take about as long."""
+
+CHECK_STEPS = 1000
+"""The time is compared after this many instructions of SQLite's virtual machine."""
+
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""SQLite's codes for a file that is damaged or not a database."""
+
+RESTORE = (
+    "If the path is right, stop the gateway, remove the files with this name and -wal or -shm at "
+    "the end, and restore the file from a backup."
+)
 
 PRIVATE = 0o600
 """The mode of a new file: it contains the names of keys and what they spend."""
@@ -90,7 +105,9 @@ def reading(path: Path) -> Iterator[Execute]:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             yield _execute_in(connection)
     except sqlite3.Error as error:
-        raise StoreUnavailable(f"the ledger cannot be read: {error}") from error
+        resolution = RESTORE if _is_damaged(error) else ""
+        why = f"the ledger cannot be read: {error}"
+        raise StoreUnavailable(why, resolution=resolution) from error
 
 
 def _execute_in(connection: sqlite3.Connection) -> Any:
@@ -102,10 +119,11 @@ def _execute_in(connection: sqlite3.Connection) -> Any:
 def open_rows(path: Path | None) -> SQLiteDatabase:
     """Open a database with rows, and create it if it is missing; `None` means in memory.
 
-    Raises StoreError if the file cannot be used.
+    Raises StoreError if the file cannot be used or is damaged.
     """
     try:
         database = SQLiteDatabase(path)
+        _check(database.connection)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         had_rows = database.execute(_HAS_ROWS).fetchone() is not None
@@ -117,6 +135,39 @@ def open_rows(path: Path | None) -> SQLiteDatabase:
 
 
 _HAS_ROWS = "SELECT 1 FROM sqlite_master WHERE name = 'attempts'"
+
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name = 'attempts'"
+"""Selects the names of all tables; the table of the rows, which is the largest, is the last one."""
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    """Search a file for damage, at most for CHECK_SECONDS.
+
+    A file is damaged, for example, if a backup was restored beside the -wal file of a later one.
+    Raises sqlite3.DatabaseError for a damaged file.
+    """
+    until = time.monotonic() + CHECK_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > until, CHECK_STEPS)
+    try:
+        for (name,) in connection.execute(_TABLES).fetchall():
+            [(found,)] = connection.execute(f'PRAGMA quick_check("{name}")').fetchmany(1)
+            if found != "ok":
+                raise _damage(found)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def _damage(why: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(f"the file is damaged ({' '.join(why.split())})")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+def _is_damaged(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGED
 
 
 class SQLiteLedger(SQLLedger):
@@ -136,9 +187,10 @@ class SQLiteLedger(SQLLedger):
 
 
 def _not_usable(path: Path | None, error: sqlite3.Error) -> StoreError:
+    advice = "Give the path of a file that can be written, in a folder that is there."
     return StoreError(
         f"limits cannot be kept in {path}: {error}",
-        resolution="Give the path of a file that can be written, in a folder that is there.",
+        resolution=RESTORE if _is_damaged(error) else advice,
     )
 
 

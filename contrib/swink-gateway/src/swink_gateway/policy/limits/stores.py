@@ -101,8 +101,8 @@ def faults_of_place(store: Store) -> Iterator[tuple[str, str]]:
     if store.path is not None:
         if store.engine == "sqlite":
             yield from (("path", why) for why in _faults_of_file(store.path))
-        elif not _takes_files(store.path):
-            yield "path", "a folder that is there and can be written was expected"
+        elif why := _fault_of_folder(store.path):
+            yield "path", f"a folder that is there and can be written was expected; {why}"
     if store.ledger is not None:
         if is_address(store.ledger):
             yield from (("ledger", why) for why in _faults_of_server("postgres", store.ledger))
@@ -122,11 +122,16 @@ def _faults_of_server(engine: str, url: str) -> Iterator[str]:
 
 
 def _faults_of_file(path: Path) -> Iterator[str]:
-    if not _takes_files(path.parent):
-        yield "a file in a folder that is there and can be written was expected"
+    if why := _fault_of_folder(path.parent):
+        yield f"a file in a folder that is there and can be written was expected; {why}"
     elif path.exists() and not (path.is_file() and os.access(path, os.R_OK | os.W_OK)):
         yield "a file that can be written was expected"
 
 
-def _takes_files(folder: Path) -> bool:
-    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+def _fault_of_folder(folder: Path) -> str:
+    """Explain the fault of a folder for files; return an empty string for a usable folder."""
+    if not folder.exists():
+        return f"{folder} does not exist"
+    if not folder.is_dir():
+        return f"{folder} is not a folder"
+    return "" if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
