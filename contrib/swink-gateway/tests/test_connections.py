@@ -16,7 +16,7 @@ from test_responses_socket import CREATE, Silent, answer
 from test_seed_scenarios import Flood, open_slowly
 
 from swink_gateway.serving.admission import ACTIVE
-from swink_gateway.serving.connections import LEFT, LOOKS, TURNED_AWAY
+from swink_gateway.serving.connections import LEFT, LOOKS, READ_BYTES, TURNED_AWAY
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.responses import SOCKET_SECONDS
 from swink_gateway.serving.server import Gateway
@@ -170,6 +170,18 @@ async def test_at_the_limit_of_busy_connections_a_new_one_gets_503() -> None:
             connection[1].transport.abort()
         await open_connections(gateway, 0)
         assert (await ask(gateway, "/health")).status == 200
+
+
+async def test_a_connection_that_sends_much_is_read_in_small_parts() -> None:
+    upstream = Thinking()
+    async with serving(upstream) as gateway:
+        asking = asyncio.ensure_future(ask(gateway, SIGNS["chat"][0], HI))
+        await upstream.asked.wait()
+        [transport] = gateway._runner._busy
+        assert transport.max_size == READ_BYTES  # type: ignore[attr-defined]
+        await upstream.say(*BEGUN)
+        await upstream.say(*ENDED)
+        assert (await asking).status == 200
 
 
 async def test_closed_connections_are_removed() -> None:

@@ -33,6 +33,13 @@ TURNED_AWAY = "swink_connections_turned_away_total"
 LOOKS = 4
 """How many times idle connections are checked during one idle timeout."""
 
+READ_BYTES = 16_384
+"""The most bytes of a connection that are parsed at a time, before other connections are served.
+
+asyncio reads 256 KiB at a time, and parsing so much takes 0.1 s if each chunk of a body, or each
+frame of a WebSocket, has one byte.
+"""
+
 NEW_SECONDS = 10.0
 """How many seconds a new connection counts as busy, because a request is expected soon."""
 
@@ -87,6 +94,7 @@ class Connections(web.AppRunner):
         if transport is None:
             yield
             return
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's transports
         self._busy.add(transport)
         self._new.pop(transport, None)
         self.changed()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from swink_gateway.policy.served_models import ServedModels
 from swink_gateway.protocols.bodies import json_of
 from swink_gateway.protocols.failures import Refused
 from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.frames import JSON
 from swink_gateway.protocols.model_list import listed_models
 from swink_gateway.protocols.ollama.model_list import ollama_model
 from swink_gateway.protocols.table import MODEL_PATH, PROTOCOLS
@@ -21,12 +23,20 @@ from swink_gateway.serving.refusals import refusal
 
 __all__ = ["ModelRoutes"]
 
+LIST_SECONDS = 5.0
+"""How many seconds a list of models is sent again without a look at the catalogue."""
+
+MOST_LISTS = 32
+"""The maximum number of cached lists; keys with the same `models` share them."""
+
 
 class ModelRoutes:
     """Lists the models that the owner of a key may use."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
+        self._routing = calls.routing
+        self._lists: dict[tuple[Any, ...], tuple[float, bytes]] = {}
 
     def add_to(self, app: web.Application, expect: Expecting) -> None:
         """Add the routes, including the routes of embeddings.
@@ -53,12 +63,28 @@ class ModelRoutes:
         self, make: Callable[[Sequence[Mapping[str, Any]]], Any]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            return web.json_response(make(self._listed(request)["data"]))
+            return self._answer(request, lambda listed: make(listed["data"]))
 
         return handle
 
     async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response(self._listed(request))
+        return self._answer(request, lambda listed: listed)
+
+    def _answer(self, request: web.Request, make: Callable[[dict[str, Any]], Any]) -> web.Response:
+        """Return a list in a protocol's format; making it takes much longer than sending it."""
+        routing, now = self._calls.routing, self._calls.limits.clock.time()
+        key = routing.config.keys.get(request[OWNER])
+        if routing is not self._routing:
+            self._routing = routing
+            self._lists.clear()
+        which = (request.path, None if key is None else key.models)
+        made_at, body = self._lists.get(which, (0.0, b""))
+        if not body or now - made_at > LIST_SECONDS:
+            body = msgspec.json.encode(make(self._listed(request)))
+            if len(self._lists) >= MOST_LISTS:
+                self._lists.clear()
+            self._lists[which] = now, body
+        return web.Response(body=body, content_type=JSON)
 
     async def _model(self, request: web.Request) -> web.Response:
         rows = self._listed(request)["data"]
