@@ -110,6 +110,7 @@ def test_a_value_of_a_required_variable_is_not_compared_with_a_recording(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     subject = subject_of("sound", "signing:NamesItsProject")
+    assert subject.info is not None
     info = replace(subject.info, required_env=("SOUND_PROJECT",))
     monkeypatch.setattr(Subject, "info", info)
     real = {**REAL, "X-Sound-Project": "of the real user"}
