@@ -39,7 +39,7 @@ CODES = (
     (
         exits.EXIT_INTERRUPTED,
         "stopped by Ctrl-C, which closes the connection",
-        "stopped by Ctrl-C; the next run continues where this one stopped",
+        "stopped by Ctrl-C or SIGTERM; the next run continues where this one stopped",
     ),
     (exits.EXIT_BROKEN_PIPE, "the reader of standard output closed the pipe", ""),
 )

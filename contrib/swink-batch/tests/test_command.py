@@ -122,8 +122,9 @@ def test_exit_codes_tell_how_a_run_ended(swink: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are Unix's")
-def test_a_run_that_a_person_ends_tells_so_and_is_gone_on_with(
-    swink_environment: dict[str, str], swink: Any, tmp_path: Path
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_a_signal_ends_tells_so_and_is_gone_on_with(
+    number: signal.Signals, swink_environment: dict[str, str], swink: Any, tmp_path: Path
 ) -> None:
     rows, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
     rows.write_text('{"prompt": "a few words that take their time"}\n' * 3)
@@ -133,7 +134,7 @@ def test_a_run_that_a_person_ends_tells_so_and_is_gone_on_with(
     )
     while not output.exists() or not output.read_bytes():
         time.sleep(0.01)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     told = running.communicate(timeout=30)[1]
     assert "waiting for calls in progress" in told
     assert "stopped: interrupted" in told
@@ -190,6 +191,15 @@ def test_progress_tells_rate_tokens_cost_time_left_and_failures() -> None:
         "21 of 50 rows · 1.0/s · 300 tokens · $5.00 · 30.5 s left · 1 failed (1 timeout) · "
         "0 under way"
     )
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"), [(23.04, "rate limit: 23.0 calls/s"), (0.0, "rate limit: waiting")]
+)
+def test_progress_tells_that_rate_limits_restrict_the_run(rate: float, said: str) -> None:
+    state = tally()
+    state.held = lambda: rate
+    assert f" left · {said} · 1 failed" in told(state)
 
 
 def test_a_terminal_has_one_line_and_a_log_a_line_now_and_then(

@@ -114,11 +114,26 @@ LIES = {
 }
 
 
+def some_refused(share: float, seconds: float, seed: int, wait: float, first: int = 0) -> Answer:
+    """Return a server that rejects a random share of calls for some seconds, after the `first`."""
+    chance, calls = random.Random(seed), count(1)
+
+    def answer(now: float) -> tuple[Error | None, dict[str, str]]:
+        is_refused = next(calls) > first and now < seconds and chance.random() < share
+        return (replace(THROTTLED, retry_after=wait) if is_refused else None), {}
+
+    return answer
+
+
 def simulated(
-    server: Answer, seconds: float, refusal: float = LATENCY / 10
+    server: Answer,
+    seconds: float,
+    refusal: float = LATENCY / 10,
+    latency: float = LATENCY,
+    most: int = 256,
 ) -> tuple[Lane, int, int]:
     """Call a server for so long; return the lane, how many it answered and how many it refused."""
-    lane, now, answered = Lane(256, 0.0), 0.0, 0
+    lane, now, answered = Lane(most, 0.0), 0.0, 0
     numbers = count()
     ends: list[tuple[float, int, float, Error | None, dict[str, str]]] = []
     while now < seconds:
@@ -126,7 +141,7 @@ def simulated(
         if wait <= 0.0:
             lane.begin(now)
             error, headers = server(now)
-            took = LATENCY if error is None else refusal
+            took = latency if error is None else refusal
             heapq.heappush(ends, (now + took, next(numbers), now, error, headers))
             continue
         if not ends or now + wait < ends[0][0]:
@@ -203,6 +218,25 @@ def test_a_limit_that_refusals_alone_tell_is_used_and_hardly_passed(
     _, answered, refused = simulated(server, seconds, refusal=0.005)
     assert answered / seconds >= least * rate
     assert refused < 0.01 * answered
+
+
+@pytest.mark.parametrize("wait", [0.0, 1.0])
+@pytest.mark.parametrize("burst", [0.5, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_run_recovers_from_a_short_burst_of_refusals(
+    burst: float, wait: float, seed: int
+) -> None:
+    _, healthy, _ = simulated(lambda now: (None, {}), 3.7, 0.03, 0.03, 10)
+    server = some_refused(0.5, burst, seed, wait, first=20)
+    _, answered, _ = simulated(server, 2 * 3.7, 0.03, 0.03, 10)
+    assert answered >= healthy > 1200
+
+
+def test_a_few_refusals_at_random_rarely_slow_a_run_down_by_more_than_half() -> None:
+    _, healthy, _ = simulated(lambda now: (None, {}), 10.0, 0.03, 0.03, 5)
+    servers = [some_refused(0.04, inf, seed, 0.0) for seed in range(10)]
+    answered = [simulated(server, 2 * 10.0, 0.03, 0.03, 5)[1] for server in servers]
+    assert sorted(answered)[1] >= healthy > 1500
 
 
 @pytest.mark.parametrize("refusal", [0.005, 3.0])
@@ -309,6 +343,19 @@ def test_rate_limit_headers_are_read_under_any_name(
     headers: dict[str, str], found: list[tuple[bool, float, float]]
 ) -> None:
     assert [tuple(each) for each in allowances(headers)] == found
+
+
+def test_a_lane_tells_the_rate_to_which_refusals_restrict_it() -> None:
+    lane, _, _ = simulated(lambda now: (None, {}), 10.0)
+    assert lane.held_to(10.0) is None
+    lane, _, _ = simulated(bucket(20, 5), 60.0)
+    while lane.busy:
+        lane.end(60.0 - LATENCY, 60.0, DONE)
+    assert lane.held_to(60.0) == pytest.approx(20, rel=0.1)
+    lane, _, _ = simulated(lambda now: (THROTTLED, {}), 60.0)
+    while lane.busy:
+        lane.end(60.0 - LATENCY, 60.0, THROTTLED)
+    assert lane.held_to(60.0) == 0.0
 
 
 def test_a_lane_waits_for_a_place_without_a_time() -> None:

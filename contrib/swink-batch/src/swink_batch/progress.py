@@ -61,6 +61,8 @@ def told(tally: Tally) -> str:
     parts.append(money(tally.cost) + (" and more" if tally.unpriced else ""))
     if tally.left is not None:
         parts.append(f"{duration(tally.left)} left")
+    if (rate := tally.held_to) is not None:
+        parts.append(f"rate limit: {rate:,.1f} calls/s" if rate else "rate limit: waiting")
     if tally.failed:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in tally.kinds.most_common())
         parts.append(f"{tally.failed:,} failed ({kinds})")

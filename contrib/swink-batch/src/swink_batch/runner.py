@@ -82,6 +82,7 @@ class Runner:
         # Tasks that wait for a limit, or for the end of a batch.
         self._waiting: set[asyncio.Task[Any]] = set()
         self.tally.on_stop = self._wait_no_more
+        self.tally.held = limiter.held_to
         self._hopeless = 0
         self._refusal: UsageError | None = None
         self._spending = spending
@@ -102,7 +103,7 @@ class Runner:
             if self._job.turns is not None:
                 await self._job.turns.aclose()
         finally:
-            self.tally.on_stop = None
+            self.tally.on_stop = self.tally.held = None
             if self._journal is not None and self._journal is not self._job.journal:
                 self._journal.close()
 

@@ -79,6 +79,7 @@ class Tally:
     latency: Latency = field(factory=Latency)
     stopped: str | None = None
     on_stop: Callable[[], object] | None = field(default=None, repr=False)
+    held: Callable[[], float | None] | None = field(default=None, repr=False)
     now: float = 0.0
     course: list[tuple[float, int]] = field(factory=list, repr=False)
     """Pairs of a time in seconds and the number of rows done by then."""
@@ -136,6 +137,14 @@ class Tally:
         if len(self._past) < 2 or self.now <= self._past[0][0]:
             return self.done / self.seconds
         return (self.done - self._past[0][1]) / (self.now - self._past[0][0])
+
+    @property
+    def held_to(self) -> float | None:
+        """The calls per second to which rate limits restrict the run; `None` if they do not.
+
+        While a rate limit allows no call, the value is 0.
+        """
+        return None if self.held is None else self.held()
 
     @property
     def left(self) -> float | None:

@@ -27,6 +27,9 @@ __all__ = ["command"]
 
 TICK_SECONDS = 0.25
 
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""Signals that end a run; containers and service managers send SIGTERM."""
+
 
 def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, int]:
     number, _, count = value.partition("/")
@@ -200,7 +203,7 @@ def _text(path: Path) -> str:
 
 
 async def _run(job: Job, requests: Path, output: Path, order: Order) -> tuple[Tally, bool]:
-    """Run a job; the first Ctrl-C lets calls in progress finish, the second cancels them."""
+    """Run a job; the first signal lets calls in progress finish, the second cancels them."""
     progress, seen = Progress(sys.stderr), list[Tally]()
     loop = asyncio.get_running_loop()
 
@@ -210,31 +213,33 @@ async def _run(job: Job, requests: Path, output: Path, order: Order) -> tuple[Ta
         progress(tally)
 
     running = loop.create_task(job.run(requests, output, order, watch))
-    presses = list[int]()
+    received = list[signal.Signals]()
 
-    def stop() -> None:
-        presses.append(signal.SIGINT)
-        if len(presses) == 1 and seen:
+    def stop(number: signal.Signals) -> None:
+        received.append(number)
+        if len(received) == 1 and seen:
             seen[0].stop("interrupted")
             progress.close()  # erase the line that is redrawn
             say("waiting for calls in progress; press Ctrl-C again to cancel them")
         else:
             running.cancel()
 
-    with suppress(NotImplementedError):
-        loop.add_signal_handler(signal.SIGINT, stop)
+    for number in ENDING:
+        with suppress(NotImplementedError):
+            loop.add_signal_handler(number, stop, number)
     try:
         while not running.done():
             await asyncio.wait([running], timeout=TICK_SECONDS)
             if seen:
                 seen[0].now = loop.time()  # so that the rate falls while no answer arrives
                 progress(seen[0])
-        return running.result(), bool(presses)
+        return running.result(), bool(received)
     except asyncio.CancelledError:
-        if not (presses and seen):
+        if not (received and seen):
             raise
         return seen[0], True
     finally:
         progress.close()
-        with suppress(NotImplementedError):
-            loop.remove_signal_handler(signal.SIGINT)
+        for number in ENDING:
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(number)

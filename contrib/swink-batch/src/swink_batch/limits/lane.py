@@ -77,14 +77,27 @@ class Lane:
             return inf
         return max(self._shut_until, self._due) - now
 
+    def held_to(self, now: float) -> float | None:
+        """Return the calls per second to which rate limits restrict the target.
+
+        Return `None` if the number of concurrent calls restricts it, or nothing.
+        """
+        if self._shut_until > now:
+            return 0.0
+        rate = min(self.rate.value, self._allowed)
+        return rate if self.wait(now) < inf and rate < self._spread else None
+
+    @property
+    def _spread(self) -> float:
+        """The calls per second that prevent bursts."""
+        return SPREAD * self.window.size / self._latency if self._latency else inf
+
     def begin(self, now: float) -> None:
         """Record the start of a call."""
         self.busy += 1
         self.rate.begin(now, self._due > now - BURST)
         self._shut_until = max(self._shut_until, now + self.rate.pause)
-        pace = min(self.rate.value, self._allowed)
-        if self._latency:
-            pace = min(pace, SPREAD * self.window.size / self._latency)
+        pace = min(self.rate.value, self._allowed, self._spread)
         if pace != inf:
             self._due = max(self._due, now - BURST) + 1.0 / pace
 

@@ -35,6 +35,10 @@ class _Queue:
     cancel_timer: Callable[[], None] | None = None
     owed: float = 0.0  # tokens used by calls beyond their reservations
 
+    @property
+    def is_waited_for(self) -> bool:
+        return bool(self.again or self.waiting)
+
 
 class Limiter:
     """Admits calls to each target as far as its limits allow; passed in `Client(gates=[…])`.
@@ -76,6 +80,15 @@ class Limiter:
                     title="Limits cannot be shared",
                     resolution="Start the server, or correct its address.",
                 ) from error
+
+    def held_to(self) -> float | None:
+        """Return the calls per second to which rate limits restrict the run.
+
+        Return `None` if they restrict no target, and the lowest value if they restrict several.
+        """
+        now = self._clock.time()
+        held = (queue.lane.held_to(now) for queue in self._queues.values() if queue.is_waited_for)
+        return min((rate for rate in held if rate is not None), default=None)
 
     async def admit(self, target: Target) -> None:
         """Wait until a call to a target may begin; the following `enter` then returns at once."""

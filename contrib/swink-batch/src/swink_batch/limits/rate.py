@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from math import inf
+from math import inf, log
 
 __all__ = ["LOWEST", "Rate"]
 
@@ -41,6 +41,27 @@ LONGEST_LAG = 0.1
 
 A longer measured time counts as this value, so that the next call does not wait too long.
 """
+
+TRIAL_AFTER = 16
+"""The number of calls in a row that must succeed before the first trial of a faster rate."""
+
+TRIAL_FACTOR = 5
+"""The factor by which `TRIAL_AFTER` increases with each trial that ends in a rejection."""
+
+TRIAL_DOUBLING = 0.5
+"""The seconds in which the rate doubles during a trial."""
+
+TRIAL_SUCCESS = 4.0
+"""If a trial increases the rate by more than this factor, the earlier limit no longer applies."""
+
+TRIAL_KEPT = 0.5
+"""The share of a trial's highest rate that remains if the trial ends in a rejection."""
+
+LONG_PERIOD = 5.0
+"""The least period, in seconds, of a quota that a trial could use up early."""
+
+TRIAL_PERIODS = 16
+"""The number of such periods without a rejection before a trial."""
 
 LOWEST = 0.05
 """The minimum rate in calls per second: one attempt every twenty seconds."""
@@ -98,6 +119,11 @@ class Rate:
     of successful calls. It then increases, slowly at first, and faster the longer no call is
     rejected.
 
+    After some calls in a row without a rejection, a trial begins: the rate doubles at short
+    intervals until the next rejection. The rate thus recovers soon when a server rejected calls
+    only for a while. After a trial that found the same limit again, the next one begins much later,
+    so that trials cause few rejections.
+
     Calls are counted when they begin and not when they end, because rejections arrive much sooner
     than answers. If every call is rejected, as when a server's quota per minute is used up, single
     calls probe the server with increasing waits until one succeeds. The rate is then the number of
@@ -122,6 +148,9 @@ class Rate:
         self._share = 0.0
         self._gap = 0.0  # recent number of calls between two rejections
         self._noise = 0.0
+        self._trial_after = TRIAL_AFTER  # calls in a row that must succeed before a trial
+        self._base = 0.0  # the rate at which the last trial began; 0 if unknown
+        self._failed_at = -inf  # when the last trial ended in a rejection
         self._hold = 0.0  # seconds to wait; 0 if calls succeed
         self._held_at = -inf  # since when no call has succeeded
         self._tried_at: float | None = None  # when the probe after a wait began
@@ -145,6 +174,8 @@ class Rate:
         if self.value != inf and is_used:
             self._clean += 1
             self._calls += 1
+            if self._clean == self._trial_after:
+                self._base = self.value
             if self._clean * self._noise > SURE:
                 self._noise = 0.0
             if self.value >= self._top or self._clean * self._share > SURE:
@@ -161,14 +192,18 @@ class Rate:
         began, calls, refused, last = self._period
         self._hold, self._tried_at = 0.0, None
         passed, seconds = calls - refused - 1, tried_at - began
-        if passed < LEAST_SAMPLE or seconds < SHORTEST_SPAN:
+        was_held = tried_at - self._held_at > MOSTLY * seconds
+        is_trials = not was_held and self._held_at - self._failed_at < LOOK_BACK
+        if passed < LEAST_SAMPLE or seconds < SHORTEST_SPAN or is_trials:
             return
         rate = passed / seconds
-        was_held = tried_at - self._held_at > MOSTLY * seconds
         is_near = bool(last) and rate >= NEAR * self.value
         self._is_found = was_held or is_near or abs(rate - last) <= ALIKE * rate
+        if was_held and seconds > LONG_PERIOD:
+            self._trial_after = max(self._trial_after, TRIAL_PERIODS * passed)
         self._is_measured, self.value = True, max(LOWEST, BELOW * min(self.value, rate))
         self._since, self._eased_at, self._clean = tried_at, tried_at, 0
+        self._base = 0.0
         self._period = [tried_at, 1, 0, rate]
         if was_held:
             self._top = inf
@@ -195,12 +230,22 @@ class Rate:
             if passed >= LEAST_SAMPLE:
                 self.value = min(self.value, 2.0 * rate)  # `rate` does not include this call
             return 0.0
+        if is_first and passed < LEAST_SAMPLE and refused == 1:
+            return 0.0  # a single rejection is no evidence of a limit
+        self._gap += (self._clean - self._gap) * 0.2
+        if self._clean >= self._trial_after:
+            self._trial_after *= TRIAL_FACTOR
+            self._failed_at, self._top = now, inf
+            if self.value <= TRIAL_SUCCESS * self._base:
+                self.value = max(self._base, TRIAL_KEPT * self.value)
+                self._eased_at, self._clean = now, 0
+                return 0.0
+            self._is_found = False
         nothing = not self._got_through(self._eased_at, began)[0]
         if is_first:
             self._top = inf
         self._seen += not nothing
         self._share = self._seen / max(1, self._seen, self._calls)
-        self._gap += (self._clean - self._gap) * 0.2
         is_slow = self.value < UNHELPED * self._top < inf and self._seen >= ENOUGH
         is_noise = is_slow and self._share < 0.5 and self._share * (1.0 + self._gap) <= 2.0
         if is_noise and not nothing:
@@ -215,6 +260,8 @@ class Rate:
             eased = self.value * (1.0 if nothing else BELOW)
             self.value = min(eased, self.value if self._is_measured else GUESS)
         self.value = max(self.value, LOWEST)
+        if self.value < self._base / 2:  # this is not the limit that the trials reached
+            self._trial_after, self._base = TRIAL_AFTER, 0.0
         if self._top == inf and not is_first:  # the first successes used saved-up quota
             self._top, self._gap = self.value / BELOW, 0.0
             self._calls = self._seen = 0
@@ -238,9 +285,12 @@ class Rate:
         """Return the fraction by which a call increases the rate (0.01: by 1 %)."""
         if not self._is_measured:
             return GUESS_CLIMB
+        blind = self.value * min(self._lag, LONGEST_LAG)  # in calls
+        most = BLIND_CLIMB / max(blind, 1e-9)
+        if self._clean >= self._trial_after:
+            return min(GUESS_CLIMB, log(2) / TRIAL_DOUBLING / self.value, most)
         if self._noise or not self._is_found:
-            blind = self.value * min(self._lag, LONGEST_LAG)  # in calls
-            return min(SEARCH_CLIMB, BLIND_CLIMB / max(blind, 1e-9))
+            return min(SEARCH_CLIMB, most)
         return CLIMB / PATIENCE * min(2.0 ** (self._clean // PATIENCE), FASTEST)
 
 
