@@ -19,19 +19,19 @@ class AsyncOnly:
 
         def __await__(self) -> Any:
             raise UsageError(
-                f"{type(self).__name__} cannot be awaited",
+                f"{_shown(self)} cannot be awaited",
                 resolution="Write async with … or async for …, or await its result().",
             )
 
         def __iter__(self) -> Any:
             raise UsageError(
-                f"{type(self).__name__} must be read with async for",
+                f"{_shown(self)} must be read with async for",
                 resolution=f"Write async for … in …. {_WITHOUT_AWAIT}",
             )
 
         def __enter__(self) -> Any:
             raise UsageError(
-                f"{type(self).__name__} must be opened with async with",
+                f"{_shown(self)} must be opened with async with",
                 resolution=f"Write async with … as …. {_WITHOUT_AWAIT}",
             )
 
@@ -39,16 +39,18 @@ class AsyncOnly:
 
     def _pieces(self, generator: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
         """Wrap an async generator, so that `for`, `with` or `await` on it raises UsageError."""
-        return _AsyncPieces(generator)
+        property_name = getattr(generator, "__name__", "").strip("_")
+        return _AsyncPieces(generator, f"{type(self).__name__}.{property_name}")
 
 
 class _AsyncPieces(AsyncOnly, AsyncGenerator[T, None]):
     """An async generator that raises UsageError when used with `await`, `for` or `with`."""
 
-    __slots__ = ("_generator",)
+    __slots__ = ("_generator", "name")
 
-    def __init__(self, generator: AsyncGenerator[T, None]) -> None:
+    def __init__(self, generator: AsyncGenerator[T, None], name: str) -> None:
         self._generator = generator
+        self.name = name
 
     def __aiter__(self) -> AsyncGenerator[T, None]:
         return self._generator.__aiter__()  # type: ignore[return-value]  # returns the generator
@@ -67,3 +69,8 @@ class _AsyncPieces(AsyncOnly, AsyncGenerator[T, None]):
     def aclose(self) -> Coroutine[Any, Any, None]:
         """Close the generator."""
         return self._generator.aclose()
+
+
+def _shown(read: AsyncOnly) -> str:
+    """Return the name of an object in an error message: its public class or property."""
+    return read.name if isinstance(read, _AsyncPieces) else type(read).__name__

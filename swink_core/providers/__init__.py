@@ -44,7 +44,13 @@ from swink_core.providers.media import media_base64, media_form, media_type_of, 
 from swink_core.providers.network import failure_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, rule_of
-from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
+from swink_core.providers.schemas import (
+    closed_schema,
+    inlined_schema,
+    plain_tuple,
+    plain_union,
+    rewritten_schema,
+)
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, TokenHTTP
 from swink_core.providers.writer import EventWriter
@@ -128,6 +134,8 @@ __all__ = [
     "not_started",
     "parse_arguments",
     "paths_inside",
+    "plain_tuple",
+    "plain_union",
     "prompt_of",
     "report_change",
     "required_features",

@@ -61,6 +61,37 @@ def closed_schema(schema: Any) -> Any:
     return closed
 
 
+def plain_union(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON schema with `anyOf` instead of `oneOf`, and without `discriminator`.
+
+    Some APIs reject these keywords. The alternatives of a union that has a discriminator exclude
+    each other, so `anyOf` has the same meaning there; otherwise it permits more. Schemas inside
+    this one are not changed, nor is a schema that has both keywords.
+    """
+    plain = {name: value for name, value in schema.items() if name != "discriminator"}
+    if "oneOf" in plain and "anyOf" not in plain:
+        plain["anyOf"] = plain.pop("oneOf")
+    return plain
+
+
+def plain_tuple(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a fixed-length array with a schema as `items`, which some APIs require.
+
+    If all items have the same schema, it becomes `items`, and `prefixItems` is removed. Otherwise
+    `items` is empty. The meaning stays the same: arrays that may have items after those of
+    `prefixItems` are not changed, nor are schemas inside this one.
+    """
+    plain = dict(schema)
+    parts = _told(plain, "prefixItems", list)
+    longest = plain.get("maxItems", len(parts) if plain.get("items") is False else None)
+    if not parts or not isinstance(longest, int) or longest > len(parts):
+        return plain
+    is_uniform = all(part == parts[0] for part in parts)
+    if is_uniform:
+        del plain["prefixItems"]
+    return {**plain, "maxItems": longest, "items": parts[0] if is_uniform else {}}
+
+
 def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
     """Return an object schema without the keywords in `refused`, which an API rejects at the root.
 

@@ -18,7 +18,6 @@ _ONE_OBJECT = "pydantic-ai takes a function's only object for all its arguments;
 
 REASONS = {
     "bare_list": "an `items` of anything says nothing",
-    "bare_dict": "an `additionalProperties` of anything says nothing",
     "pair": "no item may follow those of a tuple, and `items: false` says so",
     "mixed_literal": "msgspec sorts the words",
     "enum": "msgspec sorts the words",

@@ -43,7 +43,12 @@ WITHOUT_ASYNC: list[tuple[str, str, str]] = [
     (
         "for over partial answers",
         ASYNC.format("for so in client.stream_answer('echo/echo', 'Hi', type=int).partials: pass"),
-        "Write async for … in ….",
+        "AnswerStream.partials must be read with async for",
+    ),
+    (
+        "for over a stream's text",
+        ASYNC.format("for p in client.stream('echo/echo', 'Hi').text: pass"),
+        "EventStream.text must be read with async for",
     ),
     (
         "for over a run",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
@@ -204,6 +206,28 @@ async def test_the_last_answer_that_does_not_fit_is_kept_in_the_error(
     assert caught.value.text == written
     assert caught.value.usage == swink.Usage(calls, 2 * calls, total=3 * calls, reported=True)
     assert len(plugin.contexts) == calls
+
+
+async def test_only_the_error_of_a_cut_answer_recommends_more_tokens() -> None:
+    for stop, recommended in [("stop", False), ("content_filter", False), ("length", True)]:
+        async with swink.Client(plugins=[Scripted("{}", stop=stop)]) as client:
+            with pytest.raises(swink.BadAnswer) as caught:
+                await client.answer("echo/echo", "Who?", type=Cat, corrections=0)
+        assert ("max_tokens" in caught.value.resolution) is recommended
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+async def test_the_error_of_a_bad_answer_can_be_copied_and_pickled(copied: Any) -> None:
+    async with swink.Client(plugins=[Scripted("{}")]) as client:
+        with pytest.raises(swink.BadAnswer) as caught:
+            await client.answer("echo/echo", "Who?", type=Cat, corrections=0)
+    error = copied(caught.value)
+    assert isinstance(error, swink.BadAnswer)
+    assert str(error) == str(caught.value)
+    assert (error.text, error.answer) == ("{}", caught.value.answer)
+    assert (error.usage, error.cost) == (caught.value.usage, caught.value.cost)
 
 
 async def test_a_model_that_says_it_has_no_structured_output_is_made_to_call_a_tool() -> None:

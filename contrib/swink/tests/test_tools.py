@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field
 from signatures import SIGNATURES, Address, City, Colour, Level, Line, Person, Point, Size
 
 import swink
+from swink.answers import AnswerForm
 from swink.schemas import Schema
 from swink.tools import tools_by_name
 
@@ -431,6 +432,33 @@ TYPES: list[tuple[Any, Any, Any, Any]] = [
     (list[Sky], [{"clouds": 1}], [Sky(1)], {"clouds": 1}),
     (int | str, "x", "x", 1.5),
 ]
+
+
+@dataclass
+class Notes:
+    bare: dict  # type: ignore[type-arg]  # what is tested
+    free: dict[str, Any]
+    rows: list[dict[str, Any]]
+    either: dict[str, Any] | None
+
+
+class NotesOfPydantic(BaseModel):
+    bare: dict  # type: ignore[type-arg]  # what is tested
+    free: dict[str, Any]
+    rows: list[dict[str, Any]]
+    either: dict[str, Any] | None
+
+
+def test_a_free_form_object_has_the_same_open_schema_with_and_without_pydantic() -> None:
+    free = {"type": "object", "additionalProperties": True}
+    for kind in (Notes, NotesOfPydantic):
+        assert AnswerForm(Schema(kind)).json["properties"] == {
+            "bare": free,
+            "free": free,
+            "rows": {"type": "array", "items": free},
+            "either": {"anyOf": [free, {"type": "null"}]},
+        }
+    assert AnswerForm(Schema(dict)).json == AnswerForm(Schema(dict[str, Any])).json == free
 
 
 @pytest.mark.parametrize(("kind", "data", "value", "misfit"), TYPES, ids=str)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, make_dataclass
-from typing import Any
+from typing import Any, Literal
 
+import pydantic
 import pytest
 from test_app_on_every_provider import (
     BY_HTTP,
@@ -60,6 +61,64 @@ async def test_a_typed_answer_is_requested_in_the_form_of_each_api(subject: Subj
     for request in http.requests:
         assert refusals(subject.name, request.url, request.body) == []
         assert b"additionalProperties" in request.body or subject.name in LAX
+
+
+class Card(pydantic.BaseModel):
+    kind: Literal["card"]
+    digits: tuple[int, str]
+
+
+class Transfer(pydantic.BaseModel):
+    kind: Literal["transfer"]
+    tags: set[str]
+
+
+class Payment(pydantic.BaseModel):
+    paid: Card | Transfer = pydantic.Field(discriminator="kind")
+
+
+class Tree(pydantic.BaseModel):
+    name: str
+    children: list[Tree]
+
+
+HARD: list[Any] = [
+    dict, dict[str, Any], list[dict[str, Any]], dict[str, int], Any, list, set[int],
+    tuple[int, str], tuple[int, int], Literal[1, "a"], Payment, Tree,
+]  # fmt: skip
+"""Types whose plain schemas some APIs reject."""
+
+
+@pytest.mark.parametrize("subject", BY_HTTP, ids=lambda subject: subject.name)
+async def test_types_that_an_api_cannot_express_are_requested_in_a_form_that_it_accepts(
+    subject: Subject,
+) -> None:
+    for kind in HARD:
+        http = MemoryHTTPClient(MemoryResponse(status=400))
+        with subject.environment():
+            client = swink.Client(host=subject.client(http).host, http=http, retry=False)
+            options = subject.call_options()
+            stream = client.stream_answer(subject.model, "Who?", type=kind, **options)
+            with pytest.raises(swink.StreamError):
+                await stream.result()
+        assert http.requests, (kind, stream.message)
+        for request in http.requests:
+            assert refusals(subject.name, request.url, request.body) == [], kind
+
+
+@pytest.mark.parametrize("model", ["claude-fable-5-2", "claude-haiku-4-5", "claude-opus-5-5"])
+async def test_a_recursive_type_is_the_schema_of_a_tool_with_and_without_tool_choice(
+    model: str,
+) -> None:
+    http = MemoryHTTPClient(MemoryResponse(status=400))
+    async with swink.Client(http=http, retry=False) as client:
+        stream = client.stream_answer(f"anthropic/{model}", "Who?", type=Tree, api_key="k")
+        with pytest.raises(swink.StreamError):
+            await stream.result()
+        run = client.run(f"anthropic/{model}", "Who?", tools=[], type=Tree, api_key="k")
+        with pytest.raises(swink.StreamError):
+            await run.result()
+    assert [[tool["name"] for tool in body["tools"]] for body in http.bodies] == [["answer"]] * 2
 
 
 LAX = {"perplexity"}

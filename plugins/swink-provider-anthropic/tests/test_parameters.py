@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -264,6 +265,8 @@ def test_white_space_at_the_end_of_an_answer_to_be_continued_is_left_out_and_sai
 AGES = {"type": "object", "additionalProperties": {"type": "integer"}}
 AGES_WITHIN = {"type": "object", "properties": {"ages": {**AGES, "type": ["object", "null"]}}}
 
+CLOSED = {"type": "object", "additionalProperties": False}
+
 TREE = {
     "type": "object",
     "properties": {"children": {"type": "array", "items": {"$ref": "#"}}},
@@ -295,6 +298,11 @@ REFUSED: list[Refusal] = [
      "open objects", ["anthropic-format-additional-properties", "anthropic-format-open"]),
     (NEWEST, Context([HI]), {"response_format": {"type": "array", "items": AGES_WITHIN}},
      "open objects", ["anthropic-format-open"]),
+    (NEWEST, Context([HI]), {"response_format": {**CLOSED, "properties": {"a": {"title": "A"}}}},
+     "permit any value", ["anthropic-format-any"]),
+    (NEWEST, Context([HI]),
+     {"response_format": {**CLOSED, "properties": {"a": {"type": "array", "items": {}}}}},
+     "permit any value", ["anthropic-format-any"]),
 ]  # fmt: skip
 
 
@@ -340,6 +348,12 @@ LIMITED = {
         "minimum": {"type": "integer", "minimum": 1, "maximum": 9, "description": "A number"},
         "list": {"type": "array", "minItems": 1, "maxItems": 3, "items": {"$ref": "#/$defs/text"}},
         "word": {"enum": [{"minLength": 1}]},
+        "pair": {
+            "type": "array",
+            "prefixItems": [{"type": "null"}, {"type": "string"}],
+            "items": False,
+        },
+        "oneOf": {"oneOf": [{"type": "null"}], "discriminator": {"propertyName": "kind"}},
     },
     "$defs": {"text": {"type": "string", "minLength": 2}},
 }
@@ -354,6 +368,12 @@ TOLD = {
             "description": "{maxItems: 3}",
         },
         "word": {"enum": [{"minLength": 1}]},
+        "pair": {
+            "type": "array",
+            "items": {"anyOf": [{"type": "null"}, {"type": "string"}]},
+            "description": '{prefixItems: ["null", "string"]; maxItems: 2}',
+        },
+        "oneOf": {"anyOf": [{"type": "null"}]},
     },
     "$defs": {"text": {"type": "string", "description": "{minLength: 2}"}},
     "additionalProperties": False,
@@ -364,12 +384,26 @@ def test_limits_that_the_api_refuses_are_told_in_words() -> None:
     found = _asked(BUDGET, response_format=LIMITED)
     assert found.body["output_config"]["format"]["schema"] == TOLD
     assert found.notices == [
-        "response_format: maxItems, maximum, minLength, minimum moved into descriptions"
+        "response_format: maxItems, maximum, minLength, minimum, prefixItems moved into "
+        "descriptions"
     ]
     as_given = _asked(BUDGET, response_format=LIMITED, rules=False)
     schema = as_given.body["output_config"]["format"]["schema"]
     assert schema["properties"] == LIMITED["properties"]
     assert as_given.notices == []
+
+
+def test_nested_tuples_do_not_multiply_a_schema() -> None:
+    nested: dict[str, Any] = {"type": "string"}
+    for _ in range(50):
+        parts = [{"type": "null"}, nested]
+        nested = {"type": "array", "prefixItems": parts, "items": False}
+    wanted = {**CLOSED, "properties": {"a": nested}}
+
+    found = _asked(BUDGET, response_format=wanted)
+
+    schema = found.body["output_config"]["format"]["schema"]
+    assert len(json.dumps(schema)) < 4 * len(json.dumps(wanted))
 
 
 FREE = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -395,6 +429,8 @@ STRICT: list[tuple[str, list[Any], str]] = [
     ("fields of several types", [EITHER, EITHER, FREE], "x-x"),
     ("a circle", [ROUND, FREE], "-x"),
     ("open objects", [{**FREE, "additionalProperties": True}, FREE], "-x"),
+    ("any value", [_fields_of(1, {"description": "x"}), FREE], "-x"),
+    ("a list without items", [_fields_of(1, {"type": "array"}), FREE], "-x"),
     ("a pattern that looks around",
      [{**_fields_of(1, {**WORDS, "pattern": "^(?!no)"})}, FREE], "-x"),
 ]  # fmt: skip
@@ -420,10 +456,11 @@ def test_limits_of_a_strict_tool_are_told_in_words() -> None:
     context = Context([HI], tools=[Tool("look", "", LIMITED, True), Tool("see", "", LIMITED)])
     found = leaving(PROVIDER, f"anthropic/{BUDGET}", context)
     assert [tool["input_schema"] for tool in found.body["tools"]] == [TOLD, LIMITED]
-    names = "maxItems, maximum, minLength, minimum"
+    names = "maxItems, maximum, minLength, minimum, prefixItems"
     assert found.notices == [f"{names} of the schema of look moved into descriptions"]
     as_given = leaving(PROVIDER, f"anthropic/{BUDGET}", context, rules=False)
-    assert as_given.refused_by == ["anthropic-strict-limits"]
+    more = ("limits", "oneof", "discriminator", "prefix-items")
+    assert as_given.refused_by == [f"anthropic-strict-{name}" for name in more]
 
 
 def test_a_choice_without_tools_is_left_out_since_the_api_refuses_it() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from swink_core import Tool
+from swink_provider_openai.parameters import is_strict
 from swink_provider_openai.schemas import plain_schema
 from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -43,6 +45,16 @@ SCHEMAS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"properties": {"a": {"anyOf": [{"type": "array", "items": {}}, {"type": "null"}]}}},
     ),
     ("a tuple", {"type": "array", "prefixItems": [{}]}, {"type": "array", "prefixItems": [{}]}),
+    (
+        "a union with a discriminator",
+        {"properties": {"discriminator": {"oneOf": [POINT], "discriminator": {}}}},
+        {"properties": {"discriminator": {"anyOf": [POINT]}}},
+    ),
+    (
+        "a tuple of equal items within",
+        {"items": {"type": "array", "prefixItems": [POINT, POINT], "items": False}},
+        {"items": {"type": "array", "items": POINT, "maxItems": 2}},
+    ),
     ("data that looks like one", {"default": {"type": "array"}}, {"default": {"type": "array"}}),
     (
         "a property called like a keyword",
@@ -59,6 +71,40 @@ def test_a_schema_goes_out(schema: dict[str, Any], expected: dict[str, Any]) -> 
     assert plain_schema(schema) == expected
 
 
+TEXT = {"type": "string"}
+
+# (name, schema of a field, whether strict mode accepts it)
+STRICT: list[tuple[str, dict[str, Any], bool]] = [
+    ("a union", {"anyOf": [TEXT, {"type": "null"}]}, True),
+    ("a reference", {"$ref": "#/$defs/default"}, True),
+    ("a default", {**TEXT, "default": {}}, True),
+    ("an object of any fields", {"type": "object", "additionalProperties": True}, False),
+    ("alternatives that exclude each other", {"oneOf": [TEXT]}, False),
+    ("different items", {"type": "array", "items": TEXT, "uniqueItems": True}, False),
+    ("a tuple", {"type": "array", "prefixItems": [TEXT], "items": TEXT}, False),
+    ("a list of anything", {"type": "array", "items": {}}, False),
+    ("a list without items", {"type": "array"}, False),
+    ("anything", {"description": "x"}, False),
+    ("values of different types", {"enum": [1, "a"]}, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("schema", "accepted"), [row[1:] for row in STRICT], ids=[row[0] for row in STRICT]
+)
+def test_strict_mode_is_requested_only_for_schemas_that_it_accepts(
+    schema: dict[str, Any], accepted: bool
+) -> None:
+    whole = {
+        "type": "object",
+        "properties": {"oneOf": schema},
+        "required": ["oneOf"],
+        "additionalProperties": False,
+        "$defs": {"default": TEXT},
+    }
+    assert is_strict(whole) is accepted
+
+
 async def test_tools_and_answers_have_such_schemas() -> None:
     http = MemoryHTTPClient(MemoryResponse([ANSWER]))
     referring = {"$ref": "#/$defs/P", "$defs": {"P": POINT}}
@@ -70,3 +116,11 @@ async def test_tools_and_answers_have_such_schemas() -> None:
     body = http.bodies[0]
     assert body["tools"][0]["function"]["parameters"] == POINT
     assert body["response_format"]["json_schema"]["schema"] == POINT
+
+
+def test_nested_tuples_do_not_multiply_a_schema() -> None:
+    nested: dict[str, Any] = TEXT
+    for _ in range(50):
+        nested = {"type": "array", "prefixItems": [TEXT, nested], "items": False}
+
+    assert len(json.dumps(plain_schema(nested))) < 2 * len(json.dumps(nested))

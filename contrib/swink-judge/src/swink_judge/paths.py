@@ -90,6 +90,23 @@ def _says(keywords: list[str]) -> Holds:
     return lambda schema: any(not each.keys().isdisjoint(keywords) for each in _schemas(schema))
 
 
+def _lacks(keywords: list[str]) -> Holds:
+    def has_untyped(schema: dict[str, Any]) -> bool:
+        properties = schema.get("properties")
+        parts = [*properties.values()] if isinstance(properties, dict) else []
+        for part in (schema.get("items"), schema.get("anyOf")):
+            parts += part if isinstance(part, list) else [part]
+        return any(isinstance(part, dict) and part.keys().isdisjoint(keywords) for part in parts)
+
+    return lambda schema: any(map(has_untyped, _schemas(schema)))
+
+
+def _itemless(_: Any) -> Holds:
+    return lambda schema: any(
+        each.get("type") == "array" and "items" not in each for each in _schemas(schema)
+    )
+
+
 def _open(_: Any) -> Holds:
     def is_open(schema: dict[str, Any]) -> bool:
         kind = schema.get("type")
@@ -182,6 +199,8 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "json": _json,
     "more_than": _more_than,
     "says": _says,
+    "lacks": _lacks,
+    "itemless": _itemless,
     "open": _open,
     "unrequired": _unrequired,
     "recursive": _recursive,
@@ -191,8 +210,10 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
 
 `holds`: the given conditions hold for the value. `json`: the value is JSON text, and the conditions
 hold for its data. `more_than`: the conditions hold for more than the given number of items of a
-list. The next three operators test a JSON schema and the schemas inside it. `says`: one of these
-schemas has one of the given keywords. `open`: one of these schemas is for objects and allows
+list. The next six operators test a JSON schema and the schemas inside it. `says`: one of these
+schemas has one of the given keywords. `lacks`: a property, the items or an alternative of one of
+these schemas has none of the given keywords. `itemless`: one of these schemas is for arrays and has
+no `items`. `open`: one of these schemas is for objects and allows
 additional properties. `unrequired`: one of these schemas has a property that is not required.
 `recursive`: a reference leads back to a schema that contains the reference. `in_a_row`: consecutive
 items of a list meet the given lists of conditions, one list for each item.

@@ -118,10 +118,19 @@ class BadAnswer(SwinkError, title="The answer does not fit the type"):
     def __init__(
         self, why: str, answer: AssistantMessage, usage: Usage | None, cost: Cost | None
     ) -> None:
-        super().__init__(why, resolution="The answer is in the error's text; see also max_tokens.")
+        is_cut = answer.stop_reason is StopReason.LENGTH
+        super().__init__(
+            why,
+            resolution="The answer is in the error's text."
+            + (" Allow more tokens with max_tokens." if is_cut else ""),
+        )
         self.answer = answer
         self.text = written(answer)
         self.usage, self.cost = usage, cost
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Support copying and pickling."""
+        return type(self), (self.message, self.answer, self.usage, self.cost), self.__dict__
 
 
 def written(message: AssistantMessage) -> str:
@@ -277,7 +286,8 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         """The answer so far, as JSON data that grows.
 
         Raises the same errors as `result()`, but only `result()` checks the complete answer against
-        the type.
+        the type. If `result()` requests a corrected answer, `partials` and the events do not show
+        it: show `parsed` of the result at the end.
         """
         return self._pieces(self._partials())
 

@@ -328,7 +328,7 @@ class Client(swink_core.Client):
         target = self.target(name)
         failure = target.refusal(options=options)
         if failure is not None:
-            return failure.code
+            return FEATURE if failure.code in _NO_SCHEMA else failure.code
         provider = target.binding.provider
         if hasattr(provider, "fit") or FEATURE in getattr(provider, "features", {FEATURE}):
             return None
@@ -350,6 +350,9 @@ def _gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
 
 
 FEATURE = "structured_output"
+
+_NO_SCHEMA = (FEATURE, "recursive_schema")
+"""The codes of refusals after which the answer is requested as a tool call."""
 
 
 def _models(model: Models, first: EventStream) -> list[str | Model]:

@@ -34,7 +34,7 @@ import msgspec
 
 from swink.times import msgspec_schemas
 from swink_core import UsageError
-from swink_core.providers import inlined_schema
+from swink_core.providers import inlined_schema, plain_union
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -184,7 +184,11 @@ def _name(kind: Any) -> str:
 
 
 def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """Replace each `$ref` by the schema it refers to, and remove all titles except the root's."""
+    """Convert a library's JSON schema to the form that swink sends.
+
+    Each `$ref` is replaced by the schema it refers to, `oneOf` by `anyOf`, and all titles except
+    the root's are removed. An object whose fields are not listed may have any fields.
+    """
     whole = inlined_schema(schema)
     reference = whole.get("$ref")
     if isinstance(reference, str):  # a recursive type
@@ -206,6 +210,9 @@ def _tidied(schema: Any) -> Any:
             plain[key] = {name: _tidied(each) for name, each in value.items()}
         elif key != "title":
             plain[key] = value if key in _DATA else _tidied(value)
+    plain = plain_union(plain)
+    if plain.get("type") == "object" and "properties" not in plain:
+        plain.setdefault("additionalProperties", True)
     kinds = {_JSON_TYPES.get(type(each)) for each in plain.get("enum", ())}
     if len(kinds) == 1 and None not in kinds and "type" not in plain:
         plain["type"] = kinds.pop()  # some APIs require a type beside an enum

@@ -2,8 +2,9 @@
 
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs: in answer schemas and in
 schemas of strict tools, objects must set `additionalProperties` to `false`. The API rejects limits
-of numbers, strings and arrays (such as `minimum`) in these schemas. Such a limit is moved into the
-description of the field, as in the vendor's SDK.
+of numbers, strings and arrays (such as `minimum`) in these schemas, and `prefixItems`. Such a
+keyword is moved into the description of the field, as in the vendor's SDK (`transform_schema`).
+It also rejects `oneOf`, which becomes `anyOf` (github.com/vercel/ai/issues/12876).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from swink_core import StreamOptions, replace
-from swink_core.providers import Fitted, closed_schema, inlined_schema
+from swink_core.providers import Fitted, closed_schema, inlined_schema, plain_tuple, plain_union
 
 __all__ = ["fit_schemas", "limits_in_words", "structured"]
 
@@ -28,7 +29,8 @@ MOST_UNIONS = 16
 
 LIMITS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
-    "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties",
+    "maxLength", "minItems", "maxItems", "uniqueItems", "prefixItems", "minProperties",
+    "maxProperties",
 )  # fmt: skip
 _OF_NAMES = ("properties", "$defs", "definitions")
 _VALUES = ("enum", "const", "default", "examples")
@@ -42,7 +44,7 @@ def structured(options: StreamOptions) -> Any:
 
 
 def limits_in_words(options: StreamOptions) -> list[str]:
-    """Return the text of the notice about the schema limits that were moved into descriptions."""
+    """Return the text of the notice about the keywords that were moved into descriptions."""
     found: set[str] = set()
     if options.rules and isinstance(options.response_format, Mapping):
         _in_words(options.response_format, found)
@@ -51,16 +53,24 @@ def limits_in_words(options: StreamOptions) -> list[str]:
 
 
 def fit_schemas(call: Fitted) -> None:
-    """Reject an answer schema that allows additional properties; convert strict tools' schemas.
+    """Reject an answer schema that permits any data somewhere; convert strict tools' schemas.
 
     A tool that exceeds the limits of strict mode is sent without `strict`, with a notice.
     """
     wanted = call.options.response_format
-    if call.options.rules and isinstance(wanted, Mapping) and any(map(_is_open, _nodes(wanted))):
-        call.refuse(
-            "structured_output",
-            "does not accept schemas with open objects: set additionalProperties to false",
-        )
+    if call.options.rules and isinstance(wanted, Mapping):
+        sent = structured(call.options)
+        if any(map(_is_open, _nodes(sent))):
+            call.refuse(
+                "structured_output",
+                "does not accept schemas with open objects: set additionalProperties to false",
+            )
+        elif any(map(_is_any, _nodes(sent))):
+            call.refuse(
+                "structured_output",
+                "does not accept schemas that permit any value: give each field and the items of "
+                "each list a type",
+            )
     if not call.options.rules or not any(tool.strict for tool in call.context.tools):
         return
     optional, unions = _counted(wanted if isinstance(wanted, Mapping) else {})
@@ -114,13 +124,28 @@ def _is_compiled(schema: Mapping[str, Any]) -> bool:
     """
     whole = inlined_schema(schema)
     return not any(
-        _is_open(node) or "$ref" in node or _LOOKS_AROUND.search(str(node.get("pattern", "")))
+        _is_open(node)
+        or _is_any(node)
+        or "$ref" in node
+        or _LOOKS_AROUND.search(str(node.get("pattern", "")))
         for node in _nodes(whole)
     )
 
 
 def _is_open(node: Mapping[str, Any]) -> bool:
     return node.get("additionalProperties", False) is not False
+
+
+def _is_any(node: Mapping[str, Any]) -> bool:
+    """Return True for a schema without a type, and for a list whose items have no schema.
+
+    As in the vendor's SDK (`transform_schema`), each schema must have one of these keywords.
+    """
+    if node.get("type") == "array":
+        return "items" not in node and "prefixItems" not in node
+    return node.keys().isdisjoint(
+        ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties")
+    )
 
 
 def _nodes(node: Any) -> Iterator[Mapping[str, Any]]:
@@ -142,7 +167,14 @@ def _in_words(node: Any, found: set[str]) -> Any:
         return [_in_words(item, found) for item in node]
     if not isinstance(node, Mapping):
         return node
+    node = plain_tuple(plain_union(node))
     limits = {key: value for key, value in node.items() if _is_refused(key, value)}
+    parts = limits.get("prefixItems")
+    if isinstance(parts, list):
+        # only the types: the description must not repeat all schemas at each level
+        limits["prefixItems"] = [_type_of(part) for part in parts]
+        if node.get("items") == {} and "maxItems" in node:
+            node["items"] = {"anyOf": parts}
     found.update(limits)
     kept = {
         key: _of_names(value, found)
@@ -157,6 +189,10 @@ def _in_words(node: Any, found: set[str]) -> Any:
         words = "; ".join(f"{key}: {json.dumps(value)}" for key, value in limits.items())
         kept["description"] = "\n\n".join(filter(None, [kept.get("description"), f"{{{words}}}"]))
     return kept
+
+
+def _type_of(part: Any) -> Any:
+    return part.get("type") if isinstance(part, Mapping) else None
 
 
 def _of_names(named: Any, found: set[str]) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from swink_core import Model, StreamOptions, ThinkingLevel
 from swink_core.providers import API, TUNING, Knobs, rule_of, sent_options
 from swink_provider_openai.dialect import EFFORTS, Dialect
+from swink_provider_openai.schemas import DATA, NAMED
 
 __all__ = [
     "KEPT_BY",
@@ -39,9 +40,13 @@ SHORT_CACHE = 1800
 
 NOT_STRICT = frozenset({
     "allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas",
-    "patternProperties",
+    "patternProperties", "oneOf", "prefixItems", "uniqueItems",
 })  # fmt: skip
-"""Keywords of JSON schemas that strict mode does not support."""
+"""Keywords of JSON schemas that strict mode does not support.
+
+Sources of the last three: github.com/openai/openai-node/issues/1709,
+github.com/pydantic/pydantic-ai/pull/7333, github.com/mastra-ai/mastra/issues/23321.
+"""
 
 KEPT_BY = "prompt_cache_key"
 """The value of `Dialect.cache_key` for services that support longer prompt caching."""
@@ -235,7 +240,9 @@ def is_strict(schema: Any) -> bool:
     """Return whether a schema meets the requirements of OpenAI's strict mode.
 
     Source: "Structured outputs": the root is an object, all fields of objects are required, no
-    other fields are allowed, and some keywords are not supported.
+    other fields are allowed, and some keywords are not supported. Every schema must have a type,
+    so a schema that permits any value does not meet the requirements
+    (github.com/pydantic/pydantic-ai/pull/4474).
     """
     return isinstance(schema, Mapping) and schema.get("type") == "object" and _is_strict(schema)
 
@@ -245,6 +252,10 @@ def _is_strict(schema: Any) -> bool:
         return all(map(_is_strict, schema))
     if not isinstance(schema, Mapping):
         return True
+    if schema.keys().isdisjoint(("type", "anyOf", "$ref")):
+        return False
+    if schema.get("type") == "array" and "items" not in schema:
+        return False
     fields = schema.get("properties")
     if schema.get("type") == "object" or isinstance(fields, Mapping):
         required = schema.get("required")
@@ -254,6 +265,9 @@ def _is_strict(schema: Any) -> bool:
             return False
         if set(fields or ()).difference(named):
             return False
-    if isinstance(fields, Mapping):  # the keys are names, not keywords
-        schema = {**schema, "properties": list(fields.values())}
-    return not NOT_STRICT & schema.keys() and all(map(_is_strict, schema.values()))
+    parts = [
+        [*value.values()] if name in NAMED and isinstance(value, Mapping) else value
+        for name, value in schema.items()
+        if name not in DATA
+    ]
+    return not NOT_STRICT & schema.keys() and all(map(_is_strict, parts))

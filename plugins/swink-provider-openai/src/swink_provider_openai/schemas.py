@@ -2,7 +2,7 @@
 
 The root of a schema must be an object schema. It may not be a reference, although pydantic writes
 one for a recursive type. Every array must have `items`. Source: OpenAI's guide "Structured
-outputs".
+outputs". Strict mode rejects `oneOf` (github.com/openai/openai-node/issues/1709).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from swink_core.providers import inlined_schema
+from swink_core.providers import inlined_schema, plain_tuple, plain_union
 
 __all__ = ["plain_schema"]
 
@@ -20,11 +20,15 @@ NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternPropertie
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema without a reference at its root and with `items` in every array."""
+    """Return a schema without a reference at its root and with `items` in every array.
+
+    `oneOf` becomes `anyOf`. If all items of a fixed-length array have the same schema, `items`
+    replaces `prefixItems`.
+    """
     if "$ref" in schema:
         plain = inlined_schema(schema)
         schema = _root(schema) if "$ref" in plain else plain
-    whole: dict[str, Any] = _with_items(schema)
+    whole: dict[str, Any] = _plain(schema)
     return whole
 
 
@@ -43,19 +47,22 @@ def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**part, **beside}
 
 
-def _with_items(node: Any, named: bool = False) -> Any:
-    """Add the keyword `items` to every array schema in `node`.
+def _plain(node: Any, named: bool = False) -> Any:
+    """Convert `node` and all schemas in it.
 
     `named` is true if `node` itself is not a schema but maps names to schemas, like `properties`.
     """
     if isinstance(node, list):
-        return [_with_items(item) for item in node]
+        return [_plain(item) for item in node]
     if not isinstance(node, Mapping):
         return node
     whole = {
-        name: value if name in DATA and not named else _with_items(value, name in NAMED)
+        name: value if name in DATA and not named else _plain(value, not named and name in NAMED)
         for name, value in node.items()
     }
-    if not named and whole.get("type") == "array" and "prefixItems" not in whole:
+    if named:
+        return whole
+    whole = plain_tuple(plain_union(whole))
+    if whole.get("type") == "array" and "prefixItems" not in whole:
         whole.setdefault("items", {})
     return whole

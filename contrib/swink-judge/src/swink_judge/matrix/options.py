@@ -34,6 +34,23 @@ OPEN = {
     },
     "required": ["nonce_sizes"],
 }
+RARE = {
+    "type": "object",
+    "properties": {
+        "nonce_union": {
+            "oneOf": [{"type": "string"}, {"type": "null"}],
+            "discriminator": {"propertyName": "nonce_kind"},
+        },
+        "nonce_tuple": {
+            "type": "array",
+            "prefixItems": [{"type": "string"}, {"type": "integer"}],
+            "items": False,
+        },
+        "nonce_set": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    },
+    "required": ["nonce_union", "nonce_tuple", "nonce_set"],
+    "additionalProperties": False,
+}
 
 _TRIED: dict[str, tuple[Any, ...]] = {
     "temperature": (0.2, 0, 1, 1.7, 2.0),
@@ -57,7 +74,7 @@ _TRIED: dict[str, tuple[Any, ...]] = {
     "thinking": (
         "off", "minimal", "low", "medium", "high", "extra_high", 0, 1, 1024, 30_000, 1_000_000,
     ),
-    "response_format": ("json", SCHEMA, LOOSE, OPEN),
+    "response_format": ("json", SCHEMA, LOOSE, OPEN, RARE),
     "cache": (
         "none",
         "auto",
