@@ -86,7 +86,8 @@ class Connection:
         try:
             reply = await self.run(script, keys, *arguments)
         except self.failures as error:
-            self.lose(error)
+            if losses == self._losses:  # otherwise, the request was sent before the last loss
+                self.lose(error)
         return reply if losses == self._losses else None  # ignore replies after a loss
 
     async def run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
@@ -98,14 +99,27 @@ class Connection:
         reply = await self._scripts[script](keys=keys, args=[now, *arguments])
         return reply if reply is not None else []
 
+    async def reconnect(self) -> None:
+        """Close all connections, and open a new one.
+
+        The server may have closed connections that wait in the pool, and the client would only
+        notice this when it uses them. Raises one of `failures` if the server is unreachable.
+        """
+        await self.redis.connection_pool.disconnect()
+        await self.redis.ping()
+
     def lose(self, error: Exception) -> None:
         """Mark the server as unreachable, until `is_lost` is set to False."""
         if self.is_lost:
             return
-        self.is_lost = True
-        self._losses += 1
+        self.set_aside()
         self._counters[LOST] += 1
         self._on_loss(error)
+
+    def set_aside(self) -> None:
+        """Send no scripts, and ignore the replies to earlier ones, until `is_lost` is False."""
+        self.is_lost = True
+        self._losses += 1
 
     async def check_eviction(self) -> None:
         """Log a warning if the server may delete budgets when its memory is full."""
