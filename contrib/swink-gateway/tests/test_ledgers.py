@@ -31,8 +31,7 @@ from swink_gateway.policy.limits import (
     Ticket,
     open_ledger,
 )
-from swink_gateway.policy.limits.connection import LOST
-from swink_gateway.policy.limits.ledger import counted
+from swink_gateway.policy.limits.ledger import LOST, counted
 from swink_gateway.policy.limits.postgres import PostgresLedger
 from swink_gateway.policy.limits.redis import SIGN_SECONDS, RedisLedger
 from swink_gateway.policy.limits.remembered import DATA_LOST

@@ -363,7 +363,7 @@ class RedisLedger:
             await self._pay(("", key, int(self._leases.local.now()), 0, 0, 0.0))
         await self._leases.debts.pay(self._pay)
         self._leases.regain_server()
-        self._server.is_lost = False
+        self._server.regain()
 
     async def _pay(self, debt: Debt) -> None:
         id, key, *owed = debt
