@@ -191,7 +191,7 @@ class Routing:
         return self._places.get(account, ())
 
     def named(self, account: str) -> str:
-        """Return the first paths of `places` as a text; it is empty if there are none."""
+        """Return the first paths of `places` as a text, separated by commas."""
         found = [*self.places(account)]
         if len(found) > MOST_PLACES:
             found[MOST_PLACES:] = ["…"]
