@@ -452,3 +452,50 @@ class OnlyOnce(MemoryLedger):
         if begins:
             return await super().admit(*given, begins=begins, **more)
         return Refusal("0.01 US dollars a day", 3600.0, spent=True)
+
+
+class SlowlyAcknowledged(MemoryLedger):
+    """A ledger that stores a settlement at once, and returns later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stored, self.go = asyncio.Event(), asyncio.Event()
+
+    async def settle(self, *given: Any, ends: bool = True) -> None:
+        await super().settle(*given, ends=ends)
+        if not ends:
+            self.stored.set()
+            await self.go.wait()
+
+
+async def test_a_disconnect_during_a_settlement_does_not_settle_it_again() -> None:
+    file = """
+[keys.alice]
+key = "${A}"
+dollars_per_day = 1
+[routes.best]
+tiers = ["openai/gpt-4.1-mini", "openai/gpt-4.1"]
+"""
+    ledger = SlowlyAcknowledged()
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "busy"}}, 503))
+    async with serving(
+        http=http,
+        providers={"openai": {"api_key": "k", "api": "chat"}},
+        config=Source("t", file).config({"A": "key-a"}),
+        ledger=ledger,
+    ) as gateway:
+        body = {
+            "model": "best",
+            "max_tokens": 1000,
+            "messages": [{"role": "user", "content": "Hi"}],
+        }
+        path = "/v1/chat/completions"
+        asking = asyncio.ensure_future(ask(gateway, path, body, headers=KEY))
+        await ledger.stored.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+        await asyncio.sleep(0.1)  # the gateway notices the disconnect
+        ledger.go.set()
+        await until(lambda: gateway.counters[ACTIVE] == 0)
+    (spent,) = await ledger.spending(["alice"])
+    assert (spent.dollars_today, spent.tokens, spent.streams) == (0.0, 0, 0)

@@ -192,3 +192,50 @@ def test_prometheus_takes_its_configuration_with_the_alerts(tmp_path: Path) -> N
     assert done.returncode == 0, done.stdout + done.stderr
     targets = (DEPLOY / "prometheus.yml").read_text()
     assert "gateway:8117" in targets
+
+
+STORE_ALERTS = """
+rule_files: [alerts.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'swink_gateway_store_is_lost{instance="a"}', values: '0 1 1 1 1'}
+      - {series: 'swink_gateway_store_lost_total{instance="a"}', values: '0 1 1 1 1'}
+      - {series: 'swink_gateway_store_data_lost_total{instance="a"}', values: '0 0 0 1 1'}
+      - series: 'swink_gateway_failed_attempts_total{account="openai",kind="auth"}'
+        values: '0 0 1 2 2'
+      - series: 'swink_gateway_failed_attempts_total{account="openai",kind="overloaded"}'
+        values: '0 9 9 9 9'
+    alert_rule_test:
+      - eval_time: 4m
+        alertname: GatewayStoreLost
+        exp_alerts:
+          - exp_labels: {severity: page, instance: a}
+            exp_annotations:
+              summary: a cannot reach its store, or the store refuses to write
+      - {eval_time: 4m, alertname: GatewayStoreLostAgain, exp_alerts: []}
+      - eval_time: 4m
+        alertname: GatewayStoreLostItsData
+        exp_alerts:
+          - exp_labels: {severity: page, instance: a}
+            exp_annotations:
+              summary: >-
+                Redis has lost its data or a budget: compare budgets and ledger
+                (swink spend --audit)
+      - eval_time: 4m
+        alertname: GatewayCredentialsRefused
+        exp_alerts:
+          - exp_labels: {severity: page, account: openai}
+            exp_annotations:
+              summary: the provider refuses the credentials of openai
+"""
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="Prometheus is not installed")
+def test_alerts_report_a_lost_store_and_refused_credentials(tmp_path: Path) -> None:
+    shutil.copy(str(files("swink_gateway") / "alerts.yml"), tmp_path)
+    (tmp_path / "test.yml").write_text(STORE_ALERTS)
+    command = ["promtool", "test", "rules", tmp_path / "test.yml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

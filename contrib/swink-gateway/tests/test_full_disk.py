@@ -22,7 +22,9 @@ from test_keepalive import BEGUN, ENDED, HI, Thinking
 from swink_gateway.policy import charging
 from swink_gateway.policy.config import Config, Source
 from swink_gateway.policy.limits import Ledger
+from swink_gateway.policy.limits.ledger import IS_LOST, LOST
 from swink_gateway.policy.limits.redis import RedisLedger
+from swink_gateway.serving.metrics import Monitor
 
 FILE = """
 [keys.rich]
@@ -69,6 +71,32 @@ async def test_with_a_full_disk_keys_without_a_name_are_served(
         found = await status(gateway, path, headers)
         ledger.is_full = False
     assert found == expected
+
+
+async def test_a_full_disk_is_shown_by_metrics_until_a_call_is_admitted_again(
+    tmp_path: Path,
+) -> None:
+    monitor = Monitor()
+    names = (IS_LOST, LOST, 'refused_requests_total{kind="overloaded",status="503"}')
+
+    async def shown(gateway: Any) -> list[float]:
+        headers = {"Authorization": "Bearer unnamed"}
+        lines = (await ask(gateway, "/metrics", headers=headers)).body.decode().splitlines()
+        rows = [line.rpartition(" ") for line in lines if not line.startswith("#")]
+        return [float(v) for name in names for series, _, v in rows if series.endswith(name)]
+
+    async with (
+        aclosing(FullDisk(tmp_path / "ledger", counters=monitor.counters)) as ledger,
+        serving(config=config(), ledger=ledger, monitor=monitor, keys=["unnamed"]) as gateway,
+    ):
+        assert await shown(gateway) == [0, 0, 0]
+        ledger.is_full = True
+        for _ in range(3):
+            assert await status(gateway, CHAT, RICH) == 503
+        assert await shown(gateway) == [1, 1, 3]
+        ledger.is_full = False
+        assert await status(gateway, CHAT, RICH) == 200
+        assert await shown(gateway) == [0, 1, 3]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -6,10 +6,12 @@ import asyncio
 import logging
 import os
 import random
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from swink_gateway.policy.limits import (
     Ticket,
     open_ledger,
 )
-from swink_gateway.policy.limits.ledger import counted
+from swink_gateway.policy.limits.ledger import LOST, counted
 from swink_gateway.policy.limits.postgres import PostgresLedger
 from swink_gateway.policy.limits.redis import SIGN_SECONDS, RedisLedger
 from swink_gateway.policy.limits.remembered import DATA_LOST
@@ -534,16 +536,87 @@ async def test_a_charge_whose_reply_was_lost_counts_once(
     await ledger._come_back()
     assert (await taken(ledger, key)).dollars_today == 1.0
     ledger.cut = "after"
-    dear = await ledger.admit(key, Allowance(), 0, 4.0)  # heard, and charged a second time
+    dear = await ledger.admit(key, Allowance(), 0, 4.0)  # Redis has reserved it
     assert isinstance(dear, Ticket)
     ledger.cut = ""
     await ledger._come_back()
-    assert (await taken(ledger, key)).dollars_today == 9.0
+    assert (await taken(ledger, key)).dollars_today == 5.0
     ledger.cut = "after"
-    await ledger.settle(dear, 0, 1.0)  # heard: it is not owed back again
+    await ledger.settle(dear, 0, 1.0)  # Redis has charged it
     ledger.cut = ""
     await ledger._come_back()
-    assert (await taken(ledger, key)).dollars_today == 6.0
+    assert (await taken(ledger, key)).dollars_today == 2.0
+    await ledger.aclose()
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_settlement_that_meets_a_broken_connection_refunds_its_reservation(
+    cut: str, server: RedisServer, clock: ManualClock, key: str, by_itself: None
+) -> None:
+    ledger = Torn(server.url, clock)
+    ticket = await ledger.admit(key, Allowance(), 100, 4.0)
+    assert isinstance(ticket, Ticket)
+    ledger.cut = cut
+    await ledger.settle(ticket, 10, 1.0)
+    ledger.cut = ""
+    await ledger._come_back()
+    spent = await taken(ledger, key)
+    assert (spent.dollars_today, spent.tokens, spent.streams) == (1.0, 10, 0)
+    await ledger.aclose()
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_refusal_after_a_broken_connection_leaves_no_reservation(
+    cut: str, server: RedisServer, clock: ManualClock, key: str, by_itself: None
+) -> None:
+    ledger = Torn(server.url, clock)
+    ledger.cut = cut
+    assert isinstance(await ledger.admit(key, Allowance(requests=9), 100, 4.0), Refusal)
+    ledger.cut = ""
+    await ledger._come_back()
+    spent = await taken(ledger, key)
+    assert (spent.dollars_today, spent.requests, spent.tokens, spent.streams) == (0.0, 0, 0, 0)
+    await ledger.aclose()
+
+
+async def test_a_restart_of_redis_is_lost_once_and_charges_each_answer_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    kept = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
+    server, counters = RedisServer(tmp_path, options=("--port", port, *kept)), Counter[str]()
+    server.start()
+    ledger = RedisLedger(f"redis://127.0.0.1:{port}", counters=counters)
+    try:
+        # the answers begin together, so that the pool has a connection for each
+        admits = (ledger.admit("a", Allowance(), 9, 4.0) for _ in range(8))
+        tickets = [one for one in await asyncio.gather(*admits) if isinstance(one, Ticket)]
+        server.kill()
+        await until(lambda: ledger._server.is_lost)
+        server.start()
+        await until(lambda: not ledger._server.is_lost)
+        await asyncio.gather(*(ledger.settle(ticket, 1, 0.5) for ticket in tickets))
+        assert counters[LOST] == 1
+        spent = await taken(ledger, "a")
+        assert (spent.dollars_today, spent.tokens, spent.streams) == (4.0, 8, 0)
+    finally:
+        await ledger.aclose()
+        server.kill()
+
+
+async def test_marks_of_charges_are_deleted(
+    server: RedisServer, clock: ManualClock, key: str, by_itself: None
+) -> None:
+    ledger = RedisLedger(server.url, clock)
+    ticket = await ledger.admit(key, Allowance(), 100, 4.0)
+    assert isinstance(ticket, Ticket)
+    await ledger.settle(ticket, 10, 1.0)
+    own = f"swink:gateway:paid:{ledger._name}-*"
+    assert len(await ledger._server.redis.keys(own)) == 2
+    await ledger._forget_marks()
+    assert await ledger._server.redis.keys(own) == []
     await ledger.aclose()
 
 
@@ -746,13 +819,43 @@ async def test_budgets_are_restored_after_a_flush_of_redis(
     assert isinstance(ticket, Ticket)
     await ledger.settle(ticket, 0, 0.25)
     await taken(ledger, key)
-    await ledger._mark()
+    await ledger._check_data()
     await ledger._server.redis.flushall()
-    await ledger._mark()
+    await ledger._check_data()
     spent = await taken(ledger, key)
     assert (spent.dollars_today, spent.streams) == (0.25, 0)
     assert counters[DATA_LOST] == 1
     assert "has lost its data" in caplog.text
-    await ledger._mark()
+    await ledger._check_data()
     assert counters[DATA_LOST] == 1
     await ledger.aclose()
+
+
+def _has_mark(ledger: RedisLedger) -> bool:
+    return ledger._mark is not None
+
+
+async def test_running_answers_are_counted_again_after_a_flush_of_redis(
+    server: RedisServer, key: str, by_itself: None
+) -> None:
+    ledgers, four = [RedisLedger(server.url), RedisLedger(server.url)], Allowance(streams=4)
+    tickets = []
+    for ledger in ledgers:
+        await taken(ledger, key)
+        await until(partial(_has_mark, ledger))
+        for _ in range(2):
+            ticket = await ledger.admit(key, four, 0, 0.0)
+            assert isinstance(ticket, Ticket)
+            tickets.append((ledger, ticket))
+    await ledgers[0]._server.redis.flushall()
+    for ledger, ticket in tickets[1:3]:
+        await ledger.settle(ticket, 0, 0.0)
+        assert (await taken(ledger, key)).streams >= 0
+    for ledger in ledgers:  # as each does every second
+        await ledger._check_data()
+        await taken(ledger, key)
+    assert (await taken(ledgers[0], key)).streams == 2
+    more = [await ledger.admit(key, four, 0, 0.0) for ledger in ledgers * 3]
+    assert sum(isinstance(one, Ticket) for one in more) == 2
+    for ledger in ledgers:
+        await ledger.aclose()

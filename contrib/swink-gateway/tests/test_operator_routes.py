@@ -61,10 +61,12 @@ async def monitored(**more: Any) -> AsyncIterator[Gateway]:
 
 
 async def test_metrics_show_open_circuits_with_cause_and_end() -> None:
-    clock, monitor = ManualClock(), Monitor()
+    clock = ManualClock()
+    monitor = Monitor(now=lambda: clock.now().timestamp())
     full = swink.Error(error_message="full", error_kind=swink.StreamErrorKind.THROTTLED)
     full.retry_after = 20.0
-    cooldowns = monitor.cooldowns = Cooldowns(MemoryLedger(clock), clock)
+    cooldowns = Cooldowns(MemoryLedger(clock), clock)
+    cooldowns.heard = monitor.hear_circuit
     async with (
         swink.Client(
             plugins=[Scripted([Start(), full])], gates=[cooldowns], breaker=False, clock=clock
@@ -133,6 +135,40 @@ async def test_metrics_count_calls_answers_and_spending() -> None:
     assert {name: after.get(name) for name in expected} == expected
     assert "swink_gateway_key_dollars_limit['day', 'olga']" not in after
     assert "swink_gateway_config_is_current[]" not in after  # there is no file
+
+
+async def test_metrics_count_refused_requests_by_status_and_reason() -> None:
+    async with monitored() as gateway:
+        before = await metrics_of(gateway)
+        assert (await ask(gateway, "/v1/chat/completions", SAID)).status == 401
+        unknown = {**SAID, "model": "echo/x y"}
+        for body, status in (({**SAID, "messages": 1}, 400), (SAID, 200), (unknown, 404)):
+            path = "/v1/chat/completions"
+            assert (await ask(gateway, path, body, headers=ALICE)).status == status
+        after = await metrics_of(gateway)
+    name = "swink_gateway_refused_requests_total"
+    assert before[f"{name}['401', 'other']"] == before[f"{name}['503', 'overloaded']"] == 0
+    refused = {series: value for series, value in after.items() if name in series and value}
+    assert refused == {
+        f"{name}['401', 'other']": 1,
+        f"{name}['400', 'invalid_request']": 1,
+        f"{name}['404', 'model_not_found']": 1,
+    }
+
+
+async def test_metrics_count_the_failed_attempts_of_an_account() -> None:
+    refused = swink.Error(error_message="expired", error_kind=swink.StreamErrorKind.AUTH)
+    monitor, source = Monitor(), Source("t", '[routes.best]\ntiers = [["echo/echo"]]')
+    async with (
+        swink.Client(plugins=[*monitor.plugins, Scripted([Start(), refused])]) as client,
+        Gateway(client, config=source.config({}), monitor=monitor, retry=ONCE) as gateway,
+    ):
+        for model in ("best", "echo/echo"):
+            await ask(gateway, "/v1/chat/completions", {**SAID, "model": model})
+        metrics = await metrics_of(gateway)
+    name, place = "swink_gateway_failed_attempts_total", "routes.best.tiers[0][0]"
+    failed = {series: value for series, value in metrics.items() if name in series}
+    assert failed == {f"{name}['auth', '{place}']": 2}
 
 
 async def test_the_gateways_counters_are_metrics_of_the_same_names() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from swink_gateway.policy.limits import (
     audited,
     faults_of_place,
 )
+from swink_gateway.policy.limits.ledger import IS_LOST, LOST
 from swink_gateway.policy.limits.postgres import PostgresLedger
 from swink_testing.clock import ManualClock
 
@@ -40,7 +42,8 @@ def clock() -> ManualClock:
 async def test_a_server_that_is_away_refuses_calls_and_is_used_again(
     postgres: str, postgres_server: PostgresServer, clock: ManualClock
 ) -> None:
-    ledger = PostgresLedger(postgres, clock)
+    counters = Counter[str]()
+    ledger = PostgresLedger(postgres, clock, counters)
     ticket = await ledger.admit("alice", DAY, 10, 0.5)
     assert isinstance(ticket, Ticket)
     postgres_server.stop()
@@ -48,8 +51,10 @@ async def test_a_server_that_is_away_refuses_calls_and_is_used_again(
         await ledger.admit("alice", DAY, 10, 0.5)
     with pytest.raises(StoreUnavailable, match="the ledger cannot be read"):
         await ledger.report(Query())
+    assert (counters[LOST], counters[IS_LOST]) == (1, 1)
     postgres_server.start()
     await ledger.settle(ticket, 5, 0.25)
+    assert (counters[LOST], counters[IS_LOST]) == (1, 0)
     postgres_server.stop()
     postgres_server.start()
     [spent] = await ledger.spending(["alice"])  # by a new connection

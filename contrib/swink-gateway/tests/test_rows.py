@@ -380,7 +380,7 @@ async def test_a_process_restores_budgets_that_redis_loses(
     key = f"loses {what}"
     ledgers = redis_ledger(server, clock), redis_ledger(server, clock)
     for ledger in ledgers:
-        await ledger._mark()
+        await ledger._check_data()
     ticket = await ledgers[0].admit(key, BUDGET, 0, 1.5)
     assert isinstance(ticket, Ticket)
     assert isinstance(await ledgers[1].admit(key, BUDGET, 0, 1.5), Refusal)
@@ -431,10 +431,10 @@ async def test_after_a_loss_of_all_data_no_key_counts_as_new_at_once(
     key = "not new at once"
     first, other = redis_ledger(server, clock), redis_ledger(server, clock)
     for ledger in (first, other):
-        await ledger._mark()
+        await ledger._check_data()
     await first.admit(key, BUDGET, 0, 2.0)
     await lose(first, key, "everything")
-    await other._mark()
+    await other._check_data()
     with pytest.raises(StoreUnavailable):
         await other.admit(key, BUDGET, 0, 0.25)
     assert isinstance(await first.admit(key, BUDGET, 0, 0.25), Refusal)

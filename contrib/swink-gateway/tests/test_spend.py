@@ -303,6 +303,24 @@ async def test_the_command_names_attempts_that_were_not_settled(
     assert "alice echo/two: not settled, charged at its reserved $0.50" in found.stdout
 
 
+@pytest.mark.parametrize(("cost", "higher"), [(0.125, "budget"), (0.75, "ledger")])
+async def test_an_audit_states_which_side_is_higher(
+    cost: float, higher: str, swink: Any, tmp_path: Path
+) -> None:
+    from swink_gateway.policy.limits import Allowance, Entry, Ticket
+
+    path = tmp_path / "ledger"
+    ledger = SQLiteLedger(path)
+    ticket = await ledger.admit("alice", Allowance(), 10, 0.5, Entry(model="echo/two"))
+    assert isinstance(ticket, Ticket)
+    await ledger.settle(ticket, 10, 0.25)
+    ledger._database.execute("UPDATE attempts SET cost = ?", (cost,))
+    await ledger.aclose()
+    found = await spend(swink, "--ledger", path, "--audit")
+    assert found.returncode == 1
+    assert f"; the {higher} is ${abs(cost - 0.25):.2f} higher" in found.stdout
+
+
 WRONG = [
     (["--ledger", "{}", "--gateway", "http://127.0.0.1:9"], "exclude one another"),
     (["--gateway", "http://127.0.0.1:9"], "cannot read the spending"),

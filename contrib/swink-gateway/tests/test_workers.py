@@ -348,3 +348,44 @@ def test_an_error_in_the_first_worker_stops_all(swink: Any) -> None:
     done = swink("gateway", "--port", "0", "--workers", "2", "--route", "mine=nobody/any")
     assert done.returncode == 2
     assert done.stderr.count("nobody") == 1
+
+
+DOWN = """
+[routes.down]
+tiers = [["echo/fail-overloaded"], ["echo/echo"]]
+"""
+
+
+@LINUX
+async def test_each_worker_shows_the_circuit_that_one_of_them_found_open(
+    swink_environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(DOWN)
+    with started(swink_environment, "--workers", "2", "--config", str(file)) as parent:
+        port = port_of(parent)
+        await until(lambda: len(children(parent.pid)) == 2)
+        kept = HTTPConnection("127.0.0.1", port)  # all calls go to one worker
+        for _ in range(swink.RetryPolicy().circuit_threshold):
+            kept.request("POST", CHAT, json.dumps({**HI, "model": "down"}))
+            answer = kept.getresponse()
+            assert answer.status == 200, answer.read()
+            answer.read()
+        kept.close()
+        shown = {tuple(circuits(port)) for _ in range(20)}
+        parent.terminate()
+        assert parent.stdout is not None
+        said = parent.stdout.read()
+    [[line]] = shown
+    place, model = "routes.down.tiers[0][0]", "echo/fail-overloaded"
+    assert f'{{kind="overloaded",model="{model}",place="{place}"}}' in line
+    assert f"{place}: {model} failed 5 requests in a row; its circuit is open" in said
+
+
+def circuits(port: int) -> list[str]:
+    """Return the open circuits that some worker shows."""
+    connection = HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    connection.close()
+    return [line for line in lines if line.startswith("swink_gateway_circuit_open")]

@@ -318,7 +318,8 @@ async def _serve(
     monitor = Monitor()
     async with aclosing(open_ledger(store, monitor.counters)) as ledger:
         parts = client_parts(None, monitor.plugins)
-        cooldowns = monitor.cooldowns = Cooldowns(ledger)
+        cooldowns = Cooldowns(ledger)
+        cooldowns.heard = monitor.hear_circuit
         async with swink.Client(**parts, breaker=False, gates=[cooldowns]) as client:
             config: Config = given["config"]
             watching: AbstractContextManager[None] = nullcontext()
@@ -329,6 +330,7 @@ async def _serve(
             unknown = _unknown_settings(client, given["settings"])
             await ledger.spending([*config.keys])  # cached in case the server is lost
             gateway = Gateway(client, **given, ledger=ledger, monitor=monitor)
+            cooldowns.place_of = lambda key: gateway.routing.named(key)
             if source is not None:
                 gateway.reconfigure(config)  # a worker may start after the file has changed
                 tell = partial(_say_of, worker)

@@ -260,11 +260,11 @@ async def _audit(file: Path | None, path: Path | None, gateway: str | None, form
                 f"reserved {_cell(row, 'cost')}"
             )
         for one in differences:
-            missing = one["store"] - one["ledger"]
+            excess = one["store"] - one["ledger"]
             click.echo(
                 f"{one['key']} {one['period']}: the budget has {money(one['store'])}, the ledger "
-                f"{money(one['ledger'])}; {money(abs(missing))} "
-                f"{'is missing from the ledger' if missing > 0 else 'is only in the ledger'}"
+                f"{money(one['ledger'])}; the {'budget' if excess > 0 else 'ledger'} is "
+                f"{money(abs(excess))} higher"
             )
         if not unsettled and not differences:
             click.echo("the ledger and the budgets agree, and every attempt is settled")

@@ -144,6 +144,7 @@ class KeyCharge:
     _ended: tuple[Attempt, Done | Error] | None = None
     _settled: Ticket | None = None
     _admitting: asyncio.Future[Ticket | Refusal] | None = field(default=None, init=False)
+    _settling: asyncio.Future[None] | None = field(default=None, init=False)
 
     async def begin(self, most: Charge, model: Model) -> None:
         """Admit the call and reserve `most` for its first attempt.
@@ -167,7 +168,8 @@ class KeyCharge:
             raise ProviderFailure(_limited(_no_price(self._payer.owner, [target.model])))
         if not is_reserved:
             try:
-                await self._settle(ends=False)
+                self._settling = asyncio.ensure_future(self._settle(ends=False))
+                await asyncio.shield(self._settling)
                 refusal = await self._admit(most, target.model, begins=False)
             except StoreUnavailable as error:
                 log.error("an attempt is refused: %s", error)
@@ -202,6 +204,8 @@ class KeyCharge:
                 if isinstance(found, Ticket):
                     self._hold(found)
             self._admitting = None
+        if self._settling is not None:  # it may not have ended if the call was cancelled
+            await asyncio.wait([self._settling])
         try:
             await self._settle(ends=True)
         except StoreUnavailable as error:  # the client gets its answer all the same

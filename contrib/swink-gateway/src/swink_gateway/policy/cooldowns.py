@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from weakref import WeakSet
 
@@ -62,11 +62,15 @@ class ImpatientTimeouts(Timeouts):
 
 @define(frozen=True)
 class OpenCircuit:
-    """A failing model, the kind of the last failure, and the end of the cooldown."""
+    """A failing model, the kind of the last failure, and the end of the cooldown.
+
+    `place` is the position of the model in the configuration file (empty: not in the file).
+    """
 
     model: str
     kind: str
     until: datetime
+    place: str = ""
 
 
 class Cooldowns:
@@ -74,23 +78,20 @@ class Cooldowns:
 
     `ledger` stores the circuits (`None`: in memory). If the ledger fails, the failure is logged,
     and the attempt is admitted. `clock` returns the current time, from which the end of a cooldown
-    is computed for the log and for `open`.
+    is computed. `heard` is called with each circuit that this process finds open, and, if the model
+    has answered, with the current time as the end of the cooldown. `place_of` returns the position
+    in the configuration file of a target, given its `key`.
     """
 
     def __init__(self, ledger: Ledger | None = None, clock: Clock | None = None) -> None:
         self._ledger = ledger or MemoryLedger()
         self._clock = clock or LoopClock()
+        self.heard: Callable[[OpenCircuit], None] = lambda circuit: None
+        self.place_of: Callable[[str], str] = lambda key: ""
         self._open: dict[str, OpenCircuit] = {}
-        self._failing: set[str] = set()
+        self._failing: dict[str, str] = {}  # the kinds of the last failures
         self._counted = WeakSet[Target]()  # a call has one object per target
         self._writing: dict[str, asyncio.Task[None]] = {}
-
-    @property
-    def open(self) -> list[OpenCircuit]:
-        """The open circuits that this process has found."""
-        now = self._clock.now()
-        self._open = {key: one for key, one in self._open.items() if one.until > now}
-        return [*self._open.values()]
 
     async def enter(self, target: Target) -> None:
         """Admit an attempt. Raises ProviderFailure while the target is cooling down.
@@ -104,9 +105,9 @@ class Cooldowns:
             await asyncio.wait([self._writing[key]])
         circuit = await self._circuit(key)
         if circuit is None:
-            self._failing.discard(key)
+            self._failing.pop(key, None)
             return
-        self._failing.add(key)
+        self._failing[key] = circuit.kind
         if circuit.rest > 0:
             self._opened(target, circuit)
         if circuit.rest > 0 and (circuit.is_stated or not target.is_last):
@@ -122,12 +123,13 @@ class Cooldowns:
         if healthy:
             self._open.pop(key, None)
             if key in self._failing:
-                self._failing.discard(key)
+                kind, place = self._failing.pop(key), self.place_of(key)
+                self.heard(OpenCircuit(str(target.model), kind, self._clock.now(), place))
                 self._write(key, self._ledger.succeeded(key))
         elif (
             healthy is False and isinstance(terminal, Error) and not _is_impatient(target, terminal)
         ):
-            self._failing.add(key)
+            self._failing[key] = str(terminal.error_kind)
             wait = terminal.retry_after
             failed = FailedAttempt(
                 kind=str(terminal.error_kind),
@@ -148,15 +150,19 @@ class Cooldowns:
 
     def _opened(self, target: Target, circuit: Circuit) -> None:
         """Log that a circuit was opened, or stays open for longer."""
-        until = self._clock.now() + timedelta(seconds=circuit.rest)
+        now = self._clock.now()
+        until = now + timedelta(seconds=circuit.rest)
         known = self._open.get(target.key)
         if known is not None and until - known.until < SAME_END:
             return
-        self._open[target.key] = OpenCircuit(str(target.model), circuit.kind, until)
+        self._open = {key: one for key, one in self._open.items() if one.until > now}
+        place = self.place_of(target.key)
+        one = self._open[target.key] = OpenCircuit(str(target.model), circuit.kind, until, place)
+        self.heard(one)
         log.warning(
-            "%s failed %d requests in a row; its circuit is open for %.3g s, until %s: %s: %s",
-            target.model, circuit.failures, circuit.rest, until.isoformat(timespec="seconds"),
-            circuit.kind, circuit.message,
+            "%s%s failed %d requests in a row; its circuit is open for %.3g s, until %s: %s: %s",
+            f"{place}: " if place else "", target.model, circuit.failures, circuit.rest,
+            until.isoformat(timespec="seconds"), circuit.kind, circuit.message,
         )  # fmt: skip
 
     async def _circuit(self, key: str) -> Circuit | None:

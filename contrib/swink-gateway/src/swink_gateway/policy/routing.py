@@ -51,6 +51,9 @@ For each shorter request, the model to try first is chosen at random.
 MOST_COMPARED = 10_000
 """The maximum number of characters of each text that are compared to recognize a conversation."""
 
+MOST_PLACES = 3
+"""The maximum number of routes in a log message. Many routes may share the account that failed."""
+
 MOST_PRICED = 1000
 """The maximum number of models whose prices are cached.
 
@@ -186,6 +189,13 @@ class Routing:
         `account` is the `key` of a `Target`.
         """
         return self._places.get(account, ())
+
+    def named(self, account: str) -> str:
+        """Return the first paths of `places` as a text, separated by commas."""
+        found = [*self.places(account)]
+        if len(found) > MOST_PLACES:
+            found[MOST_PLACES:] = ["…"]
+        return ", ".join(found)
 
     @cached_property
     def _places(self) -> dict[str, list[str]]:

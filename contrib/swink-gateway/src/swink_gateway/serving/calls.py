@@ -31,7 +31,6 @@ from swink_core import (
     StreamErrorKind,
     StreamOptions,
     SwinkError,
-    Target,
 )
 from swink_core.providers import prompt_of
 from swink_gateway.policy.charging import KeyCharge, Payer, charged, stated_tags
@@ -53,7 +52,7 @@ from swink_gateway.serving.admission import UNAVAILABLE, Admission, Holding
 from swink_gateway.serving.answers import OneAnswer, respond
 from swink_gateway.serving.bodies import read_body, receive_body, size_of
 from swink_gateway.serving.limits import Limits, stated_patience, time_limit, timeouts_within
-from swink_gateway.serving.upstream_call import Claims, UpstreamCall
+from swink_gateway.serving.upstream_call import Claims, UpstreamCall, account_of
 
 __all__ = ["OWNER", "Calls", "respond"]
 
@@ -106,15 +105,6 @@ def _store_needed() -> Iterator[None]:
         raise Refused(failed, UNAVAILABLE) from error
 
 
-def _account_of(routing: Routing, target: Target) -> str:
-    """Return a name for the provider account that a target uses.
-
-    It is the path of the target's options in the configuration, or the provider's name if the
-    configuration does not contain the options.
-    """
-    return next(iter(routing.places(target.key)), target.model.provider)
-
-
 def _grows_with_logprobs(chain: Chain, asked: Asked) -> bool:
     """Return True if the client, or a model's own options, ask for log probabilities."""
     options = (asked.options, *(own for _, own in chain))
@@ -128,7 +118,8 @@ class Calls:
 
     `routing` chooses the models and may be replaced at any time. `ledger` records the spending;
     `counters` count events by name. `heard` is called with each row of the ledger once its final
-    charge is known. If there is an `access_log`, it writes a line for each request.
+    charge is known, and `failed` with the account and the kind of failure of each attempt that
+    failed at its provider. If there is an `access_log`, it writes a line for each request.
     """
 
     client: Client
@@ -138,6 +129,7 @@ class Calls:
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
     heard: Callable[[Entry], None] = lambda entry: None
+    failed: Callable[[str, str], None] = lambda account, kind: None
     access_log: AccessLog | None = None
     _spoken: Spoken = field(default=Factory(lambda self: Spoken(self.client), takes_self=True))
     _names: Names = field(default=Factory(lambda self: Names(self.client), takes_self=True))
@@ -226,7 +218,7 @@ class Calls:
         with refusing():
             chain, spoken = self._spoken_by(protocol, chain, request)
         if key is not None:
-            payer = Payer(owner, key, asked.tags, partial(_account_of, routing), self.heard)
+            payer = Payer(owner, key, asked.tags, partial(account_of, routing), self.heard)
             account = charged(self.client, self.ledger, payer, chain, request)
         async with AsyncExitStack() as stack:
             with _store_needed():
@@ -251,7 +243,7 @@ class Calls:
                 if guarding is None:
                     asked.prepared()
                 claims = None if key is None else Claims(self.ledger, owner)
-                yield UpstreamCall(stream, facts, len(chain), routing, claims)
+                yield UpstreamCall(stream, facts, len(chain), routing, claims, self.failed)
                 if claims is not None:
                     await claims.made()
 

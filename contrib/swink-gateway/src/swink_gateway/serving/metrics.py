@@ -11,8 +11,9 @@ this folder report the sums of their metrics, and share the feed.
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from swink_gateway.policy.charging import allowance_of
 from swink_gateway.policy.config import Key
-from swink_gateway.policy.cooldowns import Cooldowns, OpenCircuit
+from swink_gateway.policy.cooldowns import OpenCircuit
 from swink_gateway.policy.limits import Entry, Spending
+from swink_gateway.policy.limits.ledger import IS_LOST, LOST
+from swink_gateway.policy.limits.remembered import DATA_LOST
 from swink_gateway.serving.feed import SharedFeed
 from swink_gateway.serving.reloading import Reloader
 from swink_gateway.serving.workers import TOGETHER_ENV
@@ -53,6 +56,8 @@ Further models count as `other`.
 
 OTHER = "other"
 
+CIRCUITS = "swink_gateway_circuit_open_until_timestamp_seconds"
+
 _ABOUT = {
     "ccr_requests_total": "Calls requested by clients.",
     "ccr_active_streams": "Answers under way.",
@@ -60,8 +65,19 @@ _ABOUT = {
     "ccr_rejected_streams_total": "Requests refused because of too many concurrent answers.",
     "ccr_stream_backpressure_total": "Pauses of an upstream because its client reads slowly.",
     "ccr_stream_aborted_total": "Answers aborted because the client stopped reading.",
+    LOST: "How often the store could no longer be reached, or refused to write.",
+    IS_LOST: "Processes for which the store cannot be reached, or refuses to write.",
+    DATA_LOST: "How often Redis has lost its data, or the budget of a key.",
 }
 """Counters that are exported from the start; other counters appear when they are first counted."""
+
+_REFUSALS = (
+    ("401", OTHER),
+    ("429", "quota_exhausted"),
+    ("429", "throttled"),
+    ("503", "overloaded"),
+)
+"""The reasons of refusals that are exported from the start."""
 
 _PERIODS = {"dollars_today": "day", "dollars_this_month": "month"}
 _LIMITS = {"dollars_a_day": "day", "dollars_a_month": "month"}
@@ -72,11 +88,11 @@ class Monitor:
 
     Pass `plugins` to the `Client` whose calls are measured. The gateway counts requests, open
     answers and other events in `counters`. `reloader` watches the configuration file (`None`: the
-    gateway runs without a file). `cooldowns` is the client's gate that skips failing models for a
-    while (`None`: the client has no such gate).
+    gateway runs without a file). `now` returns the Unix time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
         self._registry = CollectorRegistry()
         folder = os.environ.get(TOGETHER_ENV)
         feed = SharedFeed(Path(folder)) if folder else Feed()
@@ -88,12 +104,39 @@ class Monitor:
         self.feed = FeedHandler(feed)
         self.counters: Counter[str] = _Counted(self._registry)
         self._spent = _Spent(self._registry)
+        self._refused = _Counts(
+            "refused_requests_total", "Requests refused before a call, by status and reason.",
+            ("status", "kind"), self._registry, start=_REFUSALS,
+        )  # fmt: skip
+        self._failed = _Counts(
+            "failed_attempts_total", "Attempts that failed at their provider.",
+            ("account", "kind"), self._registry,
+        )  # fmt: skip
+        self._circuits = Gauge(
+            CIRCUITS,
+            "End of the cooldown of a failing model, by the kind of the last failure.",
+            ("place", "model", "kind"), registry=self._registry, multiprocess_mode="mostrecent",
+        )  # fmt: skip
+        self._circuits_seen = _Bounded()
         self.reloader: Reloader | None = None
-        self.cooldowns: Cooldowns | None = None
 
     def hear(self, entry: Entry) -> None:
         """Add a finished row of the ledger to the spending metrics, by key and model."""
         self._spent.add(entry)
+
+    def hear_refusal(self, status: int, kind: str) -> None:
+        """Count a request that the gateway refused; `kind` is the kind of failure, if any."""
+        self._refused.add(str(status), kind or OTHER)
+
+    def hear_failure(self, account: str, kind: str) -> None:
+        """Count an attempt that failed at its provider."""
+        self._failed.add(account, kind)
+
+    def hear_circuit(self, circuit: OpenCircuit) -> None:
+        """Remember the end of a cooldown."""
+        labels = circuit.place, circuit.model, circuit.kind
+        if self._circuits_seen.has_room(labels):
+            self._circuits.labels(*labels).set(circuit.until.timestamp())
 
     def belong_to(self, app: web.Application) -> None:
         """Start and stop the shared feed together with an application."""
@@ -109,11 +152,9 @@ class Monitor:
             counted = CollectorRegistry()
             MultiProcessCollector(counted)  # type: ignore[no-untyped-call]  # untyped
         now = CollectorRegistry()
-        circuits = [] if self.cooldowns is None else self.cooldowns.open
-        now.register(
-            _Now([*_of_keys(spent, keys), *_of_file(self.reloader), _of_circuits(circuits)])
-        )
-        return generate_latest(counted) + generate_latest(now)
+        now.register(_Now([*_of_keys(spent, keys), *_of_file(self.reloader)]))
+        current: Any = _Current(counted, self._now())
+        return generate_latest(current) + generate_latest(now)
 
 
 class _Counted(Counter[str]):
@@ -174,6 +215,56 @@ class _Spent:
         self._attempts.labels(*pair).inc()
 
 
+class _Bounded:
+    """A set of labels with at most `MOST_PAIRS` members."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, ...]] = set()
+
+    def has_room(self, labels: tuple[str, ...]) -> bool:
+        """Add labels, and return True if they are in the set."""
+        if labels not in self._known and len(self._known) < MOST_PAIRS:
+            self._known.add(labels)
+        return labels in self._known
+
+
+class _Counts:
+    """A counter with two labels; the first label of further pairs is `other`."""
+
+    def __init__(
+        self,
+        name: str,
+        about: str,
+        labels: tuple[str, str],
+        registry: CollectorRegistry,
+        start: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        self._total = Total(f"swink_gateway_{name}", about, labels, registry=registry)
+        self._known = _Bounded()
+        for pair in start:
+            self._total.labels(*pair)
+
+    def add(self, name: str, kind: str) -> None:
+        """Count an event."""
+        pair = name, kind
+        self._total.labels(*(pair if self._known.has_room(pair) else (OTHER, kind))).inc()
+
+
+class _Current:
+    """The metrics of a registry, without the circuits whose cooldown has ended at `now`."""
+
+    def __init__(self, registry: CollectorRegistry, now: float) -> None:
+        self._registry = registry
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics; prometheus_client calls this."""
+        for metric in self._registry.collect():
+            if metric.name == CIRCUITS:
+                metric.samples = [one for one in metric.samples if one.value > self._now]
+            yield metric
+
+
 class _Now:
     """Metrics that are computed when Prometheus requests them."""
 
@@ -203,21 +294,6 @@ def _of_keys(spent: Iterable[Spending], keys: Mapping[str, Key]) -> Iterator[Met
         requests.add_metric((one.key,), one.requests)
         tokens.add_metric((one.key,), one.tokens)
     yield from (dollars, limit, requests, tokens)
-
-
-def _of_circuits(circuits: Iterable[OpenCircuit]) -> Metric:
-    until = GaugeMetricFamily(
-        "swink_gateway_circuit_open_until_timestamp_seconds",
-        "End of the cooldown of a failing model, by the kind of the last failure.",
-        labels=("model", "kind"),
-    )
-    latest: dict[tuple[str, str], float] = {}
-    for one in circuits:  # a model has one circuit per account
-        end = one.until.timestamp()
-        latest[one.model, one.kind] = max(end, latest.get((one.model, one.kind), end))
-    for labels, end in latest.items():
-        until.add_metric(labels, end)
-    return until
 
 
 def _of_file(reloader: Reloader | None) -> Iterator[Metric]:

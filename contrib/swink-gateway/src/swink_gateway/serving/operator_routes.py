@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from attrs import asdict
 
 from swink_core import UsageError
 from swink_gateway.policy.charging import allowance_of
-from swink_gateway.policy.limits import Entry, Total, audited
+from swink_gateway.policy.limits import Entry, StoreUnavailable, Total, audited
 from swink_gateway.policy.spending import FILTERS, csv_of, only_of, query_of, rows_of
 from swink_gateway.serving.calls import OWNER, Calls
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from swink_gateway.serving.metrics import Monitor
 
 __all__ = ["OperatorRoutes"]
+
+log = logging.getLogger(__name__)
 
 
 class OperatorRoutes:
@@ -106,7 +109,11 @@ class OperatorRoutes:
 
         monitor = self._for_operators(request)
         keys = self._calls.routing.config.keys
-        spent = await self._calls.ledger.spending([*keys])
+        try:
+            spent = await self._calls.ledger.spending([*keys])
+        except StoreUnavailable as error:
+            log.error("the metrics lack the spending of keys: %s", error)
+            spent = []
         body = await asyncio.to_thread(monitor.exposition, spent, keys)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 

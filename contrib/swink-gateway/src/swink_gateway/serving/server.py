@@ -124,10 +124,12 @@ class Gateway:
         counters = Counter[str]() if monitor is None else monitor.counters
         retry, limits = retry or RetryPolicy.none(), limits or Limits()
         self._calls = Calls(client, routing, ledger, retry, limits, counters)
+        self._refused = (lambda status, kind: None) if monitor is None else monitor.hear_refusal
         self._unread = UnreadAnswers(limits.memory // 2)
         self._calls.access_log = access_log
         if monitor is not None:
             self._calls.heard = monitor.hear
+            self._calls.failed = monitor.hear_failure
         self._operators = OperatorRoutes(self._calls, monitor, self._owner)
         self.reconfigure(config or Config())
         self._settings = frozenset(settings)
@@ -287,10 +289,10 @@ class Gateway:
         with self._runner.answering(request.transport):
             access_log = self._calls.access_log
             if access_log is None:
-                return await self._answer(request, handler)
+                return self._counted(request, await self._answer(request, handler))
             with access_log.line(request, request.method) as line:
                 try:
-                    response = await self._answer(request, handler)
+                    response = self._counted(request, await self._answer(request, handler))
                     line.status = response.status
                     return response
                 finally:
@@ -299,6 +301,12 @@ class Gateway:
                     line.refused = request.get(REFUSED)
                     if line.status is None:
                         line.status = request.get(SENT)
+
+    def _counted(self, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+        """Count a request that the gateway refused before a call."""
+        if response.status >= 400 and STREAM not in request:
+            self._refused(response.status, request.get(REFUSED, ""))
+        return response
 
     def _owner(self, request: web.Request) -> str | None:
         """Return the owner of a request's key; `None` if the configuration in use lacks the key."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from textwrap import shorten
 from typing import Any
 
 from attrs import define
 
-from swink_core import Done, Error, EventStream, Retry, StopReason
+from swink_core import Done, Error, EventStream, Retry, StopReason, Target
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import KINDS
 from swink_gateway.policy.limits import Ledger
@@ -22,7 +22,7 @@ from swink_gateway.policy.routing import Routing
 from swink_gateway.policy.tenancy import ids_in_answer, ids_unknown_to
 from swink_gateway.protocols import Facts
 
-__all__ = ["UpstreamCall"]
+__all__ = ["Claims", "UpstreamCall", "account_of"]
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,14 @@ An unknown model is caused by the request unless the configuration file names th
 MOST_SAID = 500
 """The length to which a provider's message is cut in the log: some providers send a web page."""
 
-MOST_PLACES = 3
-"""The limit for the routes in one log message. Many routes may share the account that failed."""
+
+def account_of(routing: Routing, target: Target) -> str:
+    """Return a name for the provider account that a target uses.
+
+    It is the path of the target's options in the configuration, or the provider's name if the
+    configuration does not contain the options.
+    """
+    return next(iter(routing.places(target.key)), target.model.provider)
 
 
 MOST_IDS_OF_ANSWER = 1_000
@@ -80,7 +86,8 @@ class UpstreamCall:
     """The stream of a call, and the facts about its answer.
 
     `models` is the number of models in the chain of `routing`. `claims` records which client owns
-    the ids in the answer. It is `None` for a client without limits.
+    the ids in the answer. It is `None` for a client without limits. `failed` is called with the
+    account and the kind of failure of each attempt that failed at its provider.
     """
 
     stream: EventStream
@@ -88,6 +95,7 @@ class UpstreamCall:
     models: int
     routing: Routing
     claims: Claims | None = None
+    failed: Callable[[str, str], None] = lambda account, kind: None
 
     def hear(self, batch: Sequence[Any]) -> None:
         """Record the ids of a complete answer, or log the failure of an attempt.
@@ -109,12 +117,13 @@ class UpstreamCall:
 
     def _log(self, kind: Kind | None, why: str | None) -> None:
         call = self.stream.call
-        who = [*self.routing.places(call.attempt.target.key)]
+        target = call.attempt.target
+        who = self.routing.named(target.key)
         # the start of the cooldown was already logged
         nobody_was_asked = call.attempts < call.attempt.number
         is_theirs = kind in OF_REQUESTS or (kind is Kind.MODEL_NOT_FOUND and not who)
-        if len(who) > MOST_PLACES:
-            who[MOST_PLACES:] = ["…"]
+        if kind is not None and not (is_theirs or nobody_was_asked):
+            self.failed(account_of(self.routing, target), str(kind))
         what = (
             "credentials for %s are missing or refused"
             if kind is Kind.AUTH
@@ -122,5 +131,5 @@ class UpstreamCall:
         )
         said = shorten(call.redact(why or ""), MOST_SAID, placeholder="…")
         level = logging.INFO if is_theirs or nobody_was_asked else logging.WARNING
-        place = f"{', '.join(who)}: " if who else ""
+        place = f"{who}: " if who else ""
         log.log(level, f"%s{what}: %s (call %s)", place, call.model, said, call.id)

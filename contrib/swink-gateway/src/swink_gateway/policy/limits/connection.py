@@ -10,14 +10,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from swink_core.providers import Clock
-from swink_gateway.policy.limits.ledger import StoreError
+from swink_gateway.policy.limits.ledger import IS_LOST, LOST, StoreError
 
-__all__ = ["ANSWER_SECONDS", "LOST", "Connection"]
+__all__ = ["ANSWER_SECONDS", "Connection"]
 
 log = logging.getLogger(__name__)
-
-LOST = "swink_gateway_store_lost_total"
-"""The name of the counter of lost connections to the server."""
 
 ANSWER_SECONDS = 1.0
 """After this time in seconds without a reply, the server counts as lost."""
@@ -30,10 +27,11 @@ _ADDRESS = re.compile(r"unix://.+|rediss?://[^/?\s]*(/[0-9]*)?(\?\S*)?")
 class Connection:
     """A pool of connections to the Redis server at `url`, with methods that run Lua scripts.
 
-    `clock` replaces the server's clock in tests. The counter `LOST` in `counters` counts how often
-    the server was lost, and `on_loss` is called each time with the error. `redis` is the client,
-    and `failures` are the exceptions that are raised if the server is unreachable. Raises
-    StoreError if the extra `redis` is not installed, and for an invalid address.
+    `clock` replaces the server's clock in tests. In `counters`, `LOST` counts how often the
+    server was lost, and `IS_LOST` is 1 while it is lost. `on_loss` is called each time with the
+    error. `redis` is the client, and `failures` are the exceptions that are raised if the server is
+    unreachable. Raises StoreError if the extra `redis` is not installed, and for an invalid
+    address.
     """
 
     def __init__(
@@ -86,7 +84,8 @@ class Connection:
         try:
             reply = await self.run(script, keys, *arguments)
         except self.failures as error:
-            self.lose(error)
+            if losses == self._losses:  # otherwise, the request was sent before the last loss
+                self.lose(error)
         return reply if losses == self._losses else None  # ignore replies after a loss
 
     async def run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
@@ -98,14 +97,33 @@ class Connection:
         reply = await self._scripts[script](keys=keys, args=[now, *arguments])
         return reply if reply is not None else []
 
+    async def reconnect(self) -> None:
+        """Close all connections, and open a new one.
+
+        The server may have closed connections that wait in the pool, and the client would only
+        notice this when it uses them. Raises one of `failures` if the server is unreachable.
+        """
+        await self.redis.connection_pool.disconnect()
+        await self.redis.ping()
+
     def lose(self, error: Exception) -> None:
-        """Mark the server as unreachable, until `is_lost` is set to False."""
+        """Mark the server as unreachable, until `regain` is called."""
         if self.is_lost:
             return
+        self.set_aside()
+        self._counters[LOST] += 1
+        self._counters[IS_LOST] = 1
+        self._on_loss(error)
+
+    def regain(self) -> None:
+        """Use the server again."""
+        self.is_lost = False
+        self._counters[IS_LOST] = 0
+
+    def set_aside(self) -> None:
+        """Send no scripts, and ignore the replies to earlier ones, until `regain`."""
         self.is_lost = True
         self._losses += 1
-        self._counters[LOST] += 1
-        self._on_loss(error)
 
     async def check_eviction(self) -> None:
         """Log a warning if the server may delete budgets when its memory is full."""

@@ -41,9 +41,14 @@ class Debts:
         self._file = folder and folder / f"owed-{os.getpid()}"
         self._owed: list[Debt] = []
 
-    def add(self, key: str, at: float, requests: int, tokens: int, dollars: float) -> None:
-        """Record a debt."""
-        debt = (token_hex(8), key, int(at), requests, tokens, dollars)
+    def add(
+        self, key: str, at: float, requests: int, tokens: int, dollars: float, id: str | None = None
+    ) -> None:
+        """Record a debt.
+
+        `id` is the id of a charge that the store may already have received (`None`: a new id).
+        """
+        debt = (id or token_hex(8), key, int(at), requests, tokens, dollars)
         self._owed.append(debt)
         if self._file is not None:
             with self._file.open("ab") as file:

@@ -88,17 +88,32 @@ class Leases:
         self._held.clear()
 
     async def admit(
-        self, key: str, allowance: Allowance, tokens: int, dollars: float, begins: bool
+        self,
+        key: str,
+        allowance: Allowance,
+        tokens: int,
+        dollars: float,
+        begins: bool,
+        id: str,
+        *,
+        is_sent: bool,
     ) -> Ticket | Refusal:
-        """Admit an attempt within the lease while the server is lost, and record a debt."""
+        """Admit an attempt within the lease while the server is lost, and record a debt.
+
+        `id` is the id of the reservation, and `is_sent` says that the server may have received it.
+        """
         share = allowance.share(self.members)
         if key not in self.local.accounts:
             self.local.accounts[key] = self._supposed(key, share)
         ticket = await self.local.admit(key, share, tokens, dollars, begins=begins)
         if isinstance(ticket, Refusal):  # other processes may still have leases of the key
+            if is_sent:  # the server keeps or makes the reservation, and then takes it back
+                at = self.local.now()
+                self.debts.add(key, at, int(begins), tokens, dollars, id)
+                self.debts.add(key, at, -int(begins), -tokens, -dollars)
             return Refusal(LEASED, min(ticket.retry_after, AGAIN_SECONDS), spent=False)
         self.streams[key] += begins
-        self.debts.add(key, ticket.at, int(begins), tokens, dollars)
+        self.debts.add(key, ticket.at, int(begins), tokens, dollars, id)
         return ticket
 
     async def settle(self, ticket: Ticket, tokens: int, dollars: float | None, ends: bool) -> None:

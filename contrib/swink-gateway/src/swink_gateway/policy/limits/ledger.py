@@ -26,6 +26,8 @@ from swink_core import SwinkError, UsageError
 from swink_gateway.policy.limits.rows import RESERVED, Entry, Query, Total, new_id
 
 __all__ = [
+    "IS_LOST",
+    "LOST",
     "MOST_AHEAD_SECONDS",
     "MOST_IDS",
     "MOST_REMEMBERED",
@@ -71,6 +73,12 @@ Charges with later times do not count: a clock was wrong when they were stored.
 BUSY_SECONDS = 1.0
 """The `Retry-After` for too many concurrent answers; short, because answers end all the time."""
 
+
+LOST = "swink_gateway_store_lost_total"
+"""The name of the counter that counts how often the store was lost."""
+
+IS_LOST = "swink_gateway_store_is_lost"
+"""The name of the gauge that is 1 while the store is lost."""
 
 SETTLED = "settled"
 """The outcome of a settled attempt if no other outcome is known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -167,8 +168,10 @@ class PostgresDatabase:
 class PostgresLedger(SQLLedger):
     """A ledger in the Postgres server at `url`. Raises StoreError like `PostgresDatabase`."""
 
-    def __init__(self, url: str, clock: Clock | None = None) -> None:
-        super().__init__(PostgresDatabase(url), clock)
+    def __init__(
+        self, url: str, clock: Clock | None = None, counters: Counter[str] | None = None
+    ) -> None:
+        super().__init__(PostgresDatabase(url), clock, counters)
 
 
 def _rows(cursor: Any) -> Iterable[Sequence[Any]]:

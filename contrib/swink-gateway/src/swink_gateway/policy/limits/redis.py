@@ -2,7 +2,10 @@
 
 Each operation is one Lua script, which Redis runs atomically. Every second, a process reports its
 leases of each limit and gets new ones: see `leases`. If Redis has lost a budget, processes that
-remember it write it again: see `remembered`. The module `writer` writes the rows of the ledger to a
+remember it write it again: see `remembered`. If the connection breaks before the reply to a script
+arrives, the process does not know whether Redis has run the script. Therefore each reservation and
+each charge sets a mark in Redis: the process sends it again later, and Redis ignores it if the mark
+is set. The module `writer` writes the rows of the ledger to a
 SQL database.
 """
 
@@ -15,6 +18,7 @@ import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +112,9 @@ class RedisLedger:
         self._leases = Leases(clock, folder)
         self._seen: dict[str, Spending] = {}
         self._changes = Changes()
-        self._has_marked = False
+        self._mark: bytes | None = None
+        self._charges = count()
+        self._confirmed: list[str] = []
         self._looking = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
 
@@ -137,18 +143,21 @@ class RedisLedger:
             allowance.dollars_a_day, allowance.dollars_a_month,
         )  # fmt: skip
         stated = ["" if limit is None else limit for limit in limits]
+        id = self._new_id()
         for look in range(MOST_LOOKS):
             if look:
                 await asyncio.sleep(SIGN_SECONDS / 2)
-            keys = [MEMBERS, *_account(key), _leases(key), BUDGETS, CHANGED, WANTED]
+            keys = [MEMBERS, *_account(key), _leases(key), BUDGETS, CHANGED, WANTED, _paid(id)]
             known = self._budgets.of(key)
             mine = self._name, tokens, dollars, *stated, int(begins), key, *known
+            was_lost = self._server.is_lost
             reply = await self._ask(scripts.ADMIT, keys, *mine)
             if reply is None:
-                return await self._leases.admit(key, allowance, tokens, dollars, begins)
-            admitted, self._leases.members, row, room, id = reply
+                owed = tokens, dollars, begins, id
+                return await self._leases.admit(key, allowance, *owed, is_sent=not was_lost)
+            admitted, self._leases.members, row, room, budget = reply
             taken = _spending(key, row)
-            self._budgets.update(key, taken, id.decode(), dollars if admitted == 1 else 0.0)
+            self._budgets.update(key, taken, budget.decode(), dollars if admitted == 1 else 0.0)
             if admitted >= 0:
                 self._seen[key] = taken
                 break
@@ -161,6 +170,7 @@ class RedisLedger:
             refused = refusal(allowance if begins else allowance.budget, taken)
             assert refused is not None  # the script has compared the same numbers
             return refused if admitted == 0 else evolve(refused, retry_after=1.0, spent=False)
+        self._confirmed.append(_paid(id))
         self._leases.bound(key, map(float, room), begins)
         return Ticket(key, taken.at, tokens, dollars)
 
@@ -171,15 +181,15 @@ class RedisLedger:
             self._rows.put(settled(ticket, tokens, dollars))
         self._leases.streams[ticket.key] -= ends
         more = tokens - ticket.tokens, (dollars or 0.0) - ticket.dollars
-        was_lost = self._server.is_lost
-        charged = self._name, "HINCRBY", -int(ends), ticket.at, 0, *more, ticket.key
-        keys = [*_account(ticket.key), BUDGETS, CHANGED]
+        id = self._new_id()
+        charged = self._name, "", int(ends), ticket.at, 0, *more, ticket.key
+        keys = [*_account(ticket.key), BUDGETS, CHANGED, _paid(id)]
         known = self._budgets.of(ticket.key)
         if await self._ask(scripts.CHARGE, keys, *charged, *known) is None:
             await self._leases.settle(ticket, tokens, dollars, ends)
-            if not was_lost:  # the script may have run: a debt must not refund a second time
-                more = max(0, more[0]), max(0.0, more[1])
-            self._leases.debts.add(ticket.key, ticket.at, 0, *more)
+            self._leases.debts.add(ticket.key, ticket.at, 0, *more, id)
+        else:
+            self._confirmed.append(_paid(id))
 
     async def report(self, query: Query) -> list[Total]:
         return [] if self._rows is None else await self._rows.report(query)
@@ -244,6 +254,7 @@ class RedisLedger:
             self._watching.cancel()
         with suppress(*self._server.failures):
             await self._server.redis.zrem(MEMBERS, self._name)
+            await self._forget_marks()
         await self._server.redis.aclose()
         if self._rows is not None:
             await self._rows.aclose()
@@ -259,7 +270,7 @@ class RedisLedger:
     async def _watch(self) -> None:
         await self._server.check_eviction()
         with suppress(*self._server.failures):
-            await self._mark()
+            await self._check_data()
         while True:
             await asyncio.sleep(SIGN_SECONDS)
             with suppress(*self._server.failures):
@@ -267,8 +278,9 @@ class RedisLedger:
                     await self._come_back()
                     await self._look([*self._seen])
                 else:
-                    await self._mark()  # first, because reading replaces the remembered budgets
+                    await self._check_data()  # first: reading replaces the remembered budgets
                     await self._leases.debts.pay(self._pay)
+                    await self._forget_marks()
             await self._look_at_changes()
 
     async def _look_at_changes(self) -> None:
@@ -307,14 +319,27 @@ class RedisLedger:
                 if all(least(*two) == two[0] for two in zip(before, now, strict=True)):
                     return
 
-    async def _mark(self) -> None:
-        """Write a marker into the hash of budgets; if the marker was lost, restore the budgets."""
-        had_marked = int(self._has_marked)
-        is_new = await self._server.run(scripts.MARK, [BUDGETS], self._name, had_marked)
-        if is_new and self._has_marked:
+    async def _check_data(self) -> None:
+        """Read the mark in Redis; if it has changed, restore what Redis has lost."""
+        before = self._mark
+        mark = secrets.token_hex(8), int(before is not None)
+        self._mark = await self._server.run(scripts.MARK, [BUDGETS], *mark)
+        if before is not None and before != self._mark:
             self._budgets.lose_all()
-            await self._write_again()
-        self._has_marked = True
+            self._leases.lose_server()
+            self._server.set_aside()  # until the running answers are counted again
+            await self._server.reconnect()  # ends requests whose replies are now ignored
+            await self._restore()
+
+    async def _forget_marks(self) -> None:
+        """Delete the marks of the charges whose replies have arrived."""
+        marks, self._confirmed = self._confirmed, []
+        if marks:
+            await self._server.redis.unlink(*marks)
+
+    def _new_id(self) -> str:
+        """Return an id for a reservation or a charge."""
+        return f"{self._name}-{next(self._charges)}"
 
     # -- while the server is lost --------------------------------------------------------------
 
@@ -328,26 +353,24 @@ class RedisLedger:
 
     async def _come_back(self) -> None:
         """Restore the budgets and send the debts; then use the server again."""
-        await self._server.redis.ping()
-        await self._write_again()
-        await self._leases.debts.pay(self._pay)
-        self._leases.regain_server()
-        self._server.is_lost = False
+        await self._server.reconnect()
+        await self._restore()
         log.warning("Redis at %s is back: this process shares all limits again", self._server.where)
 
-    async def _write_again(self) -> None:
-        """Restore lost budgets, and the number of this process's concurrent answers."""
+    async def _restore(self) -> None:
+        """Write the budgets and the number of concurrent answers, and send the debts."""
         for key in self._budgets.keys:
-            now = int(self._leases.local.now())
-            await self._pay(("", key, now, 0, 0, 0.0), written_again=True)
+            await self._pay(("", key, int(self._leases.local.now()), 0, 0, 0.0))
+        await self._leases.debts.pay(self._pay)
+        self._leases.regain_server()
+        self._server.regain()
 
-    async def _pay(self, debt: Debt, written_again: bool = False) -> None:
+    async def _pay(self, debt: Debt) -> None:
         id, key, *owed = debt
-        keys = [*_account(key), BUDGETS, CHANGED, f"{PREFIX}paid:{id}"]
-        counts_anew = self._server.is_lost or written_again
-        streams = ("HSET", self._leases.streams[key]) if counts_anew else ("HINCRBY", 0)
+        keys = [*_account(key), BUDGETS, CHANGED, _paid(id)]
+        streams = self._leases.streams[key] if self._server.is_lost else ""
         known = self._budgets.of(key)
-        await self._server.run(scripts.CHARGE, keys, self._name, *streams, *owed, key, *known)
+        await self._server.run(scripts.CHARGE, keys, self._name, streams, 0, *owed, key, *known)
 
 
 def _names(keys: Iterable[bytes]) -> list[str]:
@@ -360,6 +383,10 @@ def _account(key: str) -> list[str]:
 
 def _id(id: str) -> str:
     return f"{PREFIX}id:{hashlib.sha256(id.encode('utf-8', 'surrogateescape')).hexdigest()}"
+
+
+def _paid(id: str) -> str:
+    return f"{PREFIX}paid:{id}"
 
 
 def _leases(key: str) -> str:

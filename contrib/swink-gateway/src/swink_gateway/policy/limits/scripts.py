@@ -32,6 +32,9 @@ CHANGED_SECONDS = 60
 
 MONTH_SECONDS = 32 * 86400
 
+PAID_SECONDS = 86400
+"""How many seconds the mark of a charge stays if its process does not delete it."""
+
 FAILING_SECONDS = 3600
 """How many seconds failures are remembered; longer if the cooldown of the target is longer."""
 
@@ -212,16 +215,16 @@ the new lease, and the id of the budget (empty: the budget is lost).
 """
 
 ADMIT = (
-    _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + _BUDGET + _ADD + """
+    _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + _BUDGET + _ADD + f"""
 sign(KEYS[1], ARGV[2])
 local begins = tonumber(ARGV[10])
-local known = {ARGV[12], ARGV[13], ARGV[14], ARGV[15]}
+local known = {{ARGV[12], ARGV[13], ARGV[14], ARGV[15]}}
 local is_limited = tonumber(ARGV[8]) or tonumber(ARGV[9])
 local id = budget(KEYS[6], KEYS[3], ARGV[11], ARGV[2], known, is_limited)
 local row = taken(KEYS[1], KEYS[2], KEYS[3], KEYS[4])
 local others = held(KEYS[1], KEYS[5], ARGV[2])
-local admitted, room = 1, {}
-local more = {begins, ARGV[3], begins, ARGV[4], ARGV[4]}
+local admitted, room = 1, {{}}
+local more = {{begins, ARGV[3], begins, ARGV[4], ARGV[4]}}
 for i = 1, 5 do
   local limit = tonumber(ARGV[4 + i])
   local counts = limit and (begins == 1 or i > 3)
@@ -236,7 +239,7 @@ if id == '' then
   admitted = -2
   redis.call('ZADD', KEYS[8], now, ARGV[11])
 end
-if admitted == 1 then
+if admitted == 1 and redis.call('SET', KEYS[9], 1, 'NX', 'EX', {PAID_SECONDS}) then
   redis.call('ZADD', KEYS[7], now, ARGV[11])
   local day, month = periods(now)
   for _, name in ipairs(redis.call('HKEYS', KEYS[3])) do
@@ -248,39 +251,46 @@ if admitted == 1 then
   add(KEYS[6], ARGV[11], KEYS[2], KEYS[3], now, begins, ARGV[3], ARGV[4])
   redis.call('HINCRBY', KEYS[4], ARGV[2], begins)
   redis.call('EXPIRE', KEYS[4], 86400)
-  redis.call('HSET', KEYS[5], 'allowance', cjson.encode({unpack(ARGV, 5, 9)}))
+  redis.call('HSET', KEYS[5], 'allowance', cjson.encode({{unpack(ARGV, 5, 9)}}))
 elseif admitted == -1 then
   redis.call('ZADD', KEYS[8], now, ARGV[11])
   for i = 1, 5 do row[i] = row[i] + (i < 4 and math.ceil(others[i]) or others[i]) end
 end
-return {admitted, redis.call('ZCARD', KEYS[1]), told(row), exact(room), id}
+return {{admitted, redis.call('ZCARD', KEYS[1]), told(row), exact(room), id}}
 """
 )  # fmt: skip
 """Reserve an attempt, or refuse it.
 
 Arguments: now, me, tokens, dollars, the five limits, whether a call begins, the key's name, and
-what the process remembers of the budget. Result: 1 if it was admitted, 0 if a limit is reached, -1
+what the process remembers of the budget. The last Redis key is the mark of this reservation, which
+is made only once. Result: 1 if it was admitted, 0 if a limit is reached, -1
 if a limit is reached because of other processes' leases, -2 if the budget is lost; the number of
 processes; the amounts used by the account before (with -1, including the leases of others); the
 largest lease that this process may have now; and the id of the budget.
 """
 
 CHARGE = (
-    _NOW + _PERIODS + _BUDGET + _ADD + """
-local known = {ARGV[10], ARGV[11], ARGV[12], ARGV[13]}
+    _NOW + _PERIODS + _BUDGET + _ADD + f"""
+local known = {{ARGV[10], ARGV[11], ARGV[12], ARGV[13]}}
 budget(KEYS[4], KEYS[2], ARGV[9], ARGV[2], known, true)
-redis.call(ARGV[3], KEYS[3], ARGV[2], ARGV[4])
+local is_new = redis.call('SET', KEYS[6], 1, 'NX', 'EX', {PAID_SECONDS})
+if ARGV[3] ~= '' then
+  redis.call('HSET', KEYS[3], ARGV[2], ARGV[3])
+elseif is_new and redis.call('HINCRBY', KEYS[3], ARGV[2], 0 - ARGV[4]) < 0 then
+  redis.call('HSET', KEYS[3], ARGV[2], 0)
+end
 redis.call('ZADD', KEYS[5], now, ARGV[9])
-if not KEYS[6] or redis.call('SET', KEYS[6], 1, 'NX', 'EX', 86400) then
+if is_new then
   add(KEYS[4], ARGV[9], KEYS[1], KEYS[2], tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8])
 end
 """
 )  # fmt: skip
 """Add a charge to an account.
 
-Arguments: now, me, a Redis command for this process's number of concurrent answers, the operand of
-this command, the time, requests, tokens, dollars, the key's name, and what the process remembers of
-the budget. If the Redis key of a debt is given, this debt is charged only once.
+Arguments: now, me, this process's number of concurrent answers (empty: unchanged, except for
+answers that end), the number of answers that end, the time, requests, tokens, dollars, the key's
+name, and what the process remembers of the budget. The last Redis key is the mark of this charge,
+which is added only once.
 """
 
 CHANGES = (
@@ -301,14 +311,16 @@ time, and the keys for whose leases other processes wait.
 
 MARK = (
     _NOW + """
-if redis.call('HSETNX', KEYS[1], 'mark', ARGV[2]) == 0 then return 0 end
+if redis.call('HSETNX', KEYS[1], 'mark', ARGV[2]) == 0 then
+  return redis.call('HGET', KEYS[1], 'mark')
+end
 if ARGV[3] == '1' then redis.call('HSET', KEYS[1], 'lost', string.format('%.6f', now)) end
-return 1
+return ARGV[2]
 """
 )  # fmt: skip
-"""Set the mark that disappears if Redis loses its data, and return 1 if it was not set before.
+"""Set the mark that disappears if Redis loses its data, unless it is set, and return it.
 
-Arguments: now, me, whether this process had set the mark before.
+Arguments: now, a new mark, and whether this process has read a mark before.
 """
 
 ENTER = (

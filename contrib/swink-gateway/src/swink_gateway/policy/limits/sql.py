@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -13,6 +14,8 @@ from swink_core.providers import Clock, LoopClock
 from swink_gateway.policy.limits.account import Account, Breaker
 from swink_gateway.policy.limits.database import Database, Execute
 from swink_gateway.policy.limits.ledger import (
+    IS_LOST,
+    LOST,
     MOST_IDS,
     MOST_REMEMBERED,
     Allowance,
@@ -37,9 +40,20 @@ Kept = TypeVar("Kept", Account, Breaker)
 
 
 class SQLLedger:
-    """A ledger in a database; `aclose` closes the database."""
+    """A ledger in a database; `aclose` closes the database.
 
-    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+    The counter `LOST` in `counters` counts how often the database could no longer be used, and
+    `IS_LOST` is 1 from an error until a change is stored.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock | None = None,
+        counters: Counter[str] | None = None,
+    ) -> None:
+        self._counters = Counter[str]() if counters is None else counters
+        self._is_lost = False
         self._clock = clock or LoopClock()
         self._process = database.name
         self._thread = ThreadPoolExecutor(1, "swink-ledger")
@@ -173,6 +187,9 @@ class SQLLedger:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, what)
         except self._database.errors as error:
+            if not self._is_lost:
+                self._counters[LOST] += 1
+            self._set_lost(True)
             raise StoreUnavailable(f"limits cannot be read or written: {error}") from error
 
     async def _change(
@@ -188,7 +205,14 @@ class SQLLedger:
                 self._database.execute(put, (name, msgpack.encode(kept)))
                 return result
 
-        return await self._do(changed)
+        result = await self._do(changed)
+        if self._is_lost:
+            self._set_lost(False)
+        return result
+
+    def _set_lost(self, is_lost: bool) -> None:
+        self._is_lost = is_lost
+        self._counters[IS_LOST] = int(is_lost)
 
     def _read(self, table: str, name: str, kind: type[Kept]) -> Kept | None:
         statement = f"SELECT kept FROM {table} WHERE name = ?"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -176,14 +177,16 @@ class SQLiteLedger(SQLLedger):
     Raises StoreError if the file cannot be used.
     """
 
-    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+    def __init__(
+        self, path: Path, clock: Clock | None = None, counters: Counter[str] | None = None
+    ) -> None:
         database = open_rows(path)
         try:
             database.connection.executescript(_BUDGETS)
             _carry_over(database)
         except sqlite3.Error as error:
             raise _not_usable(path, error) from error
-        super().__init__(database, clock)
+        super().__init__(database, clock, counters)
 
 
 def _not_usable(path: Path | None, error: sqlite3.Error) -> StoreError:

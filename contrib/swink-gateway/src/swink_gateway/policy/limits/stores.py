@@ -45,16 +45,16 @@ class Store:
 def open_ledger(store: Store, counters: Counter[str] | None = None) -> Ledger:
     """Open the ledger of a store.
 
-    The ledger counts lost connections to Redis in `counters`. Raises StoreError for an invalid path
-    or URL.
+    The ledger counts in `counters` how often the store was lost. Raises StoreError for an invalid
+    path or URL.
     """
     match store:
         case Store(engine="memory"):
             return MemoryLedger(rows=RowWriter())
         case Store(engine="sqlite", path=Path() as path):
-            return SQLiteLedger(path)
+            return SQLiteLedger(path, counters=counters)
         case Store(engine="postgres", url=str(url)):
-            return PostgresLedger(url)
+            return PostgresLedger(url, counters=counters)
         case Store(engine="redis", url=str(url), ledger=place):
             from swink_gateway.policy.limits.redis import RedisLedger
 
