@@ -148,7 +148,7 @@ class Rate:
         self._share = 0.0
         self._gap = 0.0  # recent number of calls between two rejections
         self._noise = 0.0
-        self._trial_after = TRIAL_AFTER  # calls in a row that must succeed before a trial
+        self._trial_after: float = TRIAL_AFTER  # calls in a row that must succeed before a trial
         self._base = 0.0  # the rate at which the last trial began; 0 if unknown
         self._failed_at = -inf  # when the last trial ended in a rejection
         self._hold = 0.0  # seconds to wait; 0 if calls succeed
