@@ -789,7 +789,7 @@ async def test_an_answer_without_usage_is_kept_with_an_estimated_cost(tmp_path: 
 
 
 def test_costs_are_written_without_the_noise_of_their_sum() -> None:
-    message = AssistantMessage([], cost=Cost(total=0.1 + 0.2))
+    message = AssistantMessage([], total_cost=Cost(total=0.1 + 0.2))
     assert succeeded("a", message, "openai/rows").cost == 0.3
 
 
