@@ -13,8 +13,10 @@ import pytest
 from serving import Answer, ask
 
 import swink_core as swink
+from swink_gateway.policy.config import Config, Source
 from swink_gateway.policy.cooldowns import LONGEST_COOLDOWN, Cooldowns
 from swink_gateway.policy.limits import FailedAttempt, MemoryLedger
+from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.clock import ManualClock
@@ -86,14 +88,24 @@ async def served(
     ledger: Any = None,
     retry: swink.RetryPolicy | None = None,
     chain: Sequence[str] = ("anthropic/claude-sonnet-5-5",),
+    config: Config | None = None,
 ) -> AsyncIterator[tuple[Vendor, Asking]]:
-    """Serve a vendor's model; yield the vendor, and a function that asks as a client does."""
+    """Serve a vendor's model; yield the vendor, and a function that asks as a client does.
+
+    With a configuration that has keys, the function takes the client's key.
+    """
     async with Vendor() as vendor:
         own = {"anthropic": {"base_url": vendor.url, "api_key": "k"}}
-        gates = [Cooldowns(ledger or MemoryLedger(clock))]
+        gates = [Cooldowns(ledger or MemoryLedger(clock), clock)]
         async with (
             swink.Client(providers=own, gates=gates, breaker=False, clock=clock) as client,
-            Gateway(client, retry=retry or swink.RetryPolicy(), routes={"model": chain}) as gateway,
+            Gateway(
+                client,
+                retry=retry or swink.RetryPolicy(),
+                routes={"model": chain},
+                config=config,
+                limits=Limits(clock=clock),
+            ) as gateway,
         ):
             body = {
                 "model": "model",
@@ -101,8 +113,8 @@ async def served(
                 "messages": [{"role": "user", "content": "Hi"}],
             }
 
-            async def asked() -> Answer:
-                return await ask(gateway, "/v1/messages", body)
+            async def asked(key: str = "") -> Answer:
+                return await ask(gateway, "/v1/messages", body, headers={"x-api-key": key})
 
             yield vendor, asked
 
@@ -126,6 +138,45 @@ async def test_empty_answers_do_not_open_the_circuit() -> None:
         assert len(vendor.exchanges) >= THRESHOLD
         vendor.recover()
         assert (await asked()).status == 200
+
+
+KEYS = """
+[keys.alice]
+key = "${A}"
+[keys.bob]
+key = "${B}"
+"""
+
+
+async def test_a_rate_limit_that_only_one_key_reaches_closes_the_model_for_this_key_only() -> None:
+    clock, config = ManualClock(), Source("t", KEYS).config({"A": "a", "B": "b"})
+    none = swink.RetryPolicy.none()
+    async with served(clock, retry=none, config=config) as (vendor, asked):
+        vendor.fail(429, "3600")
+        for _ in range(THRESHOLD):
+            await asked("b")
+        sent = len(vendor.exchanges)
+        assert ((await asked("b")).status, len(vendor.exchanges)) == (429, sent)
+        vendor.recover()
+        assert (await asked("a")).status == 200
+        assert ((await asked("b")).status, len(vendor.exchanges)) == (429, sent + 1)
+        await clock.advance(3601)
+        assert (await asked("b")).status == 200
+
+
+async def test_a_rate_limit_that_two_keys_reach_closes_the_model_for_all() -> None:
+    clock, config = ManualClock(), Source("t", KEYS).config({"A": "a", "B": "b"})
+    none = swink.RetryPolicy.none()
+    async with served(clock, retry=none, config=config) as (vendor, asked):
+        vendor.fail(429, "3600")
+        for _ in range(THRESHOLD):
+            await asked("b")
+        for _ in range(THRESHOLD):
+            await asked("a")
+        sent = len(vendor.exchanges)
+        for key in ("a", "b"):
+            assert (await asked(key)).status == 429
+        assert len(vendor.exchanges) == sent
 
 
 @pytest.mark.parametrize("status", [400, 401, 413])

@@ -12,6 +12,10 @@ A circuit opens after a number of consecutive failed calls (`circuit_threshold` 
 policy); the attempts of one call count once. It stays open for exactly the time that the provider
 stated, or else for `circuit_cooldown`. Some failures do not count: failures that the request itself
 caused, empty answers, and timeouts after a very short time limit that a client chose.
+
+Rate limits can concern one client only, for example its long prompts or its service tier. While all
+clients that reached a model's rate limits have the same key, the circuit is open for this key only,
+and in this process only.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from weakref import WeakSet
 
@@ -38,9 +43,15 @@ from swink_core.providers import Clock, LoopClock, health_of
 from swink_gateway.policy.limits import Circuit, FailedAttempt, Ledger, MemoryLedger
 from swink_gateway.protocols.failures import for_clients
 
-__all__ = ["Cooldowns", "ImpatientTimeouts", "OpenCircuit"]
+__all__ = ["CALLER", "Cooldowns", "ImpatientTimeouts", "OpenCircuit"]
 
 log = logging.getLogger(__name__)
+
+CALLER: ContextVar[str] = ContextVar("caller", default="")
+"""The owner of the key of the current request (`""`: a key without a name)."""
+
+MOST_LIMITED = 1_000
+"""The maximum number of models of which the keys that reached rate limits are remembered."""
 
 LONGEST_COOLDOWN = 86400.0
 """The longest cooldown in seconds.
@@ -92,6 +103,9 @@ class Cooldowns:
         self._failing: dict[str, str] = {}  # the kinds of the last failures
         self._counted = WeakSet[Target]()  # a call has one object per target
         self._writing: dict[str, asyncio.Task[None]] = {}
+        self._limited: dict[str, set[str]] = {}  # the owners that reached rate limits, by target
+        self._own = MemoryLedger(self._clock)  # the circuits of single owners
+        self._own_failing: set[str] = set()
 
     async def enter(self, target: Target) -> None:
         """Admit an attempt. Raises ProviderFailure while the target is cooling down.
@@ -104,12 +118,17 @@ class Cooldowns:
         if key in self._writing:
             await asyncio.wait([self._writing[key]])
         circuit = await self._circuit(key)
-        if circuit is None:
+        if circuit is not None:
+            self._failing[key] = circuit.kind
+            if circuit.rest > 0:
+                self._opened(target, circuit)
+        else:
             self._failing.pop(key, None)
-            return
-        self._failing[key] = circuit.kind
-        if circuit.rest > 0:
-            self._opened(target, circuit)
+            if (own := _own(key)) not in self._own_failing:
+                return
+            circuit = await self._own.circuit(own)
+            if circuit is None:
+                return
         if circuit.rest > 0 and (circuit.is_stated or not target.is_last):
             why = f"{circuit.message} ({circuit.failures} requests in a row)"
             refusal = Failure("connect", code="cooldown", message=why, kind=_kind(circuit))
@@ -122,6 +141,10 @@ class Cooldowns:
         healthy = health_of(terminal)
         if healthy:
             self._open.pop(key, None)
+            self._limited.pop(key, None)
+            if (own := _own(key)) in self._own_failing:
+                self._own_failing.discard(own)
+                self._write(key, self._own.succeeded(own))
             if key in self._failing:
                 kind, place = self._failing.pop(key), self.place_of(key)
                 self.heard(OpenCircuit(str(target.model), kind, self._clock.now(), place))
@@ -129,7 +152,6 @@ class Cooldowns:
         elif (
             healthy is False and isinstance(terminal, Error) and not _is_impatient(target, terminal)
         ):
-            self._failing[key] = str(terminal.error_kind)
             wait = terminal.retry_after
             failed = FailedAttempt(
                 kind=str(terminal.error_kind),
@@ -140,7 +162,22 @@ class Cooldowns:
                 probe=policy.circuit_cooldown if wait is None else 0.0,
             )
             self._counted.add(target)
-            self._write(key, self._failed(target, failed))
+            if self._is_of_one(key, terminal):
+                self._own_failing.add(own := _own(key))
+                self._write(key, self._own.failed(own, failed))
+            else:
+                self._failing[key] = failed.kind
+                self._write(key, self._failed(target, failed))
+
+    def _is_of_one(self, key: str, terminal: Error) -> bool:
+        """Return True if a rate limit was reached that may concern only the current owner."""
+        if terminal.error_kind is not StreamErrorKind.THROTTLED or not CALLER.get():
+            return False
+        if len(self._limited) >= MOST_LIMITED:
+            self._limited.clear()
+        owners = self._limited.setdefault(key, set())
+        owners.add(CALLER.get())
+        return len(owners) == 1
 
     async def _failed(self, target: Target, failed: FailedAttempt) -> None:
         await self._ledger.failed(target.key, failed)
@@ -190,6 +227,11 @@ class Cooldowns:
     def _written(self, key: str, task: asyncio.Task[None]) -> None:
         if self._writing.get(key) is task:
             del self._writing[key]
+
+
+def _own(key: str) -> str:
+    """Return the name of the circuit of a target for the current owner alone."""
+    return f"{key} {CALLER.get()}"
 
 
 def _is_impatient(target: Target, terminal: Error) -> bool:

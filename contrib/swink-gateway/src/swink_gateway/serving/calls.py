@@ -36,6 +36,7 @@ from swink_core.providers import prompt_of
 from swink_gateway.policy.charging import KeyCharge, Payer, charged, stated_tags
 from swink_gateway.policy.client_data import ClientDataGate
 from swink_gateway.policy.config import Key
+from swink_gateway.policy.cooldowns import CALLER
 from swink_gateway.policy.guards import CallGuards, Prepared
 from swink_gateway.policy.limits import Entry, Ledger, StoreUnavailable
 from swink_gateway.policy.own_api import with_own_api
@@ -200,6 +201,7 @@ class Calls:
         The call ends at the end of the `async with` block. Raises Refused for an invalid call.
         """
         self.counters[REQUESTS] += 1
+        CALLER.set(owner)
         routing = self.routing
         with refusing():
             guards = routing.guards(asked, owner)
