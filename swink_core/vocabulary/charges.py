@@ -247,7 +247,7 @@ def requested_terms(options: StreamOptions) -> dict[str, str]:
     for word in _values(options.extra or {}, _TERMS):
         word = word.get("type") if isinstance(word, Mapping) else word
         if word is not None:
-            found[f"_{len(found)}"] = str(word)
+            found[f"_{len(found)}"] = str(word).lower()
     return found
 
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import Answer, ask, serving, until
+from serving import Answer, Scripted, ask, serving, until
 from test_keepalive import BEGUN, CONTENTS, ENDED, GEMINI, HI, Thinking
 from test_seed_scenarios import CHAT, Flood, open_slowly
 
@@ -30,10 +30,11 @@ from swink_gateway.serving.admission import (
     Admission,
 )
 from swink_gateway.serving.backpressure import MOST_QUEUED, Outbox, read_ahead
+from swink_gateway.serving.bodies import LEAST_CHUNK, MOST_SMALL_CHUNKS
 from swink_gateway.serving.calls import REQUESTS
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
-from swink_gateway.serving.socket_meter import SocketMeter
+from swink_gateway.serving.socket_meter import MOST_FRAMES, SocketMeter
 from swink_gateway.serving.unread import SMALL_ANSWER_BYTES, UnreadAnswers
 from swink_testing.clock import ManualClock
 
@@ -289,6 +290,32 @@ async def test_large_requests_of_an_owner_are_prepared_one_after_the_other() -> 
     assert order.index("second begins") > order.index("first ends")
     assert order.index("second begins") < order.index("third begins") < order.index("second ends")
     assert not admission._turns
+
+
+@pytest.mark.parametrize(("size", "status"), [(1, b"400"), (LEAST_CHUNK, b"200")])
+async def test_a_body_in_many_tiny_chunks_is_refused(size: int, status: bytes) -> None:
+    body = json.dumps(HI).encode()
+    body += b" " * (2 * MOST_SMALL_CHUNKS * size - len(body))
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    async with serving(Scripted([*BEGUN, *ENDED])) as gateway:
+        port = int(gateway.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n".encode())
+        writer.write(b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces))
+        writer.write(b"0\r\n\r\n")
+        assert (await reader.readline()).split()[1] == status
+        writer.close()
+
+
+@pytest.mark.parametrize("opcode", [9, 0], ids=["pings", "parts"])
+async def test_a_connection_with_many_frames_but_no_message_is_refused(opcode: int) -> None:
+    async with serving() as gateway, upgraded(gateway.url) as (reader, writer):
+        if opcode == 0:
+            writer.write(frame(b"{", final=False))
+        writer.write(frame(b"", opcode=opcode, final=opcode == 9) * (MOST_FRAMES + 1))
+        answer = await reader.readuntil(b"complete message")
+        assert b'"status":400' in answer
+        await reader.read()
 
 
 class Unread(asyncio.WriteTransport):

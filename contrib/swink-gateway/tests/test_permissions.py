@@ -174,6 +174,19 @@ async def test_a_tool_whose_price_is_not_reported_is_refused_for_a_key_with_a_bu
     assert upstream.calls == []
 
 
+@pytest.mark.parametrize("place", ["options", "call"])
+@pytest.mark.parametrize("value", [None, {}, {"include_usage": False}, {"include_usage": True}])
+async def test_a_key_with_a_budget_cannot_turn_off_the_report_of_its_usage(
+    place: str, value: Any
+) -> None:
+    upstream, (path, body) = Scripted(ANSWER), NATIVE
+    asked = {**body, place: {"extra": {"stream_options": value}}, **OPENAI}
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        answer = await ask(gateway, path, asked, headers=CAROL)
+    is_reported = value == {"include_usage": True}
+    assert (answer.status, len(upstream.calls)) == ((200, 1) if is_reported else (400, 0))
+
+
 ADDED = {"type": "additional_tools", "role": "developer", "tools": [INTERPRETER]}
 OUTPUT = {"type": "tool_search_output", "call_id": "c", "execution": "client"}
 ADDITION = {"type": "tool_addition", "tool": CODE}

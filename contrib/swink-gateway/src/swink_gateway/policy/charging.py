@@ -45,6 +45,7 @@ from swink_gateway.policy.limits import (
 from swink_gateway.policy.limits.rows import NOT_SENT, TAG_SEPARATOR
 from swink_gateway.policy.routing import Chain
 from swink_gateway.protocols import Asked
+from swink_gateway.protocols.bodies import MUCH_MEMORY_BYTES
 from swink_gateway.protocols.failures import LIMIT, Refused, of_bad_request
 
 __all__ = ["TAGS_HEADER", "KeyCharge", "Payer", "allowance_of", "charged", "most_of", "stated_tags"]
@@ -279,7 +280,10 @@ async def charged(
     Raises Refused if a limit of the key is reached, or if the key has a budget and the price of the
     request is unknown for all models of the chain.
     """
-    most = most_of(client, *chain[0], asked)
+    if asked.memory > MUCH_MEMORY_BYTES:
+        most = await asyncio.to_thread(most_of, client, *chain[0], asked)
+    else:
+        most = most_of(client, *chain[0], asked)
     if payer.key.has_budget and most.cost is None:
         others = (most_of(client, *each, asked) for each in chain[1:])
         if all(other.cost is None for other in others):
@@ -323,7 +327,7 @@ def _options(given: Mapping[str, Any], *extra: Mapping[str, Any]) -> StreamOptio
     Refused for an invalid value.
     """
     merged: dict[str, Any] = {}
-    for layer in extra:
+    for layer in filter(None, extra):
         merged = with_extra(layer, {}, merged)
     given = {**given, "extra": merged}
     found = {name: given[name] for name in _PRICED if given.get(name) is not None}

@@ -71,6 +71,9 @@ MOST_AT_ONCE = 16_384
 LONG_NUMBER = 10_000_000
 """The least number that is redacted in fields of the vendor's API, too."""
 
+MOST_MEMORY_AT_ONCE = 256 * 1024
+"""The maximum memory, in bytes, of a request with tools that guards check in the event loop."""
+
 PluginGuard = Callable[[dict[str, Any]], dict[str, Any]]
 """A function that receives a request body and returns the body to send.
 
@@ -168,18 +171,21 @@ class Guard:
 class CallGuards:
     """Applies the guards of one call, as an item of `Call.gates` and of `Call.guards`.
 
-    `acted` are the names of guards that changed or refused a request. `is_quick` is true if
-    checking the request in the event loop delays other calls less than starting a thread does.
+    `memory` is the memory in bytes that the client's request takes. `acted` are the names of guards
+    that changed or refused a request. `is_quick` is true if checking the request in the event loop
+    delays other calls less than starting a thread does.
     """
 
     owner: str
     call: Call
     guards: Sequence[Guard]
+    memory: int = 0
     acted: dict[str, None] = field(factory=dict)
 
     @property
     def is_quick(self) -> bool:
-        return self.call.size <= MOST_AT_ONCE and all(one.is_quick for one in self.guards)
+        is_short = self.call.size <= MOST_AT_ONCE and self.memory <= MOST_MEMORY_AT_ONCE
+        return is_short and all(one.is_quick for one in self.guards)
 
     async def enter(self, target: Target) -> None:
         """Raise ProviderFailure for a provider that does not pass requests to guards."""
@@ -226,12 +232,13 @@ class CallGuards:
 class Prepared:
     """The last item of `Call.guards`: calls a function once the guards have checked a request.
 
-    The guards may run in a thread, but the function is called in the event loop `loop`.
+    It is used for large requests, which are converted and checked in a thread; the function is
+    called in the event loop `loop`.
     """
 
     told: Callable[[], None]
     loop: AbstractEventLoop = field(factory=get_running_loop)
-    is_quick: ClassVar = True
+    is_quick: ClassVar = False
 
     def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body unchanged."""

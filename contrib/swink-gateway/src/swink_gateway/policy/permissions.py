@@ -91,6 +91,13 @@ _UNCHARGED = (
     'gateway\'s owner can allow the tool: allowed_fields = ["tools.{0}"]'
 )
 
+USAGE = "stream_options"
+"""The field of Chat Completions that contains `include_usage`."""
+
+_UNREPORTED = (
+    f"{USAGE}: include_usage must be true, because this key has a budget and the usage is charged"
+)
+
 _UNKNOWN = (
     "{}: the gateway does not know this field, and the models or the budget of this key are "
     "limited; the gateway's owner can allow the field with allowed_fields"
@@ -156,8 +163,15 @@ class _Permission:
         return found
 
     def check_prices(self, asked: Asked) -> None:
-        """Raise Refused if a tool of the request may have fees that the vendor does not report."""
-        fields = (asked.options.get("extra") or {}, asked.own, asked.extra)
+        """Raise Refused for a request of which the vendor might not report the whole price.
+
+        It has a tool with unreported fees, or turns off the usage report of a stream.
+        """
+        extra = asked.options.get("extra") or {}
+        fields = (extra, asked.own, asked.extra)
+        for passed in (extra, asked.extra):
+            if USAGE in passed and not (passed[USAGE] or {}).get("include_usage"):
+                raise Refused(of_bad_request(_UNREPORTED), 400)
         for tool in hosted_tools(asked.context, *fields):
             for name in _uncharged(tool):
                 if f"{TOOLS}.{name}" not in self.allowed_fields:

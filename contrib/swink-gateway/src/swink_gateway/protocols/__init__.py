@@ -47,8 +47,8 @@ class Asked:
     requested answers, and `answers_field` is the path of this number in the body; only a provider
     with the same wire format can give more than one answer. With `is_strict`, unsupported options
     are refused and not replaced. `notices` describe the changes that the gateway made to the
-    request. `prepared` is called once the call to the provider has begun,
-    and its guards, if any, have checked the request.
+    request. `prepared` is called once a large request is converted and
+    checked, or the provider has answered.
     """
 
     model: str

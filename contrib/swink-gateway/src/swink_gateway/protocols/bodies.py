@@ -11,8 +11,8 @@ import msgspec
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
 __all__ = [
-    "COPIES", "MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "asked_of",
-    "asks_for_logprobs", "check_sealed", "json_of", "least_memory", "memory_of",
+    "COPIES", "MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "MUCH_MEMORY_BYTES",
+    "asked_of", "asks_for_logprobs", "check_sealed", "json_of", "least_memory", "memory_of",
 ]  # fmt: skip
 
 MOST_BODY_BYTES = 32 * 1024 * 1024
@@ -26,6 +26,9 @@ COPIES = 3
 
 The copies are the body as received, the body sent to a provider, and the write buffer.
 """
+
+MUCH_MEMORY_BYTES = 1024 * 1024
+"""A request that takes more bytes of memory than this is processed in threads."""
 
 MOST_ELEMENTS = 500_000
 """The limit for opening brackets in a body, because each object or list takes memory.

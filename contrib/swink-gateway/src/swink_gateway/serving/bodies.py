@@ -22,6 +22,12 @@ __all__ = ["memory_needed", "read_body", "receive_body", "size_of", "within"]
 
 LARGE_BODY_BYTES = 48 * 1024
 
+MOST_SMALL_CHUNKS = 1_000
+"""The number of chunks that may have any size. Each chunk takes time, whatever its size."""
+
+LEAST_CHUNK = 16
+"""The least average size, in bytes, of the chunks of a body that has more of them."""
+
 T = TypeVar("T")
 
 
@@ -40,8 +46,19 @@ async def receive_body(request: web.Request, hold: Callable[..., None]) -> tuple
     large.
     """
     body = bytearray()
-    while piece := await request.content.readany():
+    chunks = 0
+    while True:
+        piece, is_end = await request.content.readchunk()
+        if not (piece or is_end):
+            break
         body += piece
+        chunks += is_end
+        if chunks > MOST_SMALL_CHUNKS and len(body) < LEAST_CHUNK * chunks:
+            if request.transport is not None:
+                request.transport.pause_reading()  # the rest would be parsed until the end
+            why = f"the chunks of the body are too small: send at least {LEAST_CHUNK} bytes in each"
+            raise Refused(of_bad_request(why), 400)
+        await asyncio.sleep(0)  # `readchunk` does not wait while data has arrived
         if len(body) > MOST_BODY_BYTES:
             raise Refused(of_bad_request(f"the body has more than {MOST_BODY_BYTES} bytes"), 413)
         hold(least_memory(size_of(request)))

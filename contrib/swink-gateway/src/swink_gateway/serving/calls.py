@@ -45,7 +45,7 @@ from swink_gateway.policy.relaxing import STRICT, relaxed
 from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
-from swink_gateway.protocols.bodies import asks_for_logprobs
+from swink_gateway.protocols.bodies import MUCH_MEMORY_BYTES, asks_for_logprobs
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.access_log import REFUSED, STREAM, AccessLog
@@ -77,9 +77,6 @@ ESTIMATED = "x-swink-estimated"
 
 STORE_SECONDS = 5.0
 """The Retry-After in seconds if the limits of a key cannot be checked."""
-
-MUCH_MEMORY_BYTES = 1024 * 1024
-"""If a request takes more bytes of memory than this, a separate thread searches it for ids."""
 
 
 @contextmanager
@@ -231,9 +228,11 @@ class Calls:
             stream.call.gates = (ClientDataGate(stream.call.context),)
             guarding: CallGuards | None = None
             if guards:  # a cycle of references would keep the texts of calls that have ended
-                guarding = CallGuards(owner, proxy(stream.call), guards)
-                stream.call.guards = (guarding, Prepared(asked.prepared))
+                guarding = CallGuards(owner, proxy(stream.call), guards, asked.memory)
+                stream.call.guards = (guarding,)
                 stream.call.gates = (*stream.call.gates, guarding)
+            if asked.memory > MUCH_MEMORY_BYTES:
+                stream.call.guards = (*stream.call.guards, Prepared(asked.prepared))
             if charge is not None:
                 charge.call = stream.call.id
                 charge.first = stream.call.attempt.target
@@ -242,10 +241,10 @@ class Calls:
             if _grows_with_logprobs(chain, request):
                 stream.call.room = stack.enter_context(self.admission.growing())
             async with stream:
-                if guarding is None:
-                    asked.prepared()
                 claims = None if key is None else Claims(self.ledger, owner)
-                yield UpstreamCall(stream, facts, len(chain), routing, claims, self.failed)
+                yield UpstreamCall(
+                    stream, facts, len(chain), routing, claims, self.failed, asked.prepared
+                )
                 if claims is not None:
                     await claims.made()
 

@@ -153,6 +153,7 @@ class ResponsesRoutes:
             async with time_limit(self._calls.limits.clock, SOCKET_SECONDS) as end:
                 meter.watch(end)
                 async for frame in socket:
+                    await asyncio.sleep(0)  # the next frame may have arrived already
                     if frame.type is WSMsgType.TEXT:
                         await connection.take(frame.data, meter.take())
                     elif frame.type is WSMsgType.BINARY:

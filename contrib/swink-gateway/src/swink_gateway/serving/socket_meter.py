@@ -22,6 +22,9 @@ __all__ = ["SocketMeter"]
 SMALL_MESSAGE_BYTES = 48 * 1024
 """For a message of up to this many bytes, no memory is reserved until it has arrived completely."""
 
+MOST_FRAMES = 1_000
+"""The maximum number of frames, control frames included, without a complete message."""
+
 _FINAL = 0x80
 _CONTROL = 0x08
 _MASKED = 0x80
@@ -68,6 +71,7 @@ class SocketMeter(asyncio.Protocol):
         self._is_open = False
         self._size = 0
         self._reserved = 0
+        self._frames = 0  # since the last complete message
         self._complete: deque[int] = deque()
         self._cancel_timer: Callable[[], None] | None = None
 
@@ -160,6 +164,10 @@ class SocketMeter(asyncio.Protocol):
         return 2 + _LENGTH_BYTES.get(second & _LENGTH, 0) + mask - len(self._head)
 
     def _begin_frame(self, head: bytes) -> None:
+        self._frames += 1
+        if self._frames > MOST_FRAMES and self.refusal is None:
+            why = f"more than {MOST_FRAMES} frames without a complete message"
+            self._turn_away(Refused(of_bad_request(why), 400))
         length = head[1] & _LENGTH
         if more := _LENGTH_BYTES.get(length):
             length = int.from_bytes(head[2 : 2 + more], "big")
@@ -192,6 +200,7 @@ class SocketMeter(asyncio.Protocol):
         self._is_open = False
         self._size = 0
         self._reserved = 0
+        self._frames = 0
 
     # -- refusals ----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import define
 
-from swink_core import Done, Error, EventStream, Retry, StopReason, Target
+from swink_core import Done, Error, EventStream, Notice, Retry, Start, StopReason, Target
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import KINDS
 from swink_gateway.policy.limits import Ledger
@@ -87,7 +87,8 @@ class UpstreamCall:
 
     `models` is the number of models in the chain of `routing`. `claims` records which client owns
     the ids in the answer. It is `None` for a client without limits. `failed` is called with the
-    account and the kind of failure of each attempt that failed at its provider.
+    account and the kind of failure of each attempt that failed at its provider. `prepared` is
+    called when the provider has answered, at the latest.
     """
 
     stream: EventStream
@@ -96,12 +97,15 @@ class UpstreamCall:
     routing: Routing
     claims: Claims | None = None
     failed: Callable[[str, str], None] = lambda account, kind: None
+    prepared: Callable[[], None] = lambda: None
 
     def hear(self, batch: Sequence[Any]) -> None:
         """Record the ids of a complete answer, or log the failure of an attempt.
 
         The last event of the batch decides: `Done`, or an `Error` or `Retry`.
         """
+        if type(batch[-1]) not in (Start, Notice):
+            self.prepared()
         if self.claims is not None and isinstance(batch[-1], Done):
             self.claims.hear(self.stream)
         self._log_failures(batch)
