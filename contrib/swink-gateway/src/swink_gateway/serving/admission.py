@@ -101,14 +101,15 @@ class Admission:
             await self._ended.wait()
 
     @contextmanager
-    def place(self, size: int, owner: str) -> Iterator[Holding]:
+    def place(self, size: int, owner: str, is_whole: bool) -> Iterator[Holding]:
         """Take a slot for a request of `size` bytes, and yield a function that reserves memory.
 
-        The slot is free again at the end of the `with` block. Raises Refused if no slot is free, or
-        if active requests take too much memory.
+        `is_whole` says whether the complete body has arrived. The slot is free again at the end of
+        the `with` block. Raises Refused if no slot is free, or if active requests take too much
+        memory.
         """
         counters, most, held = self.counters, affordable_streams(self.limits.streams), 0
-        is_arriving = True
+        is_arriving = not is_whole
 
         def hold(memory: int, is_whole: bool = False) -> None:
             nonlocal held, is_arriving
@@ -120,10 +121,10 @@ class Admission:
         if counters[ACTIVE] >= most:
             raise self._refusal(f"too many concurrent requests (limit: {most})")
         is_scarce = most - counters[ACTIVE] <= most * FREE_SHARE
-        if is_scarce and self._incomplete[owner] >= max(1, most * FEW_SHARE):
+        if is_arriving and is_scarce and self._incomplete[owner] >= max(1, most * FEW_SHARE):
             raise self._refusal("too many incomplete requests of this key")
-        hold(least_memory(size))
-        self._incomplete[owner] += 1
+        hold(least_memory(size), is_whole)
+        self._incomplete[owner] += is_arriving
         counters[ACTIVE] += 1
         counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
         try:

@@ -18,7 +18,7 @@ from swink_gateway.protocols.bodies import (
 )
 from swink_gateway.protocols.failures import Refused, of_bad_request
 
-__all__ = ["memory_needed", "read_body", "receive_body", "size_of", "within"]
+__all__ = ["has_arrived", "memory_needed", "read_body", "receive_body", "size_of", "within"]
 
 LARGE_BODY_BYTES = 48 * 1024
 
@@ -28,6 +28,9 @@ MOST_SMALL_CHUNKS = 1_000
 LEAST_CHUNK = 16
 """The least average size, in bytes, of the chunks of a body that has more of them."""
 
+READS = 3
+"""How many rounds of the event loop a body may arrive after its head to count as complete."""
+
 T = TypeVar("T")
 
 
@@ -35,6 +38,18 @@ def size_of(request: web.Request) -> int:
     """Return the size of a body in bytes: the Content-Length, or else the bytes received so far."""
     length = request.content_length
     return request.content.total_bytes if length is None else min(length, MOST_BODY_BYTES)
+
+
+async def has_arrived(request: web.Request) -> bool:
+    """Return True if the complete body has arrived, or arrives with the next reads.
+
+    Clients send the head and the body of a request one after the other.
+    """
+    for _ in range(READS):
+        if request.content.is_eof():
+            return True
+        await asyncio.sleep(0)
+    return request.content.is_eof()
 
 
 async def receive_body(request: web.Request, hold: Callable[..., None]) -> tuple[bytes, int]:

@@ -12,7 +12,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from functools import partial
 from secrets import token_hex
 from typing import Any
@@ -51,7 +57,7 @@ from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.access_log import REFUSED, STREAM, AccessLog
 from swink_gateway.serving.admission import UNAVAILABLE, Admission, Holding
 from swink_gateway.serving.answers import OneAnswer, respond
-from swink_gateway.serving.bodies import read_body, receive_body, size_of
+from swink_gateway.serving.bodies import has_arrived, read_body, receive_body, size_of
 from swink_gateway.serving.limits import Limits, stated_patience, time_limit, timeouts_within
 from swink_gateway.serving.upstream_call import Claims, UpstreamCall, account_of
 
@@ -147,7 +153,7 @@ class Calls:
     ) -> web.StreamResponse:
         """Answer an authorized request; `go_on` replaces the usual handling of a parsed request."""
         try:
-            with self.admission.place(size_of(request), request[OWNER]) as hold:
+            with await self.place(request) as hold:
                 body, memory = await self.read(request, hold)
                 async with self.admission.turn(request[OWNER], memory) as prepared:
                     asked = await self._parsed(request, protocol, body)
@@ -159,6 +165,11 @@ class Calls:
             if (kind := refusal.error.error_kind) is not None:
                 request[REFUSED] = str(kind)
             return respond(protocol.failure(refusal.error, refusal.status))
+
+    async def place(self, request: web.Request) -> AbstractContextManager[Holding]:
+        """Return a context manager that takes a slot for a request; see `Admission.place`."""
+        is_whole = await has_arrived(request)
+        return self.admission.place(size_of(request), request[OWNER], is_whole)
 
     async def answer_to(
         self,

@@ -32,7 +32,7 @@ from swink_gateway.protocols.ollama.protocol import OllamaProtocol
 from swink_gateway.protocols.table import MODEL_PATH
 from swink_gateway.serving.access_log import call_id
 from swink_gateway.serving.answers import respond
-from swink_gateway.serving.bodies import size_of, within
+from swink_gateway.serving.bodies import within
 from swink_gateway.serving.calls import OWNER, Calls, refusing
 
 __all__ = ["PATHS", "Embeddings", "Expecting"]
@@ -120,7 +120,7 @@ class Embeddings:
     def _serve(self, form: _Form) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
-                with self._calls.admission.place(size_of(request), request[OWNER]) as hold:
+                with await self._calls.place(request) as hold:
                     raw, _ = await self._calls.read(request, hold)
                     return await self._embed(form, request, raw)
             except Refused as refusal:

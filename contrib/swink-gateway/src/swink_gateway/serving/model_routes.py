@@ -16,7 +16,7 @@ from swink_gateway.protocols.frames import JSON
 from swink_gateway.protocols.model_list import listed_models
 from swink_gateway.protocols.ollama.model_list import ollama_model
 from swink_gateway.protocols.table import MODEL_PATH, PROTOCOLS
-from swink_gateway.serving.bodies import size_of, within
+from swink_gateway.serving.bodies import within
 from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.embeddings import Embeddings, Expecting
 from swink_gateway.serving.refusals import refusal
@@ -97,7 +97,7 @@ class ModelRoutes:
     async def _show(self, request: web.Request) -> web.Response:
         """Describe a model to Ollama's clients."""
         try:
-            with self._calls.admission.place(size_of(request), request[OWNER]) as hold:
+            with await self._calls.place(request) as hold:
                 body, _ = await self._calls.read(request, hold)
                 name = await within(lambda: _named(body), len(body))
         except Refused as refused:

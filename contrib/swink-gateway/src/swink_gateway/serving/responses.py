@@ -331,8 +331,7 @@ class _Connection:
             if not self.is_allowed():
                 why = "the API key of this connection is no longer valid"
                 raise Refused(of_bad_request(why), 401, REVOKED)
-            with self._calls.admission.place(0, self._owner) as hold:
-                hold(0, True)
+            with self._calls.admission.place(0, self._owner, True):
                 async with self._calls.admission.turn(self._owner, turn.memory) as prepared:
                     asked = await within(partial(self._read, turn.body), turn.size)
                     asked.memory, asked.prepared = turn.memory, prepared
