@@ -187,6 +187,18 @@ async def test_a_key_with_a_budget_cannot_turn_off_the_report_of_its_usage(
     assert (answer.status, len(upstream.calls)) == ((200, 1) if is_reported else (400, 0))
 
 
+@pytest.mark.parametrize("place", ["options", "call"])
+@pytest.mark.parametrize("value", [True, "yes", False])
+async def test_a_key_with_a_budget_cannot_start_a_response_that_goes_on_without_it(
+    place: str, value: Any
+) -> None:
+    upstream, (path, body) = Scripted(ANSWER), NATIVE
+    asked = {**body, place: {"extra": {"background": value}}, **OPENAI}
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        answer = await ask(gateway, path, asked, headers=CAROL)
+    assert (answer.status, len(upstream.calls)) == ((400, 0) if value else (200, 1))
+
+
 ADDED = {"type": "additional_tools", "role": "developer", "tools": [INTERPRETER]}
 OUTPUT = {"type": "tool_search_output", "call_id": "c", "execution": "client"}
 ADDITION = {"type": "tool_addition", "tool": CODE}

@@ -98,6 +98,14 @@ _UNREPORTED = (
     f"{USAGE}: include_usage must be true, because this key has a budget and the usage is charged"
 )
 
+BACKGROUND = "background"
+"""The field of Responses with which the vendor goes on without a connection."""
+
+_GOES_ON = (
+    f"{BACKGROUND}: the vendor completes the response even if the client leaves, and this key has "
+    f'a budget; the gateway\'s owner can allow the field: allowed_fields = ["{BACKGROUND}"]'
+)
+
 _UNKNOWN = (
     "{}: the gateway does not know this field, and the models or the budget of this key are "
     "limited; the gateway's owner can allow the field with allowed_fields"
@@ -165,13 +173,16 @@ class _Permission:
     def check_prices(self, asked: Asked) -> None:
         """Raise Refused for a request of which the vendor might not report the whole price.
 
-        It has a tool with unreported fees, or turns off the usage report of a stream.
+        It has a tool with unreported fees, turns off the usage report of a stream, or asks for a
+        response that the vendor completes even if the client leaves.
         """
         extra = asked.options.get("extra") or {}
         fields = (extra, asked.own, asked.extra)
         for passed in (extra, asked.extra):
             if USAGE in passed and not (passed[USAGE] or {}).get("include_usage"):
                 raise Refused(of_bad_request(_UNREPORTED), 400)
+            if passed.get(BACKGROUND) and BACKGROUND not in self.allowed_fields:
+                raise Refused(of_bad_request(_GOES_ON), 400)
         for tool in hosted_tools(asked.context, *fields):
             for name in _uncharged(tool):
                 if f"{TOOLS}.{name}" not in self.allowed_fields:
