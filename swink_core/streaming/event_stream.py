@@ -148,7 +148,8 @@ class EventStream(AsyncOnly):
 
     def __del__(self) -> None:
         if self._driving is not None and not self._closed and self._driver.terminal is None:
-            what = f"a stream of {self.call.model} was neither read nor closed; use async with"
+            what = f"a stream of {self.call.model} was neither read to its end nor closed: "
+            what += "use async with"
             warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
 
     def _start(self) -> AsyncGeneratorType[Batch, None]:

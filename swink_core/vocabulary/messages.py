@@ -210,8 +210,8 @@ class ExtensionBlock(_Typed, tag="extension"):
     """Content that swink has no class for, such as a server-side tool call or generated media.
 
     `data` has the provider's format and is sent back only to `provider`. If a request asked for
-    several answers, each additional answer is an extension of the kind `CHOICE`. These extensions
-    are not part of the conversation and are not sent back.
+    several answers, each additional answer is an extension of the kind `ExtensionBlock.CHOICE`
+    (`"choice"`). These extensions are not part of the conversation and are not sent back.
     """
 
     CHOICE: ClassVar[str] = "choice"

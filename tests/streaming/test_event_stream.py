@@ -79,7 +79,7 @@ async def break_and_forget(scene: Scene) -> None:
     async for event in scene.stream:
         if isinstance(event, swink.TextDelta):
             break
-    with pytest.warns(ResourceWarning, match="toy/large was neither read nor closed"):
+    with pytest.warns(ResourceWarning, match="toy/large was neither read to its end nor closed"):
         await forget(scene)
     await settled()
 
