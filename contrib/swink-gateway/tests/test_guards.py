@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+import zlib
 from base64 import b64encode, urlsafe_b64encode
 from types import SimpleNamespace
 from typing import Any
@@ -402,6 +403,25 @@ def test_text_documents_in_other_encodings_are_read(encoding: str) -> None:
     with pytest.raises(swink.ProviderFailure, match="a blocked word"):
         words.checked(document("\xe9t\xe9 geheim"))
     assert cards.checked(document(f"\xe9 {CARD}"))[0] == document("\xe9 [removed]")
+
+
+@pytest.mark.parametrize("control", [b"\x00", b"\x01", b"\x07", b"\x08", b"\x1a"])
+def test_a_document_with_control_characters_is_read_as_text(control: bytes) -> None:
+    words, cards = (guards.Guard.made(n, config().guards[n]) for n in ("names", "cards"))
+
+    def document(text: bytes) -> dict[str, Any]:
+        data = b64encode(text + control).decode()
+        return asked([{"inlineData": {"mimeType": "text/plain", "data": data}}])
+
+    with pytest.raises(swink.ProviderFailure, match="a blocked word"):
+        words.checked(document(b"\xe9t\xe9 geheim"))
+    assert cards.checked(document(b"\xe9 4111 1111 1111 1111 "))[0] == document(b"\xe9 [removed] ")
+
+
+def test_compressed_data_is_not_read_as_text() -> None:
+    data = b64encode(zlib.compress(bytes(range(256)) * 9) + b" geheim \xff").decode()
+    body = asked([{"inlineData": {"mimeType": "image/x", "data": data}}])
+    assert guards.Guard.made("names", config().guards["names"]).checked(body) == (body, "")
 
 
 def test_binary_data_is_not_read_as_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -187,15 +188,25 @@ async def test_a_key_with_a_budget_cannot_turn_off_the_report_of_its_usage(
     assert (answer.status, len(upstream.calls)) == ((200, 1) if is_reported else (400, 0))
 
 
-@pytest.mark.parametrize("place", ["options", "call"])
+OPENAI = {"model": "openai/gpt-5-mini"}
+
+# (path and body, the fields in which a client writes `background`)
+GOES_ON: list[tuple[tuple[str, Any], Callable[[Any], dict[str, Any]]]] = [
+    (NATIVE, lambda value: {"options": {"extra": {"background": value}}, **OPENAI}),
+    (NATIVE, lambda value: {"call": {"extra": {"background": value}}, **OPENAI}),
+    (CHAT, lambda value: {"background": value, "model": "openai/gpt-4.1"}),
+    (MESSAGES, lambda value: {"background": value, **OPENAI}),
+]
+
+
+@pytest.mark.parametrize("how", range(len(GOES_ON)))
 @pytest.mark.parametrize("value", [True, "yes", False])
 async def test_a_key_with_a_budget_cannot_start_a_response_that_goes_on_without_it(
-    place: str, value: Any
+    how: int, value: Any
 ) -> None:
-    upstream, (path, body) = Scripted(ANSWER), NATIVE
-    asked = {**body, place: {"extra": {"background": value}}, **OPENAI}
+    upstream, ((path, body), fields) = Scripted(ANSWER), GOES_ON[how]
     async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
-        answer = await ask(gateway, path, asked, headers=CAROL)
+        answer = await ask(gateway, path, {**body, **fields(value)}, headers=CAROL)
     assert (answer.status, len(upstream.calls)) == ((400, 0) if value else (200, 1))
 
 
@@ -204,7 +215,6 @@ OUTPUT = {"type": "tool_search_output", "call_id": "c", "execution": "client"}
 ADDITION = {"type": "tool_addition", "tool": CODE}
 GROUNDING = {"systemTool": {"name": "nova_grounding"}}
 NOVA = {"model": "bedrock/amazon.nova-lite-v1:0"}
-OPENAI = {"model": "openai/gpt-5-mini"}
 
 
 def _changed(provider: str, fields: dict[str, Any]) -> list[dict[str, Any]]:

@@ -181,8 +181,8 @@ class _Permission:
         for passed in (extra, asked.extra):
             if USAGE in passed and not (passed[USAGE] or {}).get("include_usage"):
                 raise Refused(of_bad_request(_UNREPORTED), 400)
-            if passed.get(BACKGROUND) and BACKGROUND not in self.allowed_fields:
-                raise Refused(of_bad_request(_GOES_ON), 400)
+        if BACKGROUND not in self.allowed_fields and any(each.get(BACKGROUND) for each in fields):
+            raise Refused(of_bad_request(_GOES_ON), 400)
         for tool in hosted_tools(asked.context, *fields):
             for name in _uncharged(tool):
                 if f"{TOOLS}.{name}" not in self.allowed_fields:

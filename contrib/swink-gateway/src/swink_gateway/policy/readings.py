@@ -81,6 +81,19 @@ class Document:
     encoding: str = "utf-8"
 
 
+_BINARY = (
+    b"%PDF", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"PK\x03\x04", b"ID3", b"OggS", b"fLaC",
+    b"\x1f\x8b",
+)  # fmt: skip
+"""The first bytes of documents, images, sound and archives that are not texts."""
+
+_COMMON = bytes([9, 10, 13, *range(32, 127)])
+"""The bytes of white space and of printable ASCII characters."""
+
+MOST_UNCOMMON = 0.4
+"""The largest share of other bytes in a text; compressed data has about 0.6."""
+
+
 def document(name: str, text: str) -> Document:
     """Decode the base64 text of a field; return an empty document if the data is not text.
 
@@ -111,8 +124,16 @@ def _encodings(raw: bytes, is_text: bool) -> Iterator[str]:
         if raw.startswith(mark):
             yield encoding
     yield "utf-8"
-    if is_text or _CONTROL.search(raw) is None:
+    if is_text or _CONTROL.search(raw) is None or not _is_binary(raw):
         yield "latin-1"
+
+
+def _is_binary(raw: bytes) -> bool:
+    """Return True for data with control characters that is no text with a few of them."""
+    if raw.startswith(_BINARY):
+        return True
+    others = raw.translate(None, _COMMON)
+    return len(others) > MOST_UNCOMMON * len(raw)
 
 
 def other_forms(text: str) -> Iterator[str]:

@@ -19,6 +19,9 @@ except ImportError:  # then all texts are searched whole
 
 __all__ = ["PIECE", "LongSearch", "in_pieces"]
 
+SHORT = 512
+"""A text of up to this many characters is always searched by the pattern alone."""
+
 PIECE = 262_144
 """The number of characters that are searched at a time."""
 
@@ -28,11 +31,14 @@ class LongSearch:
     """A pattern, and the maximum length of a match in characters.
 
     `width` is `None` if the length has no limit, or if the pattern can match an empty text or looks
-    at the text around a match. With such a pattern, texts are searched whole.
+    at the text around a match. With such a pattern, texts are searched whole. `first` matches the
+    characters with which a match can begin; it is `None` if Python's `re` looks for them itself, or
+    if they are unknown.
     """
 
     pattern: re.Pattern[str]
     width: int | None
+    first: re.Pattern[str] | None = None
 
     @classmethod
     def of(cls, pattern: str) -> LongSearch:
@@ -43,7 +49,7 @@ class LongSearch:
         parsed: Any = _parser.parse(pattern)
         least, most = parsed.getwidth()
         is_limited = least > 0 and most < PIECE and not _has_assertion(parsed)
-        return cls(compiled, most if is_limited else None)
+        return cls(compiled, most if is_limited else None, _first_of(parsed, compiled.flags))
 
     def is_in(self, text: str) -> bool:
         """Return True if the pattern matches anywhere in a text."""
@@ -51,7 +57,8 @@ class LongSearch:
 
     def replaced(self, text: str, replacement: str) -> tuple[str, int]:
         """Replace all matches in a text; return the new text and their number."""
-        if self.width is None or len(text) <= PIECE:
+        is_whole = self.first is None and (self.width is None or len(text) <= PIECE)
+        if is_whole or len(text) <= SHORT:
             return self.pattern.subn(lambda match: replacement, text)
         parts: list[str] = []
         count = at = 0
@@ -63,14 +70,28 @@ class LongSearch:
 
     def _next(self, text: str, at: int) -> re.Match[str] | None:
         if self.width is None:
-            return self.pattern.search(text, at)
+            return self._search(text, at, len(text))
         while (end := at + PIECE + self.width + 1) < len(text):
             decided = end - self.width - 1  # the end of the piece decides about later matches
-            found = self.pattern.search(text, at, end)
+            found = self._search(text, at, end)
             if found is not None and found.start() < decided:
                 return found
             at = decided
-        return self.pattern.search(text, at)
+        return self._search(text, at, len(text))
+
+    def _search(self, text: str, at: int, end: int) -> re.Match[str] | None:
+        """Return the first match between two positions.
+
+        Python's `re` finds the first character of a match quickly, but not behind `\\b` or another
+        anchor: then it tries the whole pattern at each position.
+        """
+        if self.first is None:
+            return self.pattern.search(text, at, end)
+        for begun in self.first.finditer(text, at, end):
+            found = self.pattern.match(text, begun.start(), end)
+            if found is not None:
+                return found
+        return None
 
 
 def in_pieces(text: str, change: Callable[[str], str]) -> str:
@@ -89,6 +110,33 @@ def in_pieces(text: str, change: Callable[[str], str]) -> str:
         pieces.append(change(text[at:end]))
         at = end
     return "".join(pieces)
+
+
+def _first_of(parsed: Any, flags: int) -> re.Pattern[str] | None:
+    """Return a pattern for the first character of a match, if an anchor stands before it."""
+    consuming: list[Any] = [item for item in parsed if item[0] is not _constants.AT]
+    if flags & ~re.UNICODE or not consuming or parsed[0] is consuming[0]:
+        return None
+    operator, operand = consuming[0]
+    if operator is _constants.LITERAL:
+        return re.compile(re.escape(chr(operand)))
+    if operator is not _constants.IN:
+        return None
+    members = [_member(*each) for each in operand]
+    return None if None in members else re.compile(f"[{''.join(map(str, members))}]")
+
+
+def _member(operator: Any, operand: Any) -> str | None:
+    """Return a member of a set of characters as it is written; `None` for an unknown one."""
+    if operator is _constants.LITERAL:
+        return re.escape(chr(operand))
+    if operator is _constants.RANGE:
+        low, high = operand
+        return f"{re.escape(chr(low))}-{re.escape(chr(high))}"
+    return _CLASSES.get(str(operand)) if operator is _constants.CATEGORY else None
+
+
+_CLASSES = {"CATEGORY_DIGIT": r"\d", "CATEGORY_SPACE": r"\s", "CATEGORY_WORD": r"\w"}
 
 
 def _has_assertion(parsed: Any) -> bool:

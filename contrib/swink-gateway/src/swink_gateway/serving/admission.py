@@ -100,6 +100,12 @@ class Admission:
             self._ended.clear()
             await self._ended.wait()
 
+    @property
+    def is_scarce(self) -> bool:
+        """Whether the free slots are kept for owners with few incomplete requests."""
+        most = affordable_streams(self.limits.streams)
+        return most - self.counters[ACTIVE] <= most * FREE_SHARE
+
     @contextmanager
     def place(self, size: int, owner: str, is_whole: bool) -> Iterator[Holding]:
         """Take a slot for a request of `size` bytes, and yield a function that reserves memory.
@@ -120,8 +126,7 @@ class Admission:
 
         if counters[ACTIVE] >= most:
             raise self._refusal(f"too many concurrent requests (limit: {most})")
-        is_scarce = most - counters[ACTIVE] <= most * FREE_SHARE
-        if is_arriving and is_scarce and self._incomplete[owner] >= max(1, most * FEW_SHARE):
+        if is_arriving and self.is_scarce and self._incomplete[owner] >= max(1, most * FEW_SHARE):
             raise self._refusal("too many incomplete requests of this key")
         hold(least_memory(size), is_whole)
         self._incomplete[owner] += is_arriving

@@ -73,7 +73,8 @@ async def receive_body(request: web.Request, hold: Callable[..., None]) -> tuple
                 request.transport.pause_reading()  # the rest would be parsed until the end
             why = f"the chunks of the body are too small: send at least {LEAST_CHUNK} bytes in each"
             raise Refused(of_bad_request(why), 400)
-        await asyncio.sleep(0)  # `readchunk` does not wait while data has arrived
+        if not request.content.is_eof():
+            await asyncio.sleep(0)  # `readchunk` does not wait while data has arrived
         if len(body) > MOST_BODY_BYTES:
             raise Refused(of_bad_request(f"the body has more than {MOST_BODY_BYTES} bytes"), 413)
         hold(least_memory(size_of(request)))

@@ -168,7 +168,9 @@ class Calls:
 
     async def place(self, request: web.Request) -> AbstractContextManager[Holding]:
         """Return a context manager that takes a slot for a request; see `Admission.place`."""
-        is_whole = await has_arrived(request)
+        is_whole = request.content.is_eof()
+        if not is_whole and self.admission.is_scarce:
+            is_whole = await has_arrived(request)
         return self.admission.place(size_of(request), request[OWNER], is_whole)
 
     async def answer_to(
