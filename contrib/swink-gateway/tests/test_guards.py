@@ -441,7 +441,13 @@ def test_data_that_is_a_plain_text_is_checked_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("name", ["type", "role", "model", "signature", "encrypted_content"])
-@pytest.mark.parametrize("place", ["metadata", "args", "response", "default", "const"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "metadata", "args", "response", "default", "const", "documents", "variables",
+        "promptVariables", "chat_template_kwargs", "properties", "$defs",
+    ],
+)  # fmt: skip
 def test_fields_of_the_client_are_redacted_whatever_their_names(place: str, name: str) -> None:
     guard = guards.Guard.made("cards", config().guards["cards"])
     own: dict[str, Any] = {place: {name: CARD, CARD: 1, "n": [CARD]}}

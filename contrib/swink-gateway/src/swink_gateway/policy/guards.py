@@ -87,10 +87,11 @@ Fields with these names are checked nevertheless in content that the client defi
 """
 
 _CLIENTS_OWN = frozenset({
-    "args", "arguments", "const", "default", "enum", "examples", "input", "input_examples",
-    "labels", "metadata", "response",
+    "$defs", "args", "arguments", "chat_template_kwargs", "const", "default", "definitions",
+    "documents", "enum", "examples", "input", "input_examples", "labels", "metadata",
+    "patternProperties", "promptVariables", "properties", "response", "variables",
 })  # fmt: skip
-"""Fields with content that the client defines, such as the arguments of tool calls.
+"""Fields with content that the client defines, such as arguments of tool calls, and schemas.
 
 In these fields, names and numbers are redacted, too.
 """
