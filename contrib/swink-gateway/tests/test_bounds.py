@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import tracemalloc
 from collections import Counter
@@ -305,6 +306,37 @@ async def test_a_body_in_many_tiny_chunks_is_refused(size: int, status: bytes) -
         writer.write(b"0\r\n\r\n")
         assert (await reader.readline()).split()[1] == status
         writer.close()
+
+
+async def test_an_idle_connection_keeps_no_request() -> None:
+    upstream = Scripted([*BEGUN, *ENDED])
+    said = "x" * 100_000 + "the marked text"
+    turn = {"type": "response.create", "model": "echo/echo", "input": said}
+
+    def kept() -> int:
+        gc.collect()
+        texts = [each for each in gc.get_objects() if isinstance(each, swink.UserMessage)]
+        return sum("the marked text" in each.text for each in texts)
+
+    async with serving(upstream) as gateway, aiohttp.ClientSession() as session:
+        body = {**HI, "messages": [{"role": "user", "content": said}]}
+        async with session.post(gateway.url + PATH, json=body) as response:
+            await response.read()
+        async with session.ws_connect(f"{gateway.url}/v1/responses") as socket:
+            await socket.send_json({**turn, "store": False})
+            while (await socket.receive_json())["type"] != "response.completed":
+                pass
+            await settled_calls(upstream)
+            assert kept() <= 1  # the conversation that the connection may continue
+        await settled_calls(upstream)
+        assert kept() == 0
+
+
+async def settled_calls(upstream: Scripted) -> None:
+    """Let the gateway end its calls, and forget them."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    upstream.calls.clear()
 
 
 @pytest.mark.parametrize("opcode", [9, 0], ids=["pings", "parts"])

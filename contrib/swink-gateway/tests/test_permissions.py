@@ -176,7 +176,9 @@ async def test_a_tool_whose_price_is_not_reported_is_refused_for_a_key_with_a_bu
 
 
 @pytest.mark.parametrize("place", ["options", "call"])
-@pytest.mark.parametrize("value", [None, {}, {"include_usage": False}, {"include_usage": True}])
+@pytest.mark.parametrize(
+    "value", [None, "x", {}, {"include_usage": False}, {"include_usage": True}]
+)
 async def test_a_key_with_a_budget_cannot_turn_off_the_report_of_its_usage(
     place: str, value: Any
 ) -> None:

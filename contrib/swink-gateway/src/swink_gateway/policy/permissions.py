@@ -179,7 +179,9 @@ class _Permission:
         extra = asked.options.get("extra") or {}
         fields = (extra, asked.own, asked.extra)
         for passed in (extra, asked.extra):
-            if USAGE in passed and not (passed[USAGE] or {}).get("include_usage"):
+            usage = passed.get(USAGE)
+            is_reported = isinstance(usage, Mapping) and usage.get("include_usage")
+            if USAGE in passed and not is_reported:
                 raise Refused(of_bad_request(_UNREPORTED), 400)
         if BACKGROUND not in self.allowed_fields and any(each.get(BACKGROUND) for each in fields):
             raise Refused(of_bad_request(_GOES_ON), 400)

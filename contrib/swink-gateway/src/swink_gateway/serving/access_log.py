@@ -36,6 +36,7 @@ __all__ = [
     "AccessLog",
     "LogLine",
     "call_id",
+    "forget_stream",
 ]
 
 ACCESS_LOGGER = "swink_gateway.access"
@@ -83,6 +84,15 @@ def call_id(request: web.Request) -> str:
     if _CALL_ID not in request:
         request[_CALL_ID] = token_hex(6)
     return request[_CALL_ID]
+
+
+def forget_stream(request: web.Request) -> None:
+    """Keep only the id of a request's call, whose conversation may be large.
+
+    An idle connection keeps its last request until the next one arrives.
+    """
+    request[_CALL_ID] = call_id(request)
+    request.pop(STREAM, None)
 
 
 @define

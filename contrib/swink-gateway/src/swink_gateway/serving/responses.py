@@ -160,6 +160,7 @@ class ResponsesRoutes:
                         self._calls.admission.hold(meter.take(), 0)
                         why = "a request must be sent as a text frame, not as a binary frame"
                         await connection.refuse(Refused(of_bad_request(why), 400), None)
+                    del frame  # or it takes memory until the next one arrives
         except TimeoutError:
             if meter.refusal is None:
                 await connection.end()
@@ -306,6 +307,7 @@ class _Connection:
                 finally:
                     self._release(turn)
                     self._waiting.task_done()
+                    del turn  # or its body takes memory until the next one arrives
         finally:
             while not self._waiting.empty():
                 self._release(self._waiting.get_nowait())

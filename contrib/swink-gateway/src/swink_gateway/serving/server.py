@@ -36,6 +36,7 @@ from swink_gateway.serving.access_log import (
     STREAM,
     AccessLog,
     call_id,
+    forget_stream,
 )
 from swink_gateway.serving.admission import UNAVAILABLE
 from swink_gateway.serving.calls import OWNER, Calls
@@ -289,7 +290,10 @@ class Gateway:
         with self._runner.answering(request.transport):
             access_log = self._calls.access_log
             if access_log is None:
-                return self._counted(request, await self._answer(request, handler))
+                try:
+                    return self._counted(request, await self._answer(request, handler))
+                finally:
+                    forget_stream(request)
             with access_log.line(request, request.method) as line:
                 try:
                     response = self._counted(request, await self._answer(request, handler))
@@ -301,6 +305,7 @@ class Gateway:
                     line.refused = request.get(REFUSED)
                     if line.status is None:
                         line.status = request.get(SENT)
+                    forget_stream(request)
 
     def _counted(self, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
         """Count a request that the gateway refused before a call."""
