@@ -129,7 +129,7 @@ def _encodings(raw: bytes, is_text: bool) -> Iterator[str]:
 
 
 def _is_binary(raw: bytes) -> bool:
-    """Return True for data with control characters that is no text with a few of them."""
+    """Return True if data with control characters is probably not a text."""
     if raw.startswith(_BINARY):
         return True
     others = raw.translate(None, _COMMON)

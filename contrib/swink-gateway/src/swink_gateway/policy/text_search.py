@@ -127,7 +127,7 @@ def _first_of(parsed: Any, flags: int) -> re.Pattern[str] | None:
 
 
 def _member(operator: Any, operand: Any) -> str | None:
-    """Return a member of a set of characters as it is written; `None` for an unknown one."""
+    """Return a member of a character set as text of a pattern; `None` for an unknown member."""
     if operator is _constants.LITERAL:
         return re.escape(chr(operand))
     if operator is _constants.RANGE:
