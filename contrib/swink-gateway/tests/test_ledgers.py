@@ -357,11 +357,22 @@ async def test_without_redis_each_process_uses_its_lease_and_settles_after_the_r
         await ledger.aclose()
 
 
+async def _forgotten(server: RedisServer) -> None:
+    ledger = RedisLedger(server.url)
+    await ledger._server.redis.flushall()
+    await ledger.aclose()
+
+
 @pytest.fixture
-def by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the background tasks, so that the test controls every step."""
+def by_itself(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the background tasks, so that the test controls every step, and forget other tests.
+
+    A ledger that lost its server in an earlier test may still count as a process, and each process
+    changes the leases of the others.
+    """
     monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 3600.0)
     monkeypatch.setattr("swink_gateway.policy.limits.redis.MOST_LOOKS", 1)
+    asyncio.run(_forgotten(server))
 
 
 class Torn(RedisLedger):
