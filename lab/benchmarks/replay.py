@@ -191,7 +191,7 @@ STAGES: dict[str, tuple[Any, str]] = {
 
 GATEWAY_STAGES: dict[str, tuple[str, str, str]] = {
     "admission": ("swink_gateway.serving.admission", "Admission", "place"),
-    "parsing": ("swink_gateway.serving.calls", "Calls", "read_request"),
+    "parsing": ("swink_gateway.serving.calls", "Calls", "_parsed"),
     "routing": ("swink_gateway.policy.routing", "Routing", "routed"),
     "answer": ("swink_gateway.serving.answers", "OneAnswer", "streamed"),
 }
