@@ -28,6 +28,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from lab.benchmarks.ratios import with_spread
 from lab.benchmarks.transports import add_transport, certificate, chosen
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,7 +145,7 @@ def speed(
         of = " | ".join(f"{ratios[way, other]:.2f}" for other in ("aiohttp", first))
         pairs = zip(found["aiohttp"], found[way], strict=True)
         shares = [bare["cpu"] / ours["cpu"] for bare, ours in pairs]
-        share = f"{statistics.median(shares):.2f} ({min(shares):.2f}-{max(shares):.2f})"
+        share = with_spread(shares)
         print(f"| {way} | {rate:,.0f} | {of} | {cpu:,.0f} | {share} | {memory:.0f} |")
     print(flush=True)
     memory = statistics.median(each["memory"] for each in found[batch])

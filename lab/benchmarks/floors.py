@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import gc
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.formats import FORMATS, Format
+from lab.benchmarks.ratios import with_spread, within_rounds
 from lab.benchmarks.server import WRITE_SIZE, expected_text, server_tls
 from lab.benchmarks.transports import add_transport, certificate, chosen, http_client
 
@@ -134,18 +134,14 @@ async def _measure(given: argparse.Namespace, ports: dict[str, int]) -> dict[str
                     )
                     shown = f"{name:32}"
                     for transport, values in zip(transports, times[1:], strict=True):
-                        ratios = [a / b for a, b in zip(values, times[0], strict=True)]
+                        ratios = within_rounds(values, times[0])
                         found[f"{name}, {transport}"] = ratios
-                        shown += f"  {transport} {_spread(ratios)}"
+                        shown += f"  {transport} {with_spread(ratios)}"
                     if len(transports) == 2:
-                        ratios = [b / a for a, b in zip(*times[1:], strict=True)]
-                        shown += f"  httptools over aiohttp {_spread(ratios)}"
+                        ratios = within_rounds(times[2], times[1])
+                        shown += f"  httptools over aiohttp {with_spread(ratios)}"
                     print(shown, flush=True)
     return found
-
-
-def _spread(values: list[float]) -> str:
-    return f"{statistics.median(values):5.2f} ({min(values):.2f}-{max(values):.2f})"
 
 
 async def _compared(

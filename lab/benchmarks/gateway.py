@@ -21,8 +21,8 @@ from typing import Any
 import aiohttp
 
 import swink_core as swink
+from lab.benchmarks.ratios import spread
 from lab.benchmarks.rounds import server as upstream
-from lab.benchmarks.run import spread
 from swink_gateway.serving.server import Gateway
 
 LIMIT = 1.3

@@ -39,6 +39,7 @@ import orjson
 from aiohttp import web
 
 import swink_core as swink
+from lab.benchmarks.ratios import with_spread, within_rounds
 from lab.benchmarks.rounds import server as upstream
 from lab.benchmarks.server import most_descriptors
 from lab.benchmarks.sockets import KEY, PATH, Contender, Socket
@@ -59,8 +60,12 @@ STREAMS = 200
 PACED = 60
 FIRSTS = 200
 WAITING = (1, 100, 1_000, 10_000)
+WAITING_ROUNDS = 3
 WAITING_SECONDS = 3.0
 """How long the CPU time of waiting streams is measured."""
+
+OPENED_AT_ONCE = 100
+"""Streams that are opened at the same time."""
 
 LITELLM_WAITING = 100
 """Streams beyond which the litellm proxy is not asked: they take it minutes."""
@@ -300,8 +305,13 @@ async def _first_byte(contender: Contender) -> Found:
         answer = await socket.ask("short-1")
         waits.append(answer.times[0] - began)
     socket.close()
-    hundredths = statistics.quantiles(waits, n=100)
-    return {"first byte ms": hundredths[49] * 1e3, "first byte ms p99": hundredths[98] * 1e3}
+    return _quantiles("first byte ms", waits)
+
+
+def _quantiles(name: str, seconds: list[float]) -> Found:
+    """Return the median and the 99th percentile, in milliseconds."""
+    hundredths = statistics.quantiles(seconds, n=100)
+    return {name: hundredths[49] * 1e3, f"{name} p99": hundredths[98] * 1e3}
 
 
 async def _paced(contender: Contender) -> Found:
@@ -317,12 +327,7 @@ async def _paced(contender: Contender) -> Found:
     ]
     for socket in sockets:
         socket.close()
-    hundredths = statistics.quantiles(gaps, n=100)
-    return {
-        "CPU us a chunk": cpu / (STREAMS * PACED) * 1e6,
-        "gap ms p50": hundredths[49] * 1e3,
-        "gap ms p99": hundredths[98] * 1e3,
-    }
+    return {"CPU us a chunk": cpu / (STREAMS * PACED) * 1e6, **_quantiles("gap ms", gaps)}
 
 
 Measures: TypeAlias = tuple[Callable[[Contender], Any], ...]
@@ -331,10 +336,11 @@ MEASURES: Measures = (_requests, _first_byte, _paced)
 
 
 async def _waiting(contender: Contender) -> Found:
-    """Return the memory and CPU of streams that wait for their upstream, by their number.
+    """Return the costs of streams that wait for their upstream, by their number.
 
-    The CPU is that of opening a stream, in milliseconds, and the share of a core that is used while
-    all streams wait.
+    Memory; the CPU of opening a stream, and the share of a core that is used while all streams
+    wait; the times to the first byte of the streams, of which `OPENED_AT_ONCE` are opened at the
+    same time, and of further requests, one after the other, while the streams wait.
     """
     found: Found = {"0": {"MB": contender.megabytes()}}
     sockets: list[Socket] = []
@@ -343,21 +349,34 @@ async def _waiting(contender: Contender) -> Found:
         if contender.name == "litellm" and count > LITELLM_WAITING:
             break
         before, opened = contender.cpu(), count - len(sockets)
+        firsts: list[float] = []
         while len(sockets) < count:
-            more = [Socket(contender) for _ in range(min(100, count - len(sockets)))]
-            answers = await asyncio.gather(*(socket.begin("wait-1") for socket in more))
-            await asyncio.gather(*(answer.began() for answer in answers))
+            more = [Socket(contender) for _ in range(min(OPENED_AT_ONCE, count - len(sockets)))]
+            firsts += await asyncio.gather(*map(_opened, more))
             sockets += more
         after = contender.cpu()
         await asyncio.sleep(WAITING_SECONDS)
-        found[str(count)] = {
+        costs: Found = {
             "MB": contender.megabytes(),
             "CPU ms to open a stream": (after - before) / opened * 1e3,
-            "% of a core while waiting": (contender.cpu() - after) / WAITING_SECONDS * 100,
+            "% of a core": (contender.cpu() - after) / WAITING_SECONDS * 100,
         }
+        if count >= OPENED_AT_ONCE:
+            costs |= _quantiles("first byte ms of these streams", firsts)
+            further = await _first_byte(contender)
+            costs |= {f"{name} of further requests": value for name, value in further.items()}
+        found[str(count)] = costs
     for socket in sockets:
         socket.close()
     return found
+
+
+async def _opened(socket: Socket) -> float:
+    """Open a connection and a stream on it, and return the seconds until its first byte."""
+    began = time.perf_counter()
+    answer = await socket.begin("wait-1")
+    await answer.began()
+    return answer.times[0] - began
 
 
 async def _round(contenders: list[Contender], measures: Measures) -> dict[str, Found]:
@@ -369,17 +388,17 @@ async def _round(contenders: list[Contender], measures: Measures) -> dict[str, F
 
 
 def measured(rounds: int, transports: tuple[str, ...], only_requests: bool, tls: bool) -> Found:
-    """Return the results of each round, and the cost of waiting streams."""
+    """Return the results of each round, and those of each round of waiting streams."""
     results: list[dict[str, Found]] = []
     measures: Measures = (_requests,) if only_requests else MEASURES
     with ExitStack() as stack:
         base = stack.enter_context(upstream(stack.enter_context(certificate()) if tls else None))
         contenders = [stack.enter_context(_own(name, base)) for name in _names(transports)]
-        waiting: dict[str, Found] = {one.name: {} for one in contenders}
-        if LITELLM.exists() and not only_requests:
-            contenders.append(stack.enter_context(_litellm(base)))
+        waiting: list[dict[str, Found]] = []
         if not only_requests:
-            waiting = {one.name: asyncio.run(_waiting(one)) for one in contenders}
+            waiting = [_all_waiting(transports, base) for _ in range(WAITING_ROUNDS)]
+            if LITELLM.exists():
+                contenders.append(stack.enter_context(_litellm(base)))
         for number in range(-1, rounds):
             print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
             found = asyncio.run(_round(contenders, measures))
@@ -387,6 +406,18 @@ def measured(rounds: int, transports: tuple[str, ...], only_requests: bool, tls:
                 results.append(found)
             contenders = [*contenders[1:], contenders[0]]
     return {"rounds": results, "waiting": waiting}
+
+
+def _all_waiting(transports: tuple[str, ...], base: str) -> dict[str, Found]:
+    """Return the costs of waiting streams of each contender, each in a new process."""
+    started = [_own(name, base) for name in _names(transports)]
+    if LITELLM.exists():
+        started.append(_litellm(base))
+    found = {}
+    for starting in started:
+        with starting as one:
+            found[one.name] = asyncio.run(_waiting(one))
+    return found
 
 
 def _print_workers(rounds: int) -> None:
@@ -404,7 +435,13 @@ def _print_workers(rounds: int) -> None:
             by_time.append(figures[1]["requests a second"] / figures[0]["requests a second"])
     print("requests of two workers, over those of one")
     for name, ratios in (("for the CPU of two cores and of one", by_cpu), ("a second", by_time)):
-        print(f"  {name:36} {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+        print(f"  {name:36} {with_spread(ratios)}")
+
+
+def for_the_same_cpu(rounds: list[dict[str, Found]], name: str, other: str) -> list[float]:
+    """Return a contender's requests over those of another, for the same CPU, in each round."""
+    took = [[one[each]["CPU ms a request"] for one in rounds] for each in (other, name)]
+    return within_rounds(*took)
 
 
 def main() -> None:
@@ -429,18 +466,16 @@ def main() -> None:
     found = measured(asked.rounds, chosen(asked.transport), asked.requests or asked.tls, asked.tls)
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    for name in found["waiting"]:
+    for name in found["rounds"][0]:
         print(f"\n{name}")
         for figure in found["rounds"][0][name]:
-            values = [one[name][figure] for one in found["rounds"]]
-            print(f"  {figure:20} {statistics.median(values):9.2f}")
-        figure = "CPU ms a request"
-        shares = [one["parsing"][figure] / one[name][figure] for one in found["rounds"]]
-        print(f"  of the parsing relay's requests for the same CPU {statistics.median(shares):.2f}")
-        print(f"    in the rounds: {min(shares):.2f} to {max(shares):.2f}")
-        for count, figures in found["waiting"][name].items():
-            said = ", ".join(f"{value:.1f} {figure}" for figure, value in figures.items())
-            print(f"  {count:>6} streams wait   {said}")
+            print(f"  {figure:20} {with_spread([one[name][figure] for one in found['rounds']])}")
+        shares = for_the_same_cpu(found["rounds"], name, "parsing")
+        print(f"  of the parsing relay's requests for the same CPU {with_spread(shares)}")
+        for one in found["waiting"]:
+            for count, figures in one[name].items():
+                said = ", ".join(f"{value:.1f} {figure}" for figure, value in figures.items())
+                print(f"  {count:>6} streams wait   {said}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """What imports cost: `python -m lab.benchmarks.imports [--json FILE]`.
 
 The CPU of a process that imports something, less that of one that does nothing, over that of one
-that imports aiohttp. The processes take turns, and the least of all rounds counts: whatever else
-runs can only add to it.
+that imports aiohttp. The processes take turns, and a ratio is taken within a round.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lab.benchmarks.ratios import with_spread, within_rounds
+
 STATEMENTS = ("pass", "import aiohttp", "import swink_core", "import swink")
 
 
@@ -24,15 +25,18 @@ def _cpu(statement: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measure(rounds: int) -> dict[str, float]:
-    """Return the cost of each import, relative to the import of aiohttp."""
-    least = dict.fromkeys(STATEMENTS, float("inf"))
+def measure(rounds: int) -> dict[str, list[float]]:
+    """Return the cost of each import, relative to the import of aiohttp, in each round."""
+    found: dict[str, list[float]] = {statement: [] for statement in STATEMENTS}
     for _ in range(rounds):
-        for statement in STATEMENTS:
-            least[statement] = min(least[statement], _cpu(statement))
-    nothing = least.pop("pass")
-    whole = least["import aiohttp"] - nothing
-    return {statement: (cpu - nothing) / whole for statement, cpu in least.items()}
+        for statement, values in found.items():
+            values.append(_cpu(statement))
+    nothing = found.pop("pass")
+    alone = {
+        statement: [cpu - least for cpu, least in zip(values, nothing, strict=True)]
+        for statement, values in found.items()
+    }
+    return {name: within_rounds(values, alone["import aiohttp"]) for name, values in alone.items()}
 
 
 def main() -> None:
@@ -42,8 +46,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     options = parser.parse_args()
     found = measure(options.rounds)
-    for statement, ratio in found.items():
-        print(f"{statement:20}{ratio:8.2f}x")
+    for statement, ratios in found.items():
+        print(f"{statement:20} {with_spread(ratios)}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 

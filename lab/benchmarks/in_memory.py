@@ -3,7 +3,8 @@ FILE]`.
 
 Answers come from memory, so that formats, kinds of deltas, observers and lengths can be compared
 where nothing else moves. Contenders take turns within a round, a ratio is taken within a round,
-and the median is printed, as in `lab.benchmarks.run`; each text is compared with what was sent.
+and the median and the spread are printed, as in `lab.benchmarks.run`; each text is compared with
+what was sent.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import asyncio
 import gc
 import json
 import os
-import statistics
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable
@@ -25,6 +25,7 @@ import orjson
 import swink_core as swink
 from lab.benchmarks import conversations as agents
 from lab.benchmarks.formats import FORMATS, SSE, Format
+from lab.benchmarks.ratios import with_spread, within_rounds
 from lab.benchmarks.resident import resident
 from lab.benchmarks.server import TOKENS, WRITE_SIZE, expected_text, frames
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -87,11 +88,7 @@ async def _compare(turns: dict[str, Turn], rounds: int, text: str | None) -> dic
     return took
 
 
-def _ratio(above: list[float], below: list[float]) -> float:
-    return statistics.median(a / b for a, b in zip(above, below, strict=True))
-
-
-async def formats(rounds: int) -> dict[str, float]:
+async def formats(rounds: int) -> dict[str, list[float]]:
     """Return swink's cost for each wire format, relative to the floor."""
     ratios = {}
     for each in FORMATS:
@@ -105,11 +102,11 @@ async def formats(rounds: int) -> dict[str, float]:
                 return await _text(client, each.model)
 
             took = await _compare({"floor": floor, "swink": ours}, rounds, expected_text(DELTAS))
-        ratios[each.name] = _ratio(took["swink"], took["floor"])
+        ratios[each.name] = within_rounds(took["swink"], took["floor"])
     return ratios
 
 
-async def conversations(rounds: int) -> dict[str, float]:
+async def conversations(rounds: int) -> dict[str, list[float]]:
     """Return the cost of a call by protocol, messages and deltas, in floors.
 
     The floor encodes the same body once and reads the same bytes.
@@ -142,7 +139,9 @@ async def conversations(rounds: int) -> dict[str, float]:
 
                     text = expected_text(http.deltas)
                     took = await _compare({"floor": floor, "swink": ours}, rounds, text)
-                    ratios[f"{name}-{size}-{http.deltas}"] = _ratio(took["swink"], took["floor"])
+                    ratios[f"{name}-{size}-{http.deltas}"] = within_rounds(
+                        took["swink"], took["floor"]
+                    )
     return ratios
 
 
@@ -175,7 +174,7 @@ def _deltas(kind: str) -> list[bytes]:
     return [body[start : start + WRITE_SIZE] for start in range(0, len(body), WRITE_SIZE)]
 
 
-async def kinds(rounds: int) -> dict[str, float]:
+async def kinds(rounds: int) -> dict[str, list[float]]:
     """Return the cost of thinking and tool-call deltas, relative to text deltas."""
     names = ("text", "thinking", "tool call")
     clients = {name: _client(_deltas(name), SSE) for name in names}
@@ -190,7 +189,7 @@ async def kinds(rounds: int) -> dict[str, float]:
         return read
 
     took = await _compare({name: turn(name) for name in names}, rounds, None)
-    return {name: _ratio(took[name], took["text"]) for name in names[1:]}
+    return {name: within_rounds(took[name], took["text"]) for name in names[1:]}
 
 
 async def _read(stream: swink.EventStream) -> swink.AssistantMessage:
@@ -199,7 +198,7 @@ async def _read(stream: swink.EventStream) -> swink.AssistantMessage:
     return stream.message
 
 
-async def observers(rounds: int) -> dict[str, float]:
+async def observers(rounds: int) -> dict[str, list[float]]:
     """Return the cost of observers that do nothing: one, and each further one, relative to the
     floor.
     """
@@ -222,12 +221,12 @@ async def observers(rounds: int) -> dict[str, float]:
     took = await _compare(turns, rounds, expected_text(DELTAS))
     further = [(six - one) / 5 for one, six in zip(took["1"], took["6"], strict=True)]
     return {
-        "with one observer": _ratio(took["1"], took["floor"]),
-        "each further one": _ratio(further, took["floor"]),
+        "with one observer": within_rounds(took["1"], took["floor"]),
+        "each further one": within_rounds(further, took["floor"]),
     }
 
 
-async def growth(rounds: int) -> dict[str, float]:
+async def growth(rounds: int) -> dict[str, list[float]]:
     """Return the cost of one of 100,000 deltas, relative to one of 1,000, also with the message
     read.
     """
@@ -247,12 +246,12 @@ async def growth(rounds: int) -> dict[str, float]:
 
     took = await _compare({"short": short, "long": long, "watched": watched}, rounds, None)
     return {
-        "100,000 deltas over 1,000": _ratio(took["long"], took["short"]),
-        "the message read every 100": _ratio(took["watched"], took["long"]),
+        "100,000 deltas over 1,000": within_rounds(took["long"], took["short"]),
+        "the message read every 100": within_rounds(took["watched"], took["long"]),
     }
 
 
-async def memory() -> dict[str, float]:
+async def memory() -> dict[str, list[float]]:
     """Return the megabytes that a stream of 100,000 deltas holds at most, beyond its text."""
     pieces = FORMATS[0].pieces(100_000)
     async with _client(pieces, SSE) as client:
@@ -264,10 +263,10 @@ async def memory() -> dict[str, float]:
         text = len(message.text.encode())
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    return {"MB beyond the text of 100,000 deltas": (most - text) / 1e6}
+    return {"MB beyond the text of 100,000 deltas": [(most - text) / 1e6]}
 
 
-async def flat(streams: int) -> dict[str, float]:
+async def flat(streams: int) -> dict[str, list[float]]:
     """Return the growth after that many consecutive streams: MB, tasks, descriptors."""
     async with _client(FORMATS[0].pieces(3), SSE) as client:
 
@@ -284,10 +283,10 @@ async def flat(streams: int) -> dict[str, float]:
             await asyncio.sleep(0)  # the loop sweeps timers up that were cancelled
         after = held()
     names = ("MB", "tasks", "descriptors")
-    return {f"{n} left": b - a for n, a, b in zip(names, before, after, strict=True)}
+    return {f"{n} left": [float(b - a)] for n, a, b in zip(names, before, after, strict=True)}
 
 
-async def _all(rounds: int, streams: int) -> dict[str, dict[str, float]]:
+async def _all(rounds: int, streams: int) -> dict[str, dict[str, list[float]]]:
     gc.collect()
     gc.freeze()
     return {
@@ -310,8 +309,8 @@ def main() -> None:
     options = parser.parse_args()
     found = asyncio.run(_all(options.rounds, options.streams))
     for group, rows in found.items():
-        for name, value in rows.items():
-            print(f"{group:10} {name:40} {value:8.3f}")
+        for name, values in rows.items():
+            print(f"{group:10} {name:40} {with_spread(values, 3)}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 

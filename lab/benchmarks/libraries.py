@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from lab.benchmarks.ratios import with_spread, within_rounds
 from lab.benchmarks.rounds import server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,25 +136,25 @@ def measure(rounds: int) -> dict[str, Any]:
     return found
 
 
-def ratio(found: dict[str, Any], name: str, turn: str) -> float:
-    """Return a row's figure over its floor's, the median of the rounds."""
-    pairs = zip(found[name][turn], found[floor_of(name)][turn], strict=True)
-    return float(statistics.median(ours / floor for ours, floor in pairs))
+def ratios(found: dict[str, Any], name: str, turn: str) -> list[float]:
+    """Return a row's figure over its floor's, in each round."""
+    return within_rounds(found[name][turn], found[floor_of(name)][turn])
 
 
 def table(found: dict[str, Any]) -> list[str]:
     """Return the lines of the table, in Markdown."""
     lines = [
-        "| | version | burst | paced | a call of one delta | first content | 1,000 streams: CPU | "
-        "memory |",
+        "| | version | burst, × | paced, × | a call of one delta, × | first content, ms | "
+        "1,000 streams: CPU | memory |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for name, row in found.items():
-        cells = [f"{ratio(found, name, turn):.2f} ×" for turn in TURNS]
-        first = statistics.median(row["first"])
+        is_floor = floor_of(name) == name
+        cells = ["1" if is_floor else with_spread(ratios(found, name, turn)) for turn in TURNS]
+        first = with_spread(row["first"])
         crowd = row["crowd"]
         lines.append(
-            f"| `{name}` | {row['version']} | {' | '.join(cells)} | {first:.2f} ms | "
+            f"| `{name}` | {row['version']} | {' | '.join(cells)} | {first} | "
             f"{crowd['cpu']:.1f} s | {crowd['MB']:.0f} MB |"
         )
     return lines

@@ -23,7 +23,8 @@ from lab.benchmarks import libraries
 from lab.benchmarks.charts import bars
 from lab.benchmarks.clients import Floor
 from lab.benchmarks.conversations import DELTAS, PROTOCOLS, SIZES
-from lab.benchmarks.run import spread
+from lab.benchmarks.gateways import OPENED_AT_ONCE, WAITING_ROUNDS, for_the_same_cpu
+from lab.benchmarks.ratios import spread, with_spread, within_rounds
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -45,22 +46,21 @@ class Row:
 
     measure: str
     target: float
-    figure: Callable[[Found], float]
+    figure: Callable[[Found], list[float]]
     unit: str = "×"
     why: str = ""
-    at_least: bool = False
 
     def line(self, found: Found) -> str:
         """Return the row of the table."""
-        value, target = self.figure(found), self.target
-        is_met = value >= target if self.at_least else value <= target
+        values, target = self.figure(found), self.target
+        is_met = statistics.median(values) <= target
         met = "met" if is_met else self.why or "not met"
-        bound = f"{'≥' if self.at_least else '≤'} {target:g} {self.unit}"
-        return f"| {self.measure} | {bound} | {value:.2f} {self.unit} | {met} |"
+        shown = with_spread(values)
+        return f"| {self.measure} | ≤ {target:g} {self.unit} | {shown} {self.unit} | {met} |"
 
 
-def _in_memory(group: str, name: str) -> Callable[[Found], float]:
-    return lambda found: float(found["in_memory"][group][name])
+def _in_memory(group: str, name: str) -> Callable[[Found], list[float]]:
+    return lambda found: list(found["in_memory"][group][name])
 
 
 PYTHON = "each delta is converted to an event, checked and passed on in Python"
@@ -116,7 +116,7 @@ ROWS = (
     Row(
         "CPU time of importing swink_core, compared with importing aiohttp",
         0.45,
-        lambda found: float(found["imports"]["import swink_core"]),
+        lambda found: list(found["imports"]["import swink_core"]),
         why="attrs generates the methods of classes at import",
     ),
     Row(
@@ -151,6 +151,9 @@ GATEWAY_TARGETS = {
 """The target of each figure, and the reason why it is missed."""
 
 
+GATEWAYS = ("relay", "parsing", "swink", "guarded", "litellm")
+"""The columns of the tables of gateways."""
+
 FEWEST_WAITING = 100
 """With fewer streams, the CPU time is less than the kernel measures, and is left out."""
 
@@ -169,8 +172,7 @@ def _contenders(found: Found) -> str:
         for name, row in rows.items():
             if name in ("floor", "swink"):
                 continue
-            pairs = zip(row["cpu_us_rounds"], plain, strict=True)
-            ratios = [ours / swink for ours, swink in pairs]
+            ratios = within_rounds(row["cpu_us_rounds"], plain)
             lines.append(f"| `{name}` | {statistics.median(ratios):.2f} | {spread(ratios)} |")
     return "\n".join(lines)
 
@@ -184,7 +186,8 @@ def _conversations(found: Found) -> str:
     for protocol in PROTOCOLS:
         for size in SIZES:
             short, long = (ratios[f"{protocol}-{size}-{deltas}"] for deltas in DELTAS)
-            lines.append(f"| {PROTOCOLS[protocol].name} | {size} | {short:.1f} | {long:.2f} |")
+            cells = f"{with_spread(short, 1)} | {with_spread(long)}"
+            lines.append(f"| {PROTOCOLS[protocol].name} | {size} | {cells} |")
     return "\n".join(lines)
 
 
@@ -192,7 +195,7 @@ def _peers(found: Found) -> str:
     rows = found["libraries"]
     lines = libraries.table(rows)
     for turn, (most, why) in TARGETS.items():
-        is_met = libraries.ratio(rows, "swink", turn) <= most
+        is_met = statistics.median(libraries.ratios(rows, "swink", turn)) <= most
         verdict = "met" if is_met else f"missed, because {why}"
         start = "" if turn != "burst" else "\n"
         lines.append(f"{start}* {turn}, target at most {most:g} ×: {verdict}")
@@ -200,24 +203,44 @@ def _peers(found: Found) -> str:
 
 
 def _all_gateways(found: Found) -> str:
-    rounds, waiting = found["gateways"]["rounds"], found["gateways"]["waiting"]
-    order = ("relay", "parsing", "swink", "guarded", "litellm")
-    names = [name for name in order if name in waiting]
+    rounds = found["gateways"]["rounds"]
+    names = [name for name in GATEWAYS if name in rounds[0]]
     lines = [f"| | {' | '.join(names)} | target |", f"|---|{'---:|' * len(names)}---|"]
     for figure in rounds[0]["relay"]:
-        medians = {name: statistics.median(one[name][figure] for one in rounds) for name in names}
+        held = {name: [one[name][figure] for one in rounds] for name in names}
         target, why = GATEWAY_TARGETS.get(figure, ("", ""))
         if target:
-            is_met = _meets(figure, medians["swink"], medians["relay"])
+            swink, relay = (statistics.median(held[name]) for name in ("swink", "relay"))
+            is_met = _meets(figure, swink, relay)
             target += ": met" if is_met else f": missed, because {why}"
-        cells = " | ".join(f"{value:.2f}" for value in medians.values())
+        cells = " | ".join(_figures(values) for values in held.values())
         lines.append(f"| {figure} | {cells} | {target} |")
-    for count, figures in waiting["relay"].items():
+    shares = [with_spread(for_the_same_cpu(rounds, name, "parsing")) for name in names]
+    shares[names.index("parsing")] = "1"
+    lines.append(f"| requests for the same CPU time, × parsing | {' | '.join(shares)} | |")
+    return "\n".join(lines)
+
+
+def _figures(values: list[float]) -> str:
+    """Return a cell: the median, with the spread; large figures have fewer digits."""
+    median = statistics.median(values)
+    return with_spread(values, 0 if median >= 100 else 1 if median >= 10 else 2)
+
+
+def _waiting(found: Found) -> str:
+    rounds = found["gateways"]["waiting"]
+    names = [name for name in GATEWAYS if name in rounds[0]]
+    lines = [f"| streams | | {' | '.join(names)} |", f"|---:|---|{'---:|' * len(names)}"]
+    for count, figures in rounds[0]["relay"].items():
         measured = figures if int(count) >= FEWEST_WAITING else ["MB"]
         for figure in measured:
-            held = [waiting[name].get(count, {}).get(figure) for name in names]
-            cells = " | ".join("" if value is None else f"{value:.1f}" for value in held)
-            lines.append(f"| {figure}, with {int(count):,} streams that wait | {cells} | |")
+            cells = [
+                _figures([one[name][count][figure] for one in rounds])
+                if count in rounds[0][name]
+                else ""
+                for name in names
+            ]
+            lines.append(f"| {int(count):,} | {figure} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -268,12 +291,23 @@ forwards requests over Chat Completions to a local server. Both relays are based
 copies bytes without parsing them, and `parsing` decodes each frame and encodes it again. `swink` is
 the gateway without keys; `guarded` is the gateway with an API key and a ledger in a SQLite file.
 *First byte* is the time to the first byte of an answer on an open connection. *Gap* is the time
-between two chunks of an answer, with 200 streams at a time. The last rows show the memory and CPU
-time of the gateway's process with open streams that receive no data (an empty cell was not
-measured). The server, the clients and the tested program share the machine, so the requests per
-second depend on the machine's load; ratios compare programs in the same round.
+between two chunks of an answer, with 200 streams at a time. The cells show the median of all
+rounds, with the lowest and the highest round in parentheses. *p99* is the 99th percentile. The
+server, the clients and the tested program share the machine, so the requests per second depend on
+the machine's load; ratios compare programs in the same round.
 
 {_all_gateways(found)}
+
+### Open streams
+
+This table shows the memory and CPU time of the program's process with a number of open streams that
+receive no data, in {WAITING_ROUNDS} rounds with a new process each. {OPENED_AT_ONCE} of these
+streams are opened at a time: the time to their first byte contains the wait for the others.
+*Further requests* are sent one after the other while the streams are open. This machine permits
+20,000 file descriptors per process, and each stream takes two, so the largest number is below
+10,000. An empty cell was not measured.
+
+{_waiting(found)}
 
 ## Other libraries
 
@@ -321,10 +355,11 @@ with a pause of a millisecond between them. `short-3` are answers of three delta
 
 def charts(found: Found) -> dict[str, str]:
     """Return the charts, by their file's name."""
-    formats = {"burst, in memory": list(found["in_memory"]["formats"].items())}
+    in_memory = found["in_memory"]["formats"].items()
+    formats = {"burst, in memory": [(name, statistics.median(held)) for name, held in in_memory]}
     rows = found["libraries"]
     beside = {
-        kind: [(name, libraries.ratio(rows, name, kind)) for name in rows]
+        kind: [(name, statistics.median(libraries.ratios(rows, name, kind))) for name in rows]
         for kind in ("burst", "paced")
     }
     first = {"ms": [(name, statistics.median(row["first"])) for name, row in rows.items()]}

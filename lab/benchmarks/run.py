@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.clients import CONTENDERS, Contender
+from lab.benchmarks.ratios import spread, within_rounds
 from lab.benchmarks.rounds import Scenario, grown, measured, server, summary_of
 from lab.benchmarks.wire import Wire
 
@@ -62,11 +63,6 @@ def _plan(rounds: int, quick: bool) -> Plan:
     )
 
 
-def spread(values: Sequence[float]) -> str:
-    """Say from where to where values go."""
-    return f"{min(values):.2f}-{max(values):.2f}" if values else "-"
-
-
 def _print_scenario(scenario: Scenario, rounds: int, summary: dict[str, dict[str, Any]]) -> None:
     requests = rounds * scenario.turns * scenario.requests
     print(f"\n{scenario.title} ({requests:,} requests for {scenario.name})")
@@ -87,8 +83,7 @@ def _print_scenario(scenario: Scenario, rounds: int, summary: dict[str, dict[str
 def _growth_ratio(growth: dict[str, dict[str, dict[str, Any]]], name: str) -> float:
     """Return the cost of a delta in the longest answer, relative to the second longest."""
     *_, before, longest = (summary[name]["cpu_us_rounds"] for summary in growth.values())
-    ratio: float = statistics.median(b / a for a, b in zip(before, longest, strict=True))
-    return ratio
+    return statistics.median(within_rounds(longest, before))
 
 
 def _print_growth(growth: dict[str, dict[str, dict[str, Any]]]) -> None:
@@ -109,8 +104,8 @@ def _plugin_ratios(results: dict[str, dict[str, dict[str, Any]]]) -> dict[str, f
     ratios = {}
     for name in PLUGIN_LIMITS:
         if name in burst and "swink" in burst:
-            pairs = zip(burst[name]["cpu_us_rounds"], burst["swink"]["cpu_us_rounds"], strict=True)
-            ratios[name] = statistics.median(wrapped / plain for wrapped, plain in pairs)
+            rounds = burst[name]["cpu_us_rounds"], burst["swink"]["cpu_us_rounds"]
+            ratios[name] = statistics.median(within_rounds(*rounds))
     return ratios
 
 

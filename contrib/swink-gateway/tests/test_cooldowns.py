@@ -53,12 +53,13 @@ class Vendor(LoopbackServer):
     status = 200
     retry_after: str | None = None
     content = True
+    says = "refused"
 
     async def respond(self, exchange: Exchange) -> None:
         if self.status != 200:
             said = {} if self.retry_after is None else {"Retry-After": self.retry_after}
             await exchange.start(self.status, {"Content-Type": "application/json", **said})
-            error = {"type": ERROR_TYPES[self.status], "message": "refused"}
+            error = {"type": ERROR_TYPES[self.status], "message": self.says}
             await exchange.write(msgspec.json.encode({"type": "error", "error": error}))
         else:
             await exchange.start(200, {"Content-Type": "text/event-stream"})
@@ -177,6 +178,20 @@ async def test_a_rate_limit_that_two_keys_reach_closes_the_model_for_all() -> No
         for key in ("a", "b"):
             assert (await asked(key)).status == 429
         assert len(vendor.exchanges) == sent
+
+
+async def test_only_the_key_that_a_vendor_refused_reads_the_vendors_message() -> None:
+    clock, config = ManualClock(), Source("t", KEYS).config({"A": "a", "B": "b"})
+    none = swink.RetryPolicy.none()
+    async with served(clock, retry=none, config=config) as (vendor, asked):
+        vendor.fail(503, "3600")
+        vendor.says = "no capacity for the prompt of alice"
+        for _ in range(THRESHOLD):
+            assert vendor.says in (await asked("a")).body.decode()
+        refused = (await asked("b")).body.decode()
+    assert len(vendor.exchanges) == THRESHOLD
+    assert vendor.says not in refused
+    assert "the model is failing: overloaded (5 requests in a row)" in refused
 
 
 @pytest.mark.parametrize("status", [400, 401, 413])

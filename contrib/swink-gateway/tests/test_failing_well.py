@@ -609,7 +609,7 @@ async def test_if_all_models_cool_down_requests_fail_without_a_call(
             answer = await asked(gateway, protocol, False, "two")
             assert answer.status == 503
             assert answer.headers["Retry-After"] == f"{STATED:.0f}"
-            assert "full" in answer.body.decode()
+            assert "the model is failing: overloaded" in answer.body.decode()
         assert upstream.asked == before
         opened = [r.message for r in caplog.records if r.name == "swink_gateway.policy.cooldowns"]
         until = (clock.now() + timedelta(seconds=STATED)).isoformat(timespec="seconds")

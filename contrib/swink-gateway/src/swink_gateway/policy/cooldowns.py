@@ -5,8 +5,9 @@
 
 While the circuit of a model is open, calls skip the model if their chain has another one. The last
 model of a chain still gets requests, as it would without a gateway. But if the provider stated how
-long to wait, all clients in every process that shares the ledger get the last failure at once, with
-the remaining time.
+long to wait, all clients in every process that shares the ledger are refused at once, with the
+remaining time. The refusal states the kind of the last failure. The provider's message, which may
+quote another client's request, is only in the log.
 
 A circuit opens after a number of consecutive failed calls (`circuit_threshold` in the retry
 policy); the attempts of one call count once. It stays open for exactly the time that the provider
@@ -15,7 +16,7 @@ caused, empty answers, and timeouts after a very short time limit that a client 
 
 Rate limits can concern one client only, for example its long prompts or its service tier. While all
 clients that reached a model's rate limits have the same key, the circuit is open for this key only,
-and in this process only.
+and in this process only. The refusal then contains the provider's message.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ class Cooldowns:
         circuit = await self._circuit(key)
         if circuit is not None:
             self._failing[key] = circuit.kind
+            said = f"the model is failing: {circuit.kind}"
             if circuit.rest > 0:
                 self._opened(target, circuit)
         else:
@@ -129,8 +131,9 @@ class Cooldowns:
             circuit = await self._own.circuit(own)
             if circuit is None:
                 return
+            said = circuit.message
         if circuit.rest > 0 and (circuit.is_stated or not target.is_last):
-            why = f"{circuit.message} ({circuit.failures} requests in a row)"
+            why = f"{said} ({circuit.failures} requests in a row)"
             refusal = Failure("connect", code="cooldown", message=why, kind=_kind(circuit))
             refusal.retry_after = max(0.001, round(circuit.rest, 3))
             raise ProviderFailure(refusal)

@@ -99,7 +99,7 @@ EMPTY = "empty_response"
 RESTS = "cooldown"
 """The code of a call that was not sent because of a cooldown.
 
-The message of such a failure is the message of the last failure before the cooldown.
+The message of such a failure contains no address and no text of another client.
 """
 
 
