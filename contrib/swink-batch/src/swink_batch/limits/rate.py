@@ -143,6 +143,7 @@ class Rate:
         self._is_found = False  # the limit was reached near this rate
         self._lag = 0.0  # seconds until a rejection is known
         self._clean = 0  # calls since the last rejection
+        self._top_at = inf  # when `_top` was set
         self._top = inf  # the rate after the first of several rejections in quick succession
         self._calls = self._seen = 0  # calls since `_top` was set, and rejections among them
         self._share = 0.0
@@ -218,17 +219,20 @@ class Rate:
         _forget(self._begun, now)
         self._period[2] += 1
         self._lag += (now - began - self._lag) * (0.1 if self._lag else 1)
+        self._seen += began > self._top_at
         if began <= self._eased_at:
             return 0.0  # the call began before the rate was lowered
         is_first = self.value == inf
         passed, refused, since = self._got_through(self._since, began)
         share = refused / (passed + refused)
         rate = passed / max(began - since, SHORTEST_SPAN)
-        if passed and self._noise and share <= 2 * self._noise + 0.03:
+        is_small = passed + refused < LEAST_SAMPLE
+        if passed and self._noise and (is_small or share <= 2 * self._noise + 0.03):
             self._clean = 0
             self.value *= 1.02
             if passed >= LEAST_SAMPLE:
-                self.value = min(self.value, 2.0 * rate)  # `rate` does not include this call
+                attempted = rate / (1.0 - self._noise)  # without this call
+                self.value = min(self.value, 2.0 * attempted)
             return 0.0
         if is_first and passed < LEAST_SAMPLE and refused == 1:
             return 0.0  # a single rejection is no evidence of a limit
@@ -244,7 +248,6 @@ class Rate:
         nothing = not self._got_through(self._eased_at, began)[0]
         if is_first:
             self._top = inf
-        self._seen += not nothing
         self._share = self._seen / max(1, self._seen, self._calls)
         is_slow = self.value < UNHELPED * self._top < inf and self._seen >= ENOUGH
         is_noise = is_slow and self._share < 0.5 and self._share * (1.0 + self._gap) <= 2.0
@@ -263,7 +266,7 @@ class Rate:
         if self.value < self._base / 2:  # this is not the limit that the trials reached
             self._trial_after, self._base = TRIAL_AFTER, 0.0
         if self._top == inf and not is_first:  # the first successes used saved-up quota
-            self._top, self._gap = self.value / BELOW, 0.0
+            self._top, self._top_at, self._gap = self.value / BELOW, now, 0.0
             self._calls = self._seen = 0
         self._eased_at, self._clean, self._tried_at = now, 0, None
         if nothing:
