@@ -438,7 +438,7 @@ def _print_workers(rounds: int) -> None:
         print(f"  {name:36} {with_spread(ratios)}")
 
 
-def for_the_same_cpu(rounds: list[dict[str, Found]], name: str, other: str) -> list[float]:
+def _for_the_same_cpu(rounds: list[dict[str, Found]], name: str, other: str) -> list[float]:
     """Return a contender's requests over those of another, for the same CPU, in each round."""
     took = [[one[each]["CPU ms a request"] for one in rounds] for each in (other, name)]
     return within_rounds(*took)
@@ -470,7 +470,7 @@ def main() -> None:
         print(f"\n{name}")
         for figure in found["rounds"][0][name]:
             print(f"  {figure:20} {with_spread([one[name][figure] for one in found['rounds']])}")
-        shares = for_the_same_cpu(found["rounds"], name, "parsing")
+        shares = _for_the_same_cpu(found["rounds"], name, "parsing")
         print(f"  of the parsing relay's requests for the same CPU {with_spread(shares)}")
         for one in found["waiting"]:
             for count, figures in one[name].items():

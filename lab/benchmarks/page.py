@@ -23,7 +23,7 @@ from lab.benchmarks import libraries
 from lab.benchmarks.charts import bars
 from lab.benchmarks.clients import Floor
 from lab.benchmarks.conversations import DELTAS, PROTOCOLS, SIZES
-from lab.benchmarks.gateways import OPENED_AT_ONCE, WAITING_ROUNDS, for_the_same_cpu
+from lab.benchmarks.gateways import OPENED_AT_ONCE, WAITING_ROUNDS
 from lab.benchmarks.ratios import spread, with_spread, within_rounds
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -215,9 +215,6 @@ def _all_gateways(found: Found) -> str:
             target += ": met" if is_met else f": missed, because {why}"
         cells = " | ".join(_figures(values) for values in held.values())
         lines.append(f"| {figure} | {cells} | {target} |")
-    shares = [with_spread(for_the_same_cpu(rounds, name, "parsing")) for name in names]
-    shares[names.index("parsing")] = "1"
-    lines.append(f"| requests for the same CPU time, × parsing | {' | '.join(shares)} | |")
     return "\n".join(lines)
 
 
@@ -257,7 +254,7 @@ This page compares the CPU time and memory of swink with those of other librarie
 lab.benchmarks.page` measures them; `lab/benchmarks/README.md` describes the scenarios and the
 method. *CPU time* is the CPU time of the client process. In a round, each program runs once. A
 ratio compares two programs within one round on the same machine; the tables show the median of
-{found["speed"]["rounds"]} rounds. The *floor* is a minimal client: a loop with aiohttp and orjson
+several rounds, with the lowest and the highest round in parentheses. The *floor* is a minimal client: a loop with aiohttp and orjson
 that collects the text, without checks and events (sha256 of its source: {floor}).
 [Performance](../explanation/performance.md) explains the costs in detail.
 
@@ -291,8 +288,7 @@ forwards requests over Chat Completions to a local server. Both relays are based
 copies bytes without parsing them, and `parsing` decodes each frame and encodes it again. `swink` is
 the gateway without keys; `guarded` is the gateway with an API key and a ledger in a SQLite file.
 *First byte* is the time to the first byte of an answer on an open connection. *Gap* is the time
-between two chunks of an answer, with 200 streams at a time. The cells show the median of all
-rounds, with the lowest and the highest round in parentheses. *p99* is the 99th percentile. The
+between two chunks of an answer, with 200 streams at a time. *p99* is the 99th percentile. The
 server, the clients and the tested program share the machine, so the requests per second depend on
 the machine's load; ratios compare programs in the same round.
 
@@ -301,11 +297,12 @@ the machine's load; ratios compare programs in the same round.
 ### Open streams
 
 This table shows the memory and CPU time of the program's process with a number of open streams that
-receive no data, in {WAITING_ROUNDS} rounds with a new process each. {OPENED_AT_ONCE} of these
-streams are opened at a time: the time to their first byte contains the wait for the others.
-*Further requests* are sent one after the other while the streams are open. This machine permits
-20,000 file descriptors per process, and each stream takes two, so the largest number is below
-10,000. An empty cell was not measured.
+receive no data, in {WAITING_ROUNDS} rounds with a new process each. The streams are opened in
+groups of {OPENED_AT_ONCE}, so the time to their first byte contains the wait for the others of a
+group; the highest times contain pauses of Python's garbage collector. *Further requests* are sent
+one after the other while the streams are open. This machine permits 20,000 file descriptors per
+process, and each stream takes two, so the largest number is below 10,000. An empty cell was not
+measured.
 
 {_waiting(found)}
 

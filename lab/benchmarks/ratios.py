@@ -21,7 +21,8 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
 def with_spread(values: Sequence[float], digits: int = 2) -> str:
     """Return the median, with the lowest and the highest value in parentheses.
 
-    A value that was measured once stands alone.
+    The median stands alone if the rounded values are equal.
     """
     median = f"{statistics.median(values):.{digits}f}"
-    return median if len(values) == 1 else f"{median} ({spread(values, digits)})"
+    shown = spread(values, digits)
+    return median if shown == f"{median}-{median}" else f"{median} ({shown})"
