@@ -254,8 +254,9 @@ This page compares the CPU time and memory of swink with those of other librarie
 lab.benchmarks.page` measures them; `lab/benchmarks/README.md` describes the scenarios and the
 method. *CPU time* is the CPU time of the client process. In a round, each program runs once. A
 ratio compares two programs within one round on the same machine; the tables show the median of
-several rounds, with the lowest and the highest round in parentheses. The *floor* is a minimal client: a loop with aiohttp and orjson
-that collects the text, without checks and events (sha256 of its source: {floor}).
+several rounds, with the lowest and the highest round in parentheses. The *floor* is a minimal
+client: a loop with aiohttp and orjson that collects the text, without checks and events (sha256 of
+its source: {floor}).
 [Performance](../explanation/performance.md) explains the costs in detail.
 
 Measured with {environment["python"]}, {environment["system"]}, {environment["cpu"]},
