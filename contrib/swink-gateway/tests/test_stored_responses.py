@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import aiohttp
 import pytest
-from made import said
+from made import events, said
 from serving import Answer, Scripted, ask, serving
 from test_tenancy import ALICE, BOB, KEYS, RESPONSES, VALUES
 
-from swink_core import UserMessage
+from swink_core import TextDelta, TextEnd, TextStart, UserMessage
 from swink_gateway.policy.config import Source
 from swink_gateway.serving.conversation_store import ConversationStore, Kept
 from swink_gateway.serving.server import Gateway
 
 PATH, BODY = RESPONSES
+ENDS = ("response.completed", "error")
 ITEMS = [{"role": "user", "content": f"{number}"} for number in range(3)]
 
 
@@ -104,6 +107,43 @@ async def test_another_owner_gets_the_answer_for_an_id_that_does_not_exist(
 async def test_a_response_that_was_not_to_be_stored_is_not_found() -> None:
     async with served() as gateway:
         assert (await read(gateway, await made(gateway, store=False))).status == 404
+
+
+CITED = [{"type": "char_location", "cited_text": "x" * 10_000}] * 200
+
+
+@pytest.mark.parametrize("way", ["http", "websocket"])
+async def test_the_citations_of_an_answer_count_as_its_memory(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = partial(ConversationStore, most_bytes=1_000_000)
+    monkeypatch.setattr("swink_gateway.serving.responses.ConversationStore", limited)
+    text = [TextStart(0), TextDelta(0, "Hi")]
+    short, long = (events(*text, TextEnd(0, metadata={"citations": c})) for c in ([], CITED))
+    upstream = Scripted(short)
+    upstream.answers += [[short], [long], [short]]
+    async with (
+        serving(upstream) as gateway,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(gateway.url + PATH) as socket,
+    ):
+
+        async def turn(**more: Any) -> dict[str, Any]:
+            asked = {"type": "response.create", **BODY, **more}
+            if way == "http":
+                answer: dict[str, Any] = (await ask(gateway, PATH, asked)).json
+                return answer
+            await socket.send_json(asked)
+            while (said := await socket.receive_json())["type"] not in ENDS:
+                pass
+            return dict(said.get("response") or said)
+
+        small = await turn()
+        second = await turn(previous_response_id=small["id"])
+        large = await turn()
+        refused = await turn(previous_response_id=large["id"])
+    assert second["status"] == large["status"] == "completed"
+    assert refused["error"]["code"] == "previous_response_not_found"
 
 
 def test_an_owner_with_little_loses_nothing_to_one_with_much() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from copy import copy
 from functools import partial
@@ -25,9 +25,17 @@ import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 from attrs import define
 
-from swink_core import AssistantMessage, Error, Message, StreamErrorKind, ToolResultMessage, replace
+from swink_core import (
+    AssistantMessage,
+    Error,
+    Message,
+    StreamErrorKind,
+    ToolResultMessage,
+    dump,
+    replace,
+)
 from swink_gateway.protocols import Asked, BadRequest, Facts
-from swink_gateway.protocols.bodies import COPIES, MOST_BLOCKS, asked_of, json_of
+from swink_gateway.protocols.bodies import COPIES, MOST_BLOCKS, asked_of, json_of, memory_of
 from swink_gateway.protocols.failures import (
     Refused,
     of_bad_request,
@@ -112,10 +120,8 @@ class ResponsesRoutes:
 
         def done(message: Any, facts: Facts) -> None:
             if asked.said["store"]:
-                encoder = self._protocol.encoder(asked, facts)
-                response = msgspec.json.decode(encoder.whole(message))
-                items = items_of(asked.said["input"])
-                _keep(self._kept, asked, message, facts, size, owner, response, items)
+                whole = self._protocol.encoder(asked, facts).whole(message)
+                _keep(self._kept, asked, message, facts, size, owner, whole)
 
         with self._calls.admission.holding(before):
             return await self._calls.answer_to(request, self._protocol, asked, done)
@@ -461,13 +467,16 @@ def _keep(
     facts: Facts,
     size: int,
     owner: object,
-    response: dict[str, Any] | None = None,
-    items: Sequence[dict[str, Any]] | None = None,
+    whole: bytes | None = None,
 ) -> None:
-    messages = [*asked.context.messages, as_input(message)]
-    said = len(message.text) + len(message.thinking)
-    said += sum(len(call.raw_arguments or "") for call in message.tool_calls)
-    memory = asked.memory + COPIES * said
-    one = Kept(messages, size + said, memory, response, items)
+    """Store an answer; `whole` is its response, if clients can read it again."""
+    answer = as_input(message)
+    said = encode(dump(answer))
+    memory = asked.memory + memory_of(said)
+    response, items = None, None
+    if whole is not None:
+        response, items = msgspec.json.decode(whole), items_of(asked.said["input"])
+        memory += memory_of(whole)
+    one = Kept([*asked.context.messages, answer], size + len(said), memory, response, items)
     for id in {message.response_id or PREFIX + facts.id, PREFIX + facts.id}:
         kept.keep(id, one, owner)
