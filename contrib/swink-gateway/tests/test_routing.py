@@ -387,6 +387,43 @@ async def test_options_that_a_transform_drops_are_reported() -> None:
     assert answer.headers["x-swink-dropped"] == "seed, tools"
 
 
+VENDORS_WORDS: list[tuple[str, dict[str, Any], str]] = [
+    ("max_tokens = 10", {"max_new_tokens": 99, "n": 2}, "max_new_tokens"),
+    ("leave_out = ['seed']", {"random_seed": 3, "top_k": 2}, "random_seed"),
+    ("leave_out = ['tools']", {"web_search_options": {}}, "web_search_options"),
+]
+"""A transform, fields of a body of Chat Completions, and the fields that are dropped."""
+
+
+@pytest.mark.parametrize(("said", "fields", "dropped"), VENDORS_WORDS)
+async def test_a_transform_drops_a_vendors_words_for_what_it_limits(
+    said: str, fields: dict[str, Any], dropped: str
+) -> None:
+    route = f"[routes.best]\ntiers = 'openai/gpt-6'\ntransforms.{said}"
+    upstream = Scripted(*ANSWER)
+    async with serving(upstream, config=config_of(route)) as gateway:
+        said_by = {"model": "best", "messages": HI, **fields}
+        answer = await ask(gateway, "/v1/chat/completions", said_by)
+        own = {"extra": {"max_completion_tokens": 99, "seed": 3, "tools": [{"type": "x"}]}}
+        asked = {"model": "best", "messages": HI, "options": own}
+        native = await ask(gateway, "/v1/stream", asked)
+    assert answer.headers["x-swink-dropped"] == dropped
+    extra = upstream.calls[0].options.extra or {}
+    assert fields.keys() & extra.keys() == fields.keys() - {dropped}
+    assert native.headers["x-swink-dropped"] == "options.extra"
+    assert not upstream.calls[1].options.extra
+
+
+async def test_a_route_without_tools_refuses_a_block_that_defines_one() -> None:
+    route = "[routes.best]\ntiers = 'openai/gpt-6'\ntransforms.leave_out = ['tools']"
+    item = {"type": "additional_tools", "tools": [{"type": "web_search"}]}
+    async with serving(Scripted(*ANSWER), config=config_of(route)) as gateway:
+        said = {"model": "best", "input": [item, {"role": "user", "content": "Hi"}]}
+        answer = await ask(gateway, "/v1/responses", said)
+    assert answer.status == 400
+    assert "offered without tools" in answer.json["error"]["message"]
+
+
 async def test_only_an_alias_may_name_a_file_path() -> None:
     asked = Asked("/etc/model.gguf", swink.Context([swink.UserMessage("Hi")]))
     aliased = Asked("mine", asked.context)

@@ -19,7 +19,6 @@ from swink_core import (
     StreamErrorKind,
     StreamOptions,
     UsageError,
-    replace,
 )
 from swink_core.providers import prompt_of, text_of
 from swink_gateway.policy.config import (
@@ -27,7 +26,6 @@ from swink_gateway.policy.config import (
     Fault,
     Route,
     Source,
-    Transforms,
 )
 from swink_gateway.policy.config.lines import Path, written
 from swink_gateway.policy.config.values import similar, unknown
@@ -38,6 +36,7 @@ from swink_gateway.policy.permissions import permitted
 from swink_gateway.policy.prices import repriced
 from swink_gateway.policy.rules import fits, is_like, is_named
 from swink_gateway.policy.tenancy import with_names
+from swink_gateway.policy.transforms import transformed
 from swink_gateway.protocols import Asked
 
 __all__ = ["CACHED_TOKENS", "Chain", "Routing", "persistent", "usable"]
@@ -107,7 +106,7 @@ class Routing:
                     key.allowed_fields,
                     key.has_budget,
                 )
-        return chain, _transformed(asked, route.transforms) if route else evolve(asked)
+        return chain, transformed(asked, route.transforms) if route else evolve(asked)
 
     def guards(self, asked: Asked, owner: str) -> list[Guard]:
         """Return the guards of a request: first the key's guards, then the route's guards."""
@@ -359,30 +358,3 @@ def persistent(options: dict[str, Any], unseen: bool) -> dict[str, Any]:
     kinds = policy.fall_back_on | {StreamErrorKind.AUTH}
     anew = policy.restart_after_output or unseen
     return {**options, "retry": evolve(policy, fall_back_on=kinds, restart_after_output=anew)}
-
-
-def _transformed(asked: Asked, by: Transforms) -> Asked:
-    """Apply a route's transforms to a request."""
-    context, dropped = asked.context, [*asked.dropped]
-    options, own = dict(asked.options), dict(asked.own)
-    for name in by.leave_out:
-        if name == "tools" and (context.tools or "tools" in own):
-            own.pop("tools", None)
-            context = replace(context, tools=[])
-            for about in ("tool_choice", "parallel_tool_calls"):
-                options.pop(about, None)
-            dropped.append(name)
-        elif name in options:
-            del options[name]
-            dropped.append(name)
-    options = {**by.defaults, **options}
-    if by.max_tokens is not None:
-        options["max_tokens"] = min(options.get("max_tokens") or by.max_tokens, by.max_tokens)
-    if by.system_prompt is not None:
-        prompt: Any = context.system_prompt
-        if isinstance(prompt, list):
-            prompt = [by.system_prompt, *prompt]
-        else:
-            prompt = "\n\n".join(filter(None, [by.system_prompt, prompt]))
-        context = replace(context, system_prompt=prompt)
-    return evolve(asked, context=context, options=options, own=own, dropped=dropped)
