@@ -418,6 +418,26 @@ def test_a_document_with_control_characters_is_read_as_text(control: bytes) -> N
     assert cards.checked(document(b"\xe9 4111 1111 1111 1111 "))[0] == document(b"\xe9 [removed] ")
 
 
+LINES = b"ein geheim, 4111 1111 1111 1111\n" * 9
+
+MARKED = {
+    "a PNG image": b"\x89PNG\r\n\x1a\n" + LINES,
+    "an archive": b"\x1f\x8b\x08" + LINES,
+    "half a character": LINES.decode().encode("utf-16") + b"x",
+}
+"""Texts that begin or end as no text does."""
+
+
+@pytest.mark.parametrize("what", MARKED)
+def test_a_text_that_only_looks_like_other_data_is_read(what: str) -> None:
+    words, cards = (guards.Guard.made(n, config().guards[n]) for n in ("names", "cards"))
+    data = b64encode(MARKED[what]).decode()
+    body = asked([{"inlineData": {"mimeType": "text/plain", "data": data}}])
+    with pytest.raises(swink.ProviderFailure, match="a blocked word"):
+        words.checked(body)
+    assert cards.checked(body)[1] == "removed 9 texts from a request"
+
+
 def test_compressed_data_is_not_read_as_text() -> None:
     data = b64encode(zlib.compress(bytes(range(256)) * 9) + b" geheim \xff").decode()
     body = asked([{"inlineData": {"mimeType": "image/x", "data": data}}])

@@ -81,11 +81,8 @@ class Document:
     encoding: str = "utf-8"
 
 
-_BINARY = (
-    b"%PDF", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"PK\x03\x04", b"ID3", b"OggS", b"fLaC",
-    b"\x1f\x8b",
-)  # fmt: skip
-"""The first bytes of documents, images, sound and archives that are not texts."""
+_PDF = b"%PDF"
+"""The first bytes of a document that is no text, although most of its bytes may be ASCII."""
 
 _COMMON = bytes([9, 10, 13, *range(32, 127)])
 """The bytes of white space and of printable ASCII characters."""
@@ -110,6 +107,9 @@ def document(name: str, text: str) -> Document:
     except ValueError:
         return Document()
     del data
+    for mark, encoding in _MARKS.items():
+        if raw.startswith(mark):  # a reader passes over what is no character
+            return Document(start, raw.decode(encoding, "replace"), encoding)
     for encoding in _encodings(raw, start.lower().startswith("data:text/")):
         try:
             return Document(start, raw.decode(encoding), encoding)
@@ -119,10 +119,7 @@ def document(name: str, text: str) -> Document:
 
 
 def _encodings(raw: bytes, is_text: bool) -> Iterator[str]:
-    """Yield the possible encodings of a document; none for data that is not text."""
-    for mark, encoding in _MARKS.items():
-        if raw.startswith(mark):
-            yield encoding
+    """Yield the possible encodings of a document without a mark; only UTF-8 if it may be binary."""
     yield "utf-8"
     if is_text or _CONTROL.search(raw) is None or not _is_binary(raw):
         yield "latin-1"
@@ -130,10 +127,8 @@ def _encodings(raw: bytes, is_text: bool) -> Iterator[str]:
 
 def _is_binary(raw: bytes) -> bool:
     """Return True if data with control characters is probably not a text."""
-    if raw.startswith(_BINARY):
-        return True
     others = raw.translate(None, _COMMON)
-    return len(others) > MOST_UNCOMMON * len(raw)
+    return raw.startswith(_PDF) or len(others) > MOST_UNCOMMON * len(raw)
 
 
 def other_forms(text: str) -> Iterator[str]:
