@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from swink_core import AssistantMessage, ExtensionBlock, StopReason, TextBlock
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import Ledger, MemoryLedger, memory, sql
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
-from swink_gateway.policy.tenancy import MOST_URL, ids_in_answer, ids_in_request
+from swink_gateway.policy.tenancy import MOST_NAMED, MOST_URL, ids_in_answer, ids_in_request
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.sealing import seal
 
@@ -220,8 +221,10 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
 async def test_an_id_keeps_its_first_owner(ledger: Ledger) -> None:
     await ledger.claim("alice", {"a", "b"})
     await ledger.claim("bob", {"b", "c"})
+    many = {f"x{number}" for number in range(MOST_NAMED - 3)}
     try:
-        assert await ledger.owned("alice", {"a", "b", "c"}) == {"a", "b"}
+        assert await ledger.owned("alice", {"a", "b", "c", *many}) == {"a", "b"}
+        assert await ledger.owned("alice", []) == set()
         assert await ledger.owned("bob", {"a", "b", "c"}) == {"c"}
     finally:
         await ledger.aclose()
@@ -244,6 +247,28 @@ async def test_an_owner_with_many_ids_loses_its_own(
         assert 19 <= len(kept) < 25
     finally:
         await ledger.aclose()
+
+
+async def test_a_request_with_too_many_ids_is_refused_before_they_are_looked_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def owned(ledger: MemoryLedger, owner: str, ids: Collection[str]) -> set[str]:
+        raise AssertionError("the ids were looked up")
+
+    monkeypatch.setattr(MemoryLedger, "owned", owned)
+    path, body = RESPONSES
+    ids = [f"vs_{number}" for number in range(MOST_NAMED + 1)]
+    tool = {"type": "file_search", "vector_store_ids": ids}
+    async with serving(Scripted(said("Hi")), config=Source("t", KEYS).config(VALUES)) as gateway:
+        answer = await ask(gateway, path, {**body, "tools": [tool]}, headers=ALICE)
+    assert answer.status == 400
+    assert "names 2,001 ids of stored data; at most 2,000" in answer.json["error"]["message"]
+
+
+def test_references_that_follow_each_other_are_one() -> None:
+    text = "fileid://" * 1000
+    asked = Asked("m", swink.Context([swink.UserMessage("Hi")], system_prompt=text))
+    assert ids_in_request(asked) == [("messages.fileid", text.removeprefix("fileid://"))]
 
 
 def test_client_defined_names_are_not_ids() -> None:

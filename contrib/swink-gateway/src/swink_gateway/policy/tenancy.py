@@ -46,6 +46,7 @@ __all__ = [
     "MOST_URL",
     "Names",
     "check_ids",
+    "distinct",
     "ids_in_answer",
     "ids_in_request",
     "ids_unknown_to",
@@ -99,6 +100,9 @@ _FILE_IN_TEXT = re.compile(r"fileid://([^\s,]+)", re.IGNORECASE)
 
 Source: https://www.alibabacloud.com/help/en/model-studio/long-context-qwen-long
 """
+
+MOST_NAMED = 2_000
+"""The maximum number of ids in a request, which are looked up before a limit of the key counts."""
 
 MOST_NAME = 4_096
 """The most characters of a value that is compared with `_STORED_VALUE`; names are shorter."""
@@ -208,7 +212,7 @@ def _files_in(text: str) -> Iterator[str]:
         found = _FILE_IN_TEXT.match(text, max(0, at - len("fileid")))
         if found is not None:
             yield found[1]
-        at = text.find("://", at + 1)
+        at = text.find("://", at + 1 if found is None else found.end())
 
 
 def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
@@ -228,6 +232,17 @@ def ids_unknown_to(call: Call, ids: Iterable[str]) -> set[str]:
     """
     asked = msgspec.json.encode([dump(call.context), call.options.extra], enc_hook=repr)
     return {id for id in ids if msgspec.json.encode(id)[1:-1] not in asked}
+
+
+def distinct(named: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the ids that `ids_in_request` found. Raises Refused for more than `MOST_NAMED`."""
+    found = {id for _, id in named}
+    if len(found) > MOST_NAMED:
+        why = (
+            f"the request names {len(found):,} ids of stored data; at most {MOST_NAMED:,} are read"
+        )
+        raise Refused(of_bad_request(why), 400)
+    return found
 
 
 def check_ids(

@@ -49,7 +49,7 @@ from swink_gateway.policy.own_api import with_own_api
 from swink_gateway.policy.passthrough import Spoken, addressed, answerable, answering
 from swink_gateway.policy.relaxing import STRICT, relaxed
 from swink_gateway.policy.routing import Chain, Routing, persistent
-from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
+from swink_gateway.policy.tenancy import Names, check_ids, distinct, ids_in_request
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.bodies import MUCH_MEMORY_BYTES, asks_for_logprobs
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
@@ -268,7 +268,7 @@ class Calls:
         else:
             named = ids_in_request(asked)
         if named:
-            owned = await self.ledger.owned(owner, {id for _, id in named})
+            owned = await self.ledger.owned(owner, distinct(named))
             check_ids(named, owned, key.vendor_ids)
 
     def _spoken_by(

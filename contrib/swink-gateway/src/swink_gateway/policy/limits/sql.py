@@ -35,6 +35,9 @@ __all__ = ["SQLLedger"]
 PRUNED_AFTER = 1_000
 """After so many recorded ids, the oldest are forgotten if there are too many."""
 
+MOST_COMPARED = 500
+"""The maximum number of ids in one query."""
+
 T = TypeVar("T")
 Kept = TypeVar("Kept", Account, Breaker)
 
@@ -171,10 +174,18 @@ class SQLLedger:
             )
 
     async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
-        query = "SELECT 1 FROM ids WHERE id = ? AND owner = ?"
-        return await self._do(
-            lambda: {id for id in ids if [*self._database.execute(query, (id, owner))]}
-        )
+        names = [*ids]
+
+        def owned() -> set[str]:
+            found: set[str] = set()
+            for at in range(0, len(names), MOST_COMPARED):
+                some = names[at : at + MOST_COMPARED]
+                places = ", ".join("?" * len(some))
+                query = f"SELECT id FROM ids WHERE owner = ? AND id IN ({places})"
+                found.update(id for (id,) in self._database.execute(query, (owner, *some)))
+            return found
+
+        return await self._do(owned)
 
     async def aclose(self) -> None:
         await self._do(self._database.close)
