@@ -7,7 +7,7 @@ import gc
 import json
 import tracemalloc
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from io import BytesIO
 from typing import Any
@@ -17,13 +17,17 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made import called
 from serving import Answer, Scripted, ask, serving, until
 from test_keepalive import BEGUN, CONTENTS, ENDED, GEMINI, HI, Thinking
 from test_seed_scenarios import CHAT, Flood, open_slowly
+from turned import Said, asked_for
 
 import swink_core as swink
 from swink_gateway.policy.config import Source
+from swink_gateway.protocols import Facts
 from swink_gateway.protocols.bodies import COPIES, MOST_BODY_BYTES, least_memory, memory_of
+from swink_gateway.protocols.table import PROTOCOLS
 from swink_gateway.serving.admission import (
     ACTIVE,
     LARGE_BYTES,
@@ -698,3 +702,24 @@ async def test_no_url_from_a_client_is_fetched_or_read(
         answer = await ask(gateway, PATH, body)
         assert answer.status in (200, 400)
         assert (await ask(gateway, "/v1/stream", native)).status == 400
+
+
+class Counted(list[Any]):
+    """Events that count how often they are read from the first one on."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.reads += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_an_answer_that_arrives_at_once_is_not_read_again_for_each_call(name: str) -> None:
+    reads = []
+    for calls in (2, 50):
+        batch = Counted(called(*((f"c{number}", "f", "{}") for number in range(calls))))
+        encoder = PROTOCOLS[name].endpoints[0].make().encoder(asked_for(array=False, thoughts=False), Facts("1", 1))
+        assert encoder.feed(batch, Said(swink.Model("acme", "large")))
+        reads.append(batch.reads)
+    assert reads[0] == reads[1] < 10

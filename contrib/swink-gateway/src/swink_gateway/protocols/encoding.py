@@ -29,6 +29,8 @@ __all__ += ["id_of", "is_refusal", "model_of", "started_anew"]
 DECIMALS = 12
 """Decimal places of a dollar amount; further digits are rounding noise of sums."""
 
+_ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
+
 REFUSAL = "refusal"
 """The code of the notice before a text in which the model refuses to answer."""
 
@@ -63,6 +65,8 @@ class EventEncoder:
         self._saying = saying
         self._silent: set[int] = set()
         self._kept: list[ToolCallEnd] = []
+        self._searched: Sequence[Any] = ()
+        self._ends: dict[int, Any] = {}  # of the blocks in `_searched`, by index
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Encode the events of one network read."""
@@ -97,6 +101,14 @@ class EventEncoder:
         for end in kept:
             self._write(end, batch, out)
         self._cut = False
+
+    def _ends_in(self, batch: Sequence[Any]) -> Mapping[int, Any]:
+        """Return the ends of blocks in a batch, by index; a batch is searched once."""
+        if batch is not self._searched:
+            ends = (event for event in batch if isinstance(event, _ENDS))
+            self._ends = {end.content_index: end for end in ends}
+            self._searched = batch
+        return self._ends
 
     def _begin(
         self, known: Known, batch: Sequence[AssistantMessageEvent], out: list[bytes]

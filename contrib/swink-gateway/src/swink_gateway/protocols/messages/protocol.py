@@ -149,7 +149,7 @@ class MessagesEncoder(EventEncoder):
                 self._end_thinking(event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
                 self._calls[index] = self._numbers.next(id)
-                if (end := _end_of(index, batch)) is not None:
+                if (end := self._ends_in(batch).get(index)) is not None:
                     self._seal_call(end, out)
                 self._open(index, {"type": "tool_use", "id": id, "name": name, "input": {}}, out)
             case ToolCallEnd(content_index=index):
@@ -310,12 +310,6 @@ def _delta(place: int, said: bytes) -> bytes:
         b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
         b'"delta":{"type":%b}}\n\n' % (place, said)
     )
-
-
-def _end_of(index: int, batch: Sequence[Any]) -> ToolCallEnd | None:
-    """Return the end of a call, if it arrived in the same batch as its beginning."""
-    ends = (e for e in batch if isinstance(e, ToolCallEnd) and e.content_index == index)
-    return next(ends, None)
 
 
 def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, Any]:

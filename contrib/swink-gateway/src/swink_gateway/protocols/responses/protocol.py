@@ -130,16 +130,15 @@ class ResponsesEncoder(EventEncoder):
             case ThinkingStart(content_index=index):
                 self._begin_texts(batch, out)
                 kind = "summary" if self._items.is_own else "reasoning"
-                self._add(index, self._items.reasoning(_notes(index, batch)), kind, out)
+                self._add(index, self._items.reasoning(self._notes(index, batch)), kind, out)
             case ThinkingEnd(content_index=index):
                 self._end_thinking(self._open.pop(index), event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
                 self._begin_texts(batch, out)
                 self._keys[index] = self._items.key(id)
-                for end in batch:
-                    if isinstance(end, ToolCallEnd) and end.content_index == index:
-                        self._seal(end, out)
-                item = self._items.call(id, name, _notes(index, batch))
+                if (end := self._ends_in(batch).get(index)) is not None:
+                    self._seal(end, out)
+                item = self._items.call(id, name, self._notes(index, batch))
                 self._add(index, item, "input" if "input" in item else "arguments", out)
             case ToolCallEnd(content_index=index):
                 self._end_call(self._open.pop(index), event, out)
@@ -262,7 +261,7 @@ class ResponsesEncoder(EventEncoder):
         """
         waiting, self._texts = self._texts, {}
         for index, kind in waiting.items():
-            self._add(index, self._items.message(_notes(index, batch)), kind, out)
+            self._add(index, self._items.message(self._notes(index, batch)), kind, out)
             part = refusal_part("") if kind == "refusal" else text_part("")
             self._say("content_part.added", out, self._open[index], content_index=0, part=part)
 
@@ -311,6 +310,11 @@ class ResponsesEncoder(EventEncoder):
             self._say("function_call_arguments.done", out, opened, arguments=said, name=name)
         self._done(opened, item, out)
 
+    def _notes(self, index: int, batch: Sequence[Any]) -> Mapping[str, Any] | None:
+        """Return the metadata of a block's end, if the batch contains the end of the block."""
+        end = self._ends_in(batch).get(index)
+        return None if end is None else end.metadata
+
     def _seal(
         self, end: TextEnd | ToolCallEnd, out: list[bytes], *, is_wordless: bool = False
     ) -> None:
@@ -341,15 +345,6 @@ class ResponsesEncoder(EventEncoder):
         response |= items.ending(message.stop_reason or StopReason.STOP, message.metadata)
         response["usage"] = usage_data(message.usage, message.cost)
         return encode(response)
-
-
-def _notes(index: int, batch: Sequence[Any]) -> Mapping[str, Any] | None:
-    """Return the metadata of a block's end, if the batch contains the end of the block."""
-    ends = (e for e in batch if isinstance(e, _ENDS) and e.content_index == index)
-    return next((end.metadata for end in ends), None)
-
-
-_ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 _SAYING = frozenset({TextStart, ThinkingStart, ToolCallStart, Extension, Done})
