@@ -94,6 +94,7 @@ def test_a_failed_call_survives_pickling_with_all_its_facts() -> None:
     assert repr(error) == repr(made) == "NetworkError('cut')"
     assert (error.kind, error.provider, error.attempts) == (StreamErrorKind.NETWORK, "acme", 3)
     assert error.retryable
+    assert error.args == made.args == ("cut",)
 
 
 def test_a_fact_that_does_not_exist_is_refused() -> None:

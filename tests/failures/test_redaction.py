@@ -87,6 +87,7 @@ def test_a_secret_is_hidden_in_each_coding(encode: Callable[[str], str]) -> None
 def test_credential_parameters_of_an_address_are_secrets_and_others_are_not() -> None:
     url = "https://a.example/v1?token=canary-1&api-version=2024-05-01&x-sig-key=canary%2B2"
     assert credentials_in({}, url) == {"canary-1", "canary+2"}
+    assert credentials_in({}, "https://a.example/v1?X-Signature=canary-3") == {"canary-3"}
     assert credentials_in({}, "https://[broken?token=canary-1") == set()
 
 

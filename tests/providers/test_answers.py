@@ -10,10 +10,12 @@ import pytest
 from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers.answers import (
+    decoded,
     failure_of_answer,
     is_answer,
     override,
     read_error,
+    read_whole,
     request_id_of,
 )
 
@@ -186,3 +188,13 @@ def test_a_header_of_the_callers_own_stands_for_ours_whatever_its_case() -> None
     assert headers == {"Accept": "text/event-stream", "X-Ours": "1"}
     override(headers, {"ACCEPT": "*/*", "X-Theirs": "2"})
     assert headers == {"X-Ours": "1", "ACCEPT": "*/*", "X-Theirs": "2"}
+
+
+async def test_a_body_that_is_too_long_or_no_json_fails_as_an_answer() -> None:
+    with pytest.raises(ProviderFailure, match="longer than 3 bytes") as long:
+        await read_whole(Response(b"ab", b"cd"), 3)
+    with pytest.raises(ProviderFailure, match="cannot be parsed") as broken:
+        decoded(b"{", dict)
+    for caught in (long, broken):
+        assert (caught.value.failure.kind, caught.value.failure.code) == (Kind.PROTOCOL, "answer")
+    assert await read_whole(Response(b"ab", b"c"), 3) == b"abc"

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from swink_core import Context, Model, StreamOptions, TextBlock, UserMessage
 from swink_core.providers import with_extra
+from swink_core.providers.features import context_notices
+from swink_core.providers.fields import layered_extra
+from swink_core.providers.knobs import sent_options
 
 ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ("nothing", {}, {}, {}, {}),
@@ -93,3 +97,47 @@ def test_nothing_that_was_given_is_changed() -> None:
     assert defaults == {"a": {"x": 1}, "tools": [1]}
     assert extra == {"a": {"y": {"z": None}}, "tools": [2]}
     assert fields == {"a": {"w": 2}, "tools": [3]}
+
+
+OWN: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"top_k": 3, "other": 1}, {"top_k": 3}),
+    ({"reasoning": {"effort": "low", "other": 1}}, {"reasoning": {"effort": "low"}}),
+    ({"reasoning": {"other": 1}}, {}),
+    ({"reasoning": "low"}, {"reasoning": "low"}),
+    ({"metadata": {"a": {"b": 1}}}, {"metadata": {"a": {"b": 1}}}),
+]
+"""Fields of a call, and those of them that stand for options of its client."""
+
+
+@pytest.mark.parametrize(("own", "over"), OWN)
+def test_a_calls_own_fields_take_precedence_over_inherited_options_alone(
+    own: dict[str, Any], over: dict[str, Any]
+) -> None:
+    places = {"top_k": ("top_k",), "thinking": ("reasoning.effort",)}
+    found = layered_extra(own, own, ["top_k", "thinking", "metadata"], places)
+    assert found.over == over
+
+
+def test_options_are_sent_in_their_fields_at_any_depth() -> None:
+    knobs: dict[str, Any] = {
+        "max_tokens": "options.num_predict",
+        "temperature": "options.temperature",
+        "seed": "seed",
+        "top_p": "top_p",
+        "stop": None,
+        "top_k": lambda model, options: {"options": {"top_k": options.top_k}},
+    }
+    options = StreamOptions(max_tokens=9, temperature=0.5, seed=7, stop="END", top_k=3)
+    assert sent_options(knobs, Model("acme", "m"), options) == {
+        "options": {"num_predict": 9, "temperature": 0.5, "top_k": 3},
+        "seed": 7,
+    }
+
+
+def test_system_blocks_that_are_joined_are_reported_with_their_path() -> None:
+    context = Context([UserMessage("Hi")], system_prompt=[TextBlock("a"), TextBlock("b")])
+    [notice] = context_notices((), Model("acme", "m"), context)
+    said = "system_prompt: acme/m accepts system text only as one string; the blocks were joined"
+    assert (notice.code, notice.detail, notice.paths) == (
+        "system_blocks_joined", said, ("system_prompt",)
+    )  # fmt: skip
