@@ -22,7 +22,7 @@ from swink_core import Host, PluginError, UnknownProvider, hookimpl
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.classification import classify_default
 from swink_core.plugins import level as levels
-from swink_core.plugins.host import bind_hooks
+from swink_core.plugins.host import bind_hooks, check_plugin
 from swink_testing.calls import client_with
 
 
@@ -634,6 +634,22 @@ def test_a_plugin_with_invalid_hooks_is_not_added() -> None:
     with pytest.raises(PluginError, match='plugin "hookless" implements no hook to call'):
         host.add(SimpleNamespace(), "hookless")
     assert host.bind("toy").manager.get_plugin("hookless") is None
+
+
+def test_a_plugin_that_many_hosts_add_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+
+    def check(plugin: Any, name: str) -> None:
+        checked.append(name)
+        check_plugin(plugin, name)
+
+    monkeypatch.setattr("swink_core.plugins.host.check_plugin", check)
+    for heard in (Heard(), Heard()):
+        for _ in range(2):
+            host = host_with(entry_point("toy", Toy))
+            host.add(heard, "heard")
+            assert host.bind("toy").manager.is_registered(heard)
+    assert checked == ["heard", "heard"]
 
 
 def test_an_installed_plugin_that_raises_when_it_is_loaded_is_disabled() -> None:
