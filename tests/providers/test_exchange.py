@@ -507,10 +507,10 @@ async def exchanges_left(provider: Any) -> int:
     async with client(service, provider=provider) as toy:
         gc.collect()
         gc.disable()
-        before = sum(type(each) is Exchange for each in gc.get_objects())
+        before = sum(isinstance(each, Exchange) for each in gc.get_objects())
         try:
             await toy.complete(MODEL, "Hi")
-            return sum(type(each) is Exchange for each in gc.get_objects()) - before
+            return sum(isinstance(each, Exchange) for each in gc.get_objects()) - before
         finally:
             gc.enable()
 
