@@ -1,8 +1,9 @@
 """What twenty thousand tests would pay for each, and pay for once in a while.
 
-The garbage collector looks at no test that was only collected: they live to the end of the run.
-They are most of what a worker holds, and each full collection, those that tests of leaks ask for
-among them, would go through all.
+The garbage collector looks at no test that was only collected: they live to the end of the run. Nor
+does it look at what a module of tests has left, such as the modules that it imported. These are
+most of what a worker holds, and each full collection, those that tests of leaks ask for among them,
+would go through all.
 """
 
 from __future__ import annotations
@@ -29,3 +30,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(YOUNG)
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, None, None]:
+    """After a module's last test, collect its garbage, and leave out what lives on."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is not None and nextitem.path != item.path:
+            gc.collect()
+            gc.freeze()

@@ -411,7 +411,7 @@ async def test_a_conversation_is_completed_without_being_changed() -> None:
             seen.append(call.context)
 
     given = swink.Context([swink.UserMessage("Hi")], "old", [swink.Tool("old")])
-    async with client_of(Seeing(), http=PipeClient(Pipe(*HELLO))) as client:
+    async with client_of(Seeing(), http=PipeClient(Pipe(*HELLO, end=True))) as client:
         await client.complete(MODEL, given, system_prompt="new", tools=[swink.Tool("new")])
     assert seen[0] == swink.Context([swink.UserMessage("Hi")], "new", [swink.Tool("new")])
     assert given == swink.Context([swink.UserMessage("Hi")], "old", [swink.Tool("old")])
@@ -456,7 +456,7 @@ async def test_a_shorthand_stands_for_the_whole_wherever_options_are_given(
 
 async def test_a_model_may_be_given_as_an_object_that_says_more() -> None:
     info = ModelInfo("large", capabilities=frozenset())
-    async with client_of(http=PipeClient(Pipe(*HELLO))) as client:
+    async with client_of(http=PipeClient(Pipe(*HELLO, end=True))) as client:
         stream = client.stream(swink.Model("toy", "large", info), "Hi", tools=[swink.Tool("f")])
         events = await collect(stream)
     assert events[-1].error_kind is Kind.UNSUPPORTED
@@ -505,7 +505,7 @@ def gone() -> Pipe:
 
 @pytest.mark.parametrize("chain", [list, tuple])
 async def test_the_next_model_of_a_chain_is_tried_when_the_first_is_out(chain: Any) -> None:
-    http = PipeClient(gone(), Pipe(*HELLO))
+    http = PipeClient(gone(), Pipe(*HELLO, end=True))
     async with chain_client(http) as client:
         models = chain([("one/a", {"api_key": "key-1"}), ("two/b", {"api_key": "key-2"})])
         message = await client.complete(models, "Hi")
@@ -513,7 +513,7 @@ async def test_the_next_model_of_a_chain_is_tried_when_the_first_is_out(chain: A
 
 
 async def test_a_pair_of_a_name_and_options_is_one_model() -> None:
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     async with chain_client(http) as client:
         await client.complete(("one/a", {"api_key": "key-1"}), "Hi")
     assert http.requests[0].headers["Authorization"] == "Bearer key-1"
@@ -566,7 +566,7 @@ async def test_without_credentials_of_its_own_the_second_is_not_asked_with_the_f
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("TOY_API_KEY", raising=False)
-    http = PipeClient(gone(), Pipe(*HELLO))
+    http = PipeClient(gone(), Pipe(*HELLO, end=True))
     async with swink.Client(
         host=host_of(one=Toy, two=Toy), http=http, retry=NO_RETRY, providers={"one": FIRST_ONLY}
     ) as client:
@@ -647,7 +647,7 @@ async def test_settings_are_laid_over_one_another(
 
 
 async def test_options_are_laid_over_one_another() -> None:
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     providers = {
         "one": {
             "api_key": "k",
@@ -670,7 +670,7 @@ async def test_options_are_laid_over_one_another() -> None:
 
 
 async def test_a_key_that_was_given_with_an_address_is_for_no_other() -> None:
-    http = PipeClient(Pipe(*HELLO), Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True), Pipe(*HELLO, end=True))
     given = {"one": {"api_key": CANARY, "headers": {"X-Key": CANARY}, "base_url": "https://a.test"}}
     async with swink.Client(
         host=host_of(one=Toy), http=http, retry=NO_RETRY, providers=given
@@ -708,7 +708,7 @@ async def test_who_gave_a_key_for_an_address_is_not_served_with_the_environments
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TOY_API_KEY", "of-the-environment")
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     given = {"one": {**secret, "base_url": "https://a.test/v1"}}
     async with swink.Client(host=host_of(one=Toy), http=http, providers=given) as client:
         if sent is None:
@@ -744,7 +744,7 @@ def test_an_invalid_address_is_refused_at_once(url: str) -> None:
 
 
 async def test_a_client_sums_what_all_attempts_of_its_calls_took() -> None:
-    http = PipeClient(Pipe(*HELLO), gone(), Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True), gone(), Pipe(*HELLO, end=True))
     async with chain_client(http, api_key="k") as client:
         assert (client.usage, client.cost) == (None, None)
         first = await client.complete("one/a", "Hi")
@@ -754,7 +754,7 @@ async def test_a_client_sums_what_all_attempts_of_its_calls_took() -> None:
 
 
 async def test_another_model_of_the_same_provider_has_the_same_credentials() -> None:
-    http = PipeClient(gone(), Pipe(*HELLO))
+    http = PipeClient(gone(), Pipe(*HELLO, end=True))
     async with chain_client(http, api_key="key-1", headers={"X-A": "1"}) as client:
         await client.complete(["one/a", "one/b"], "Hi")
     assert [r.headers["Authorization"] for r in http.requests] == ["Bearer key-1"] * 2
@@ -770,7 +770,7 @@ async def test_tuning_travels_along_the_chain() -> None:
             return super().convert(model, context, options)
 
     host = host_of(one=Seeing, two=Seeing)
-    http = PipeClient(gone(), Pipe(*HELLO))
+    http = PipeClient(gone(), Pipe(*HELLO, end=True))
     async with swink.Client(host=host, http=http, retry=NO_RETRY) as client:
         chain = [("one/a", {"api_key": "k"}), ("two/b", {"api_key": "k", "temperature": 1})]
         await client.complete(chain, "Hi", temperature=0.5)
@@ -804,7 +804,7 @@ FALLS_BACK = [
 async def test_the_kind_decides_whether_the_next_model_is_tried(
     kind: Kind, falls_back: bool
 ) -> None:
-    http = PipeClient(Pipe(frame(error={"kind": kind})), Pipe(*HELLO))
+    http = PipeClient(Pipe(frame(error={"kind": kind})), Pipe(*HELLO, end=True))
     async with chain_client(http) as client:
         chain = [("one/a", {"api_key": "k"}), ("two/b", {"api_key": "k"})]
         events = await collect(client.stream(chain, "Hi"))
@@ -815,7 +815,7 @@ async def test_the_kind_decides_whether_the_next_model_is_tried(
 @pytest.mark.parametrize("kind", [kind for kind, falls_back in FALLS_BACK if not falls_back])
 async def test_a_kind_that_ends_a_chain_may_be_let_through(kind: Kind) -> None:
     policy = swink.RetryPolicy(retries=dict.fromkeys(Kind, 0), fall_back_on={kind})
-    http = PipeClient(Pipe(frame(error={"kind": kind})), Pipe(*HELLO))
+    http = PipeClient(Pipe(frame(error={"kind": kind})), Pipe(*HELLO, end=True))
     async with chain_client(http) as client:
         chain = [("one/a", {"api_key": "k"}), ("two/b", {"api_key": "k"})]
         events = await collect(client.stream(chain, "Hi", retry=policy))
@@ -824,7 +824,7 @@ async def test_a_kind_that_ends_a_chain_may_be_let_through(kind: Kind) -> None:
 
 async def test_a_rate_limit_beyond_the_cap_falls_back_without_a_wait() -> None:
     limited = Pipe(b"{}", status=429, end=True, headers={"Retry-After": "7200"})
-    http = PipeClient(limited, Pipe(*HELLO))
+    http = PipeClient(limited, Pipe(*HELLO, end=True))
     async with chain_client(http) as client:
         chain = [("one/a", {"api_key": "k"}), ("two/b", {"api_key": "k"})]
         events = await collect(client.stream(chain, "Hi", retry=swink.RetryPolicy()))
@@ -838,7 +838,7 @@ async def test_a_rate_limit_beyond_the_cap_falls_back_without_a_wait() -> None:
 async def test_an_address_of_its_own_gets_nothing_that_was_given_for_another(
     own: dict[str, Any], travels: bool
 ) -> None:
-    http = PipeClient(Pipe(frame(error={"kind": Kind.OVERLOADED})), Pipe(*HELLO))
+    http = PipeClient(Pipe(frame(error={"kind": Kind.OVERLOADED})), Pipe(*HELLO, end=True))
     async with chain_client(http) as client:
         await client.complete(
             ["one/a", ("one/b", {"api_key": "own", **own} if own else {})], "Hi",
@@ -917,7 +917,7 @@ class Merging(Toy):
 async def test_later_facts_override_earlier_ones(
     given: dict[str, Any], asked: dict[str, Any], sent: dict[str, Any]
 ) -> None:
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     async with client_with(host=host_of(toy=Merging), http=http, api_key="k", **given) as client:
         await client.complete("toy/a", "Hi", **asked)
     assert json.loads(http.requests[0].body) == sent
@@ -1004,7 +1004,7 @@ async def test_one_client_serves_many_calls_at_a_time_over_real_connections() ->
 
 async def test_idle_connections_are_closed_when_descriptors_run_out() -> None:
     failure = swink.Failure("connect", kind=Kind.RESOURCE, code="no_descriptors")
-    http = PipeClient(failure, Pipe(*HELLO))
+    http = PipeClient(failure, Pipe(*HELLO, end=True))
     async with client_of(http=http, retry=AT_ONCE) as client:
         assert (await client.complete(MODEL, "Hi")).text == "Hello"
     assert http.idle_closed == 1

@@ -12,8 +12,10 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from types import FunctionType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pluggy
 from attrs import define, field
@@ -44,6 +46,12 @@ CLOSE_SECONDS = 5.0
 """How many seconds a plugin may take to close, for example to flush buffered data."""
 
 log = logging.getLogger(__name__)
+
+_checked: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""The plugins that `Host.add` has checked, by their identity.
+
+A process may have many hosts, to which a cassette adds the same plugin at every test.
+"""
 
 
 class DefaultClassifier:
@@ -227,7 +235,10 @@ class Host:
         """
         if any(plugin is added for _, added in self._added):
             return
-        check_plugin(plugin, name)
+        if _checked.get(id(plugin)) is not plugin:
+            check_plugin(plugin, name)
+            with suppress(TypeError):  # its class allows no weak references
+                _checked[id(plugin)] = plugin
         self._added.append((name, plugin))
         for binding in self._bindings.values():
             _register(binding.manager, plugin, name)

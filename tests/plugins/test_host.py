@@ -22,7 +22,7 @@ from swink_core import Host, PluginError, UnknownProvider, hookimpl
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.classification import classify_default
 from swink_core.plugins import level as levels
-from swink_core.plugins.host import bind_hooks
+from swink_core.plugins.host import bind_hooks, check_plugin
 from swink_testing.calls import client_with
 
 
@@ -299,7 +299,9 @@ def test_the_environment_governs_what_may_load(
 
 async def events_with(*points: Any, plugins: tuple[Any, ...] = ()) -> list[Any]:
     host = host_with(entry_point("toy", Toy), *points, plugins=plugins)
-    async with client_with(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+    async with client_with(
+        host=host, http=PipeClient(Pipe(*HELLO, end=True)), api_key="k"
+    ) as client:
         return await collect(client.stream(MODEL, "Hi"))
 
 
@@ -327,7 +329,9 @@ async def test_an_installed_plugin_may_be_a_function_that_makes_one_where_it_is_
 
     points = (entry_point("toy", Toy), entry_point("watch", make, group="swink.plugins"))
     host = host_with(*points)
-    async with client_with(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+    async with client_with(
+        host=host, http=PipeClient(Pipe(*HELLO, end=True)), api_key="k"
+    ) as client:
         events = await collect(client.stream(MODEL, "Hi"))
     assert observer.events == (events if configured else [])
     assert [entry.error for entry in host.entries()] == [None, None]
@@ -377,7 +381,9 @@ async def test_a_host_closes_what_it_loaded_with_its_last_client_and_makes_it_an
     point = entry_point("log", Plugin, group="swink.plugins")
     host = host_with(entry_point("toy", Toy), point, plugins=(given,))
     for number in (1, 2):
-        async with client_with(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+        async with client_with(
+            host=host, http=PipeClient(Pipe(*HELLO, end=True)), api_key="k"
+        ) as client:
             events = await collect(client.stream(MODEL, "Hi"))
             assert (len(made), made[number].events, made[number].closed) == (
                 number + 1, events, False
@@ -473,7 +479,9 @@ async def test_an_installed_plugin_that_is_broken_is_logged_recorded_and_left_ou
         entry_point("bad", plugin, group="swink.plugins"),
         entry_point("good", observer, group="swink.plugins"),
     )
-    async with client_with(host=host, http=PipeClient(Pipe(*HELLO)), api_key="k") as client:
+    async with client_with(
+        host=host, http=PipeClient(Pipe(*HELLO, end=True)), api_key="k"
+    ) as client:
         events = await collect(client.stream(MODEL, "Hi"))
     assert observer.events == events
     (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
@@ -512,7 +520,7 @@ async def test_a_provider_sees_only_calls_of_its_own() -> None:
             seen.append(self.name)
 
     providers = {"one": Watching, "two": Watching}
-    async with client_of(providers=providers, http=PipeClient(Pipe(*HELLO))) as client:
+    async with client_of(providers=providers, http=PipeClient(Pipe(*HELLO, end=True))) as client:
         await client.complete("one/m", "Hi", api_key="k")
     assert set(seen) == {"one"}
 
@@ -634,6 +642,22 @@ def test_a_plugin_with_invalid_hooks_is_not_added() -> None:
     with pytest.raises(PluginError, match='plugin "hookless" implements no hook to call'):
         host.add(SimpleNamespace(), "hookless")
     assert host.bind("toy").manager.get_plugin("hookless") is None
+
+
+def test_a_plugin_that_many_hosts_add_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+
+    def check(plugin: Any, name: str) -> None:
+        checked.append(name)
+        check_plugin(plugin, name)
+
+    monkeypatch.setattr("swink_core.plugins.host.check_plugin", check)
+    for heard in (Heard(), Heard()):
+        for _ in range(2):
+            host = host_with(entry_point("toy", Toy))
+            host.add(heard, "heard")
+            assert host.bind("toy").manager.is_registered(heard)
+    assert checked == ["heard", "heard"]
 
 
 def test_an_installed_plugin_that_raises_when_it_is_loaded_is_disabled() -> None:

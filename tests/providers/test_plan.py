@@ -69,7 +69,7 @@ def provider_of(client: Any) -> Any:
 async def test_each_call_is_fitted_converted_and_built_once_however_many_run_together(
     together: int,
 ) -> None:
-    http = PipeClient(*(Pipe(*HELLO) for _ in range(together)))
+    http = PipeClient(*(Pipe(*HELLO, end=True) for _ in range(together)))
     async with client_of(providers={"toy": Counted}, api_key="k", http=http) as client:
         calls = (client.complete(MODEL, f"Hi {n}", tools=[Tool("f")]) for n in range(together))
         await asyncio.gather(*calls)
@@ -82,7 +82,7 @@ async def test_each_call_is_fitted_converted_and_built_once_however_many_run_tog
 
 
 async def test_a_cached_plan_keeps_no_conversation() -> None:
-    http = PipeClient(Pipe(*HELLO), Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True), Pipe(*HELLO, end=True))
     async with client_of(providers={"toy": Counted}, http=http) as client:
         await client.complete(MODEL, "Hi")
         await client.complete(MODEL, "Hi again")
@@ -97,7 +97,7 @@ async def test_a_cached_plan_keeps_no_conversation() -> None:
 
 
 async def test_a_request_is_built_once_where_extra_lies_over_a_clients_options() -> None:
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     given: Any = {"providers": {"toy": Counted}, "api_key": "k", "temperature": 0.5}
     async with client_of(**given, http=http) as client:
         await client.complete(MODEL, "Hi", extra={"temperature": 0.7})
@@ -105,7 +105,7 @@ async def test_a_request_is_built_once_where_extra_lies_over_a_clients_options()
 
 
 async def test_renewed_credentials_go_into_a_copy_of_the_same_request() -> None:
-    http = PipeClient(Pipe(status=401, end=True), Pipe(*HELLO))
+    http = PipeClient(Pipe(status=401, end=True), Pipe(*HELLO, end=True))
     async with client_of(providers={"toy": Counted}, api_key="key-1", http=http) as client:
         async with client.stream(MODEL, "Hi") as stream:
             await collect(stream)
@@ -124,7 +124,7 @@ async def test_renewed_credentials_go_into_a_copy_of_the_same_request() -> None:
 async def test_a_plan_names_what_was_left_out_and_renamed_and_is_of_its_own_attempt() -> None:
     named = Rule(match=".", tool_name="[a-z]+", takes={"temperature": False})
     model = swink.Model("toy", "large", ModelInfo("large"), (named,))
-    http = PipeClient(Pipe(status=503, end=True), Pipe(*HELLO))
+    http = PipeClient(Pipe(status=503, end=True), Pipe(*HELLO, end=True))
     plans = []
 
     class Seeing:
@@ -252,7 +252,7 @@ async def test_a_model_that_retires_between_two_calls_is_refused_by_the_second()
     rule = Rule(match=".", retires="2026-06-02", as_of="2026-06-02")
     model = swink.Model("toy", "large", ModelInfo("large"), (rule,))
     clock = ManualClock(began=datetime(2026, 6, 1, 23, 59, tzinfo=UTC))
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     async with client_of(http=http, clock=clock) as client:
         await client.complete(model, "Hi")
         await clock.advance(120.0)
@@ -262,7 +262,7 @@ async def test_a_model_that_retires_between_two_calls_is_refused_by_the_second()
 
 async def test_a_data_structure_that_changes_after_a_call_changes_no_remembered_one() -> None:
     extra: dict[str, Any] = {"words": ["a"], "deep": {"n": 1}}
-    http = PipeClient(*(Pipe(*HELLO) for _ in range(3)))
+    http = PipeClient(*(Pipe(*HELLO, end=True) for _ in range(3)))
     async with client_of(http=http) as client:
         await client.complete(MODEL, "Hi", extra=extra)
         extra["words"].append("b")
@@ -278,7 +278,7 @@ async def test_a_data_structure_that_changes_after_a_call_changes_no_remembered_
 
 
 async def test_two_calls_at_a_time_have_plans_of_their_own() -> None:
-    http = PipeClient(Pipe(*HELLO), Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True), Pipe(*HELLO, end=True))
     async with client_of(http=http) as client:
         streams = [client.stream(MODEL, said) for said in ("a", "b")]
         reading = [asyncio.ensure_future(stream.result()) for stream in streams]

@@ -91,7 +91,7 @@ async def test_a_text_is_fitted_once_until_more_is_known_and_sent_as_it_is() -> 
             fitted.append(context.messages[0].content)
             return super().fit(model, context, options)
 
-    http = PipeClient(*(Pipe(*HELLO) for _ in range(7)))
+    http = PipeClient(*(Pipe(*HELLO, end=True) for _ in range(7)))
     async with client_of(providers={"toy": Counting}, api_key="k", http=http) as client:
         for said in ("a", "b", "c"):
             await client.complete(MODEL, said, temperature=0.5)
@@ -110,7 +110,7 @@ async def test_every_such_text_mentions_the_omission() -> None:
     class Plain(Toy):
         knobs = frozenset[str]()
 
-    http = PipeClient(Pipe(*HELLO), Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True), Pipe(*HELLO, end=True))
     async with client_of(providers={"toy": Plain}, api_key="k", http=http) as client:
         for said in ("a", "b"):
             events = await collect(client.stream(MODEL, said, temperature=0.5))
@@ -135,7 +135,7 @@ async def test_a_provider_is_asked_with_the_options_that_are_left() -> None:
             seen["request"] = options.temperature
             return super().request(model, payload, options)
 
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     async with client_of(providers={"toy": Plain}, api_key="k", http=http) as client:
         await client.complete(MODEL, "Hi", temperature=0.5)
     assert seen == {"buffers": None, "convert": None, "request": None}
@@ -180,7 +180,7 @@ async def test_a_feature_that_is_lacking_fails_before_anything_is_sent(
 
 
 async def test_features_that_are_there_are_not_refused() -> None:
-    async with client_of(http=PipeClient(Pipe(*HELLO), Pipe(*HELLO))) as client:
+    async with client_of(http=PipeClient(Pipe(*HELLO, end=True), Pipe(*HELLO, end=True))) as client:
         await client.complete(MODEL, IMAGE, tools=[Tool("f")], stop="x", tool_choice="f")
         await client.complete(NO_TOOLS, IMAGE)
 
@@ -203,7 +203,7 @@ KNOBS = {name: OPTIONS[name].example for name in TUNING} | {
 
 @pytest.mark.parametrize("name", KNOBS)
 async def test_a_knob_that_is_lacking_is_a_notice_and_the_call_goes_on(name: str) -> None:
-    async with client_of(http=PipeClient(Pipe(*HELLO))) as client:
+    async with client_of(http=PipeClient(Pipe(*HELLO, end=True))) as client:
         events = await collect(client.stream(MODEL, "Hi", **{name: KNOBS[name]}))
     notices = [event for event in events if isinstance(event, Notice)]
     expected = [] if name in Toy.knobs else ["option_ignored"]
@@ -215,7 +215,7 @@ async def test_a_knob_that_is_lacking_is_a_notice_and_the_call_goes_on(name: str
 @pytest.mark.parametrize("name", KNOBS)
 async def test_an_api_without_any_knob_says_so_of_each(name: str) -> None:
     bare = type("Bare", (Toy,), {"knobs": frozenset()})
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     async with client_of(providers={"toy": bare}, api_key="k", http=http) as client:
         events = await collect(client.stream(MODEL, "Hi", **{name: KNOBS[name]}))
     detail = f"toy/large does not support {name}; it was not sent"
@@ -228,7 +228,7 @@ async def test_an_api_without_any_knob_says_so_of_each(name: str) -> None:
     ("name", "value"), [("thinking", "off"), ("thinking", 0), ("cache", "none")]
 )
 async def test_a_knob_turned_off_is_not_missed(name: str, value: Any) -> None:
-    async with client_of(http=PipeClient(Pipe(*HELLO))) as client:
+    async with client_of(http=PipeClient(Pipe(*HELLO, end=True))) as client:
         events = await collect(client.stream(MODEL, "Hi", **{name: value}))
     assert "notice" not in types(events)
 
@@ -237,7 +237,9 @@ async def test_thinking_that_this_model_lacks_is_a_notice() -> None:
     class Thinker(Toy):
         knobs = dict.fromkeys((*Toy.knobs, "thinking"))
 
-    async with client_of(providers={"toy": Thinker}, http=PipeClient(Pipe(*HELLO))) as client:
+    async with client_of(
+        providers={"toy": Thinker}, http=PipeClient(Pipe(*HELLO, end=True))
+    ) as client:
         events = await collect(client.stream(NO_TOOLS, "Hi", thinking="high", api_key="k"))
     assert "thinking" in events[1].detail
 
@@ -265,7 +267,7 @@ async def _instructed(context: Context, *own: str) -> tuple[list[str], list[Any]
             said = [context.system_prompt, *(swink.dump(m) for m in context.messages)]
             return {"messages": said}
 
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     async with client_of(providers={"toy": Ruled}, http=http) as client:
         events = await collect(client.stream(MODEL, context, api_key="k"))
     codes = [event.code for event in events if isinstance(event, Notice)]
@@ -372,7 +374,7 @@ def test_the_address_is_the_callers_the_environments_or_the_providers() -> None:
 
 
 async def sent(**options: Any) -> HTTPRequest:
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     async with client_of(http=http) as client:
         await client.complete(MODEL, "Hi", **options)
     return http.requests[0]
@@ -426,7 +428,7 @@ async def test_the_callers_own_header_is_all_the_credentials_that_are_needed(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TOY_API_KEY", raising=False)
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     async with swink.Client(host=host_of(toy=Toy), http=http) as client:
         await client.complete(MODEL, "Hi", headers={name: "Basic canary"})
     assert {n: v for n, v in http.requests[0].headers.items() if n.lower() == name.lower()} == {
@@ -441,7 +443,7 @@ async def test_hooks_may_add_headers_such_as_a_trace_context() -> None:
             if isinstance(event, swink.Start):
                 call.headers["traceparent"] = "00-1-2-01"
 
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     async with client_of(Tracer(), http=http) as client:
         await client.complete(MODEL, "Hi")
     assert http.requests[0].headers["traceparent"] == "00-1-2-01"
@@ -457,7 +459,7 @@ class Asked:
 
 
 @pytest.mark.parametrize(
-    "pipe", [Pipe(*HELLO), answered(b"", 400), Failure("connect", kind=Kind.NETWORK)]
+    "pipe", [Pipe(*HELLO, end=True), answered(b"", 400), Failure("connect", kind=Kind.NETWORK)]
 )
 async def test_observers_get_request_and_address_for_any_outcome(
     pipe: Pipe | Failure,
@@ -470,7 +472,7 @@ async def test_observers_get_request_and_address_for_any_outcome(
 
 
 async def test_the_limit_for_connecting_goes_to_the_http_client() -> None:
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     async with client_of(http=http, timeouts=swink.Timeouts(connect=3)) as client:
         await client.complete(MODEL, "Hi")
     assert http.connect_timeouts == [3]
@@ -636,7 +638,7 @@ class Renewing(Toy):
 
 async def test_expired_credentials_are_renewed_once_and_the_request_sent_again() -> None:
     expired = answered(b"", 401)
-    http = PipeClient(expired, Pipe(*HELLO))
+    http = PipeClient(expired, Pipe(*HELLO, end=True))
     async with client_of(providers={"toy": Renewing}, http=http) as client:
         events = await collect(client.stream(MODEL, "Hi"))
     assert types(events)[-1] == "done"
@@ -670,7 +672,7 @@ async def test_a_renewal_that_fails_leaves_no_response_open() -> None:
 
 
 async def test_credentials_that_nobody_renews_are_not_sent_again() -> None:
-    http = PipeClient(answered(b"", 401), Pipe(*HELLO))
+    http = PipeClient(answered(b"", 401), Pipe(*HELLO, end=True))
     async with client_of(http=http) as client:
         events = await collect(client.stream(MODEL, "Hi"))
     assert (events[-1].error_kind, len(http.requests)) == (Kind.AUTH, 1)
@@ -685,7 +687,9 @@ async def test_credentials_that_stay_refused_are_an_error() -> None:
 
 
 async def test_calls_that_fail_together_renew_together() -> None:
-    http = PipeClient(*[answered(b"", 401) for _ in range(5)], *[Pipe(*HELLO) for _ in range(5)])
+    http = PipeClient(
+        *[answered(b"", 401) for _ in range(5)], *[Pipe(*HELLO, end=True) for _ in range(5)]
+    )
     providers: dict[str, Any] = {"toy": Renewing}
     async with client_of(providers=providers, http=http) as client:
         await asyncio.gather(*(client.complete(MODEL, "Hi") for _ in range(5)))
@@ -699,7 +703,7 @@ def test_calls_that_fail_together_in_another_event_loop_renew_together_too() -> 
         async def send(self, request: HTTPRequest, connect_timeout: float | None) -> Any:
             self.requests.append(request)
             is_taken = request.headers["Authorization"] == f"Bearer {self.taken}"
-            return Pipe(*HELLO) if is_taken else answered(b"", 401)
+            return Pipe(*HELLO, end=True) if is_taken else answered(b"", 401)
 
     http = Taking()
     client = client_of(providers={"toy": Renewing}, http=http)
@@ -736,7 +740,7 @@ async def test_a_whole_answer_that_is_cut_is_a_network_failure() -> None:
 
 
 async def test_a_whole_answer_is_asked_for_as_such() -> None:
-    http = PipeClient(Pipe(WHOLE, headers=JSON, end=True), Pipe(*HELLO))
+    http = PipeClient(Pipe(WHOLE, headers=JSON, end=True), Pipe(*HELLO, end=True))
     async with client_of(http=http) as client:
         await client.complete(MODEL, "Hi", transport="buffered")
         await client.complete(MODEL, "Hi")
@@ -884,7 +888,9 @@ async def test_the_key_is_not_logged_with_what_an_observer_raises(
         def on_event(self, call: swink.Call) -> None:
             raise ValueError(f"cannot report {call.options.api_key}")
 
-    async with client_of(Careless(), http=PipeClient(Pipe(*HELLO)), api_key=CANARY) as client:
+    async with client_of(
+        Careless(), http=PipeClient(Pipe(*HELLO, end=True)), api_key=CANARY
+    ) as client:
         await client.complete(MODEL, "Hi")
     assert "cannot report [hidden]" in caplog.text
     assert "canary" not in caplog.text
@@ -989,7 +995,7 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
 async def test_the_users_file_sets_the_address_of_the_next_call(
     users: Callable[[str], None],
 ) -> None:
-    http = PipeClient(Pipe(*HELLO), Pipe(*HELLO), Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True), Pipe(*HELLO, end=True), Pipe(*HELLO, end=True))
     point = entry_point("acme", Acme)
     async with swink.Client(host=swink.Host(entry_points=[point]), http=http) as client:
         await client.complete("acme/a", "Hi")
@@ -1008,7 +1014,7 @@ async def test_the_users_file_sets_the_address_of_the_next_call(
 async def test_a_call_without_a_required_variable_fails_before_it_is_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    http = PipeClient(Pipe(*HELLO))
+    http = PipeClient(Pipe(*HELLO, end=True))
     point = entry_point("acme", Acme)
     async with swink.Client(host=swink.Host(entry_points=[point]), http=http) as client:
         await client.complete("acme/a", "Hi")

@@ -76,7 +76,7 @@ class Service:
         self.calls.append(token)
         if token not in self.owners:
             return Pipe(b'{"error": {"message": "unknown token"}}', status=401, end=True)
-        return Pipe(*HELLO)
+        return Pipe(*HELLO, end=True)
 
     def revoke(self) -> None:
         self.owners.clear()

@@ -36,7 +36,7 @@ def pipes(*made: Callable[[], Pipe]) -> Callable[[], PipeClient]:
 
 
 def whole() -> Pipe:
-    return Pipe(*HELLO)
+    return Pipe(*HELLO, end=True)
 
 
 def refused() -> Pipe:

@@ -357,7 +357,11 @@ async def test_an_idle_connection_keeps_no_request(how: str) -> None:
 
 
 @pytest.mark.parametrize("opcode", [9, 0], ids=["pings", "parts"])
-async def test_a_connection_with_many_frames_but_no_message_is_refused(opcode: int) -> None:
+async def test_a_connection_with_many_frames_but_no_message_is_refused(
+    opcode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # this client does not answer the close
+    monkeypatch.setattr("swink_gateway.serving.responses.CLOSE_SECONDS", 0.05)
     async with serving() as gateway, upgraded(gateway.url) as (reader, writer):
         if opcode == 0:
             writer.write(frame(b"{", final=False))

@@ -2,9 +2,8 @@
 
 Such a process has a separate environment, folder and standard streams, runs `python -m swink_cli`
 and ends as an interpreter does. Settings that an interpreter reads at its start are shared; see
-`can_run`. It has imported no plugin, because plugins may read the environment, except the
-recorder's, which reads it when it is created; the metadata of packages is read again if the path or
-a file on it has changed.
+`can_run`. It has imported the installed plugins, which read the environment when they are created;
+the metadata of packages is read again if the path or a file on it has changed.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -40,6 +40,9 @@ IMPORTED = (
     *("swink_cli.extraction", "swink_cli.listing", "swink_cli.main"),
     *("swink_cli.memory", "swink_cli.model_choice", "swink_core.providers.aiohttp_insides"),
     *("swink_recorder.recorder", "swink_recorder.replay", "swink_recorder.sqlite_store"),
+    *("importlib_metadata._adapters", "packaging.requirements", "swink.client"),
+    *("swink_batch.commands.batch", "swink_cli.commands.doctor", "swink_gateway.commands.gateway"),
+    *("swink_testing.commands.check", "swink_testing.conformance", "swink_testing.observers"),
 )
 
 AT_START = {"LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
@@ -217,6 +220,7 @@ def _serve(asked: socket.socket) -> None:
         import_module(name)
     for entry in Host(environ={}).entries():
         entry.catalog()
+        import_module(entry.value.partition(":")[0])
     gc.freeze()  # so that no fork copies what a collection would only look at
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
@@ -257,6 +261,35 @@ def _serve(asked: socket.socket) -> None:
     sys.argv[1:] = request["arguments"]
 
 
+def _end(code: int) -> None:
+    """End as an interpreter does, at once where that would show nothing more.
+
+    An interpreter frees all modules, which would take most of the time of a short command. Return
+    if it would be heard or seen: a thread runs, the output cannot be written, or an object is left
+    that may tell that it was not closed.
+    """
+    if threading.active_count() > 1:
+        return
+    atexit._run_exitfuncs()
+    streams = (sys.stdout, sys.stderr, sys.stdin)
+    try:
+        for stream in streams:
+            stream.flush()
+    except (OSError, ValueError):
+        return
+    gc.collect()
+    parts = [each for s in streams for each in (s, s.buffer, getattr(s.buffer, "raw", None))]
+    for left in gc.get_objects():  # those of the process that forks are frozen
+        if hasattr(type(left), "__del__") and not any(left is part for part in parts):
+            return
+    os._exit(code)
+
+
 if __name__ == "__main__":
     _serve(socket.socket(fileno=int(sys.argv[1])))
-    runpy.run_module("swink_cli", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("swink_cli", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if isinstance(ended.code, int):
+            _end(ended.code & 0xFF)
+        raise

@@ -72,6 +72,9 @@ HEARTBEAT_SECONDS = 30.0
 SOCKET_SECONDS = 3600.0
 """The seconds after which a connection is closed; clients then open another."""
 
+CLOSE_SECONDS = 10.0
+"""The seconds that a client has to answer the close of a connection."""
+
 SOCKET_ENDED = "websocket_connection_limit_reached"
 
 REVOKED = "invalid_api_key"
@@ -129,6 +132,7 @@ class ResponsesRoutes:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Open a WebSocket; refuse other requests."""
         socket = web.WebSocketResponse(
+            timeout=CLOSE_SECONDS,
             compress=False,
             max_msg_size=self._most_bytes,
             heartbeat=HEARTBEAT_SECONDS,
