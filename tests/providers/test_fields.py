@@ -106,7 +106,7 @@ OWN: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"reasoning": "low"}, {"reasoning": "low"}),
     ({"metadata": {"a": {"b": 1}}}, {"metadata": {"a": {"b": 1}}}),
 ]
-"""Fields of a call, and those of them that stand for options of its client."""
+"""The fields of a call, and the fields among them that replace options of the client."""
 
 
 @pytest.mark.parametrize(("own", "over"), OWN)
