@@ -723,7 +723,8 @@ def test_an_answer_that_arrives_at_once_is_not_read_again_for_each_call(name: st
     reads = []
     for calls in (2, 50):
         batch = Counted(called(*((f"c{number}", "f", "{}") for number in range(calls))))
-        encoder = PROTOCOLS[name].endpoints[0].make().encoder(asked_for(array=False, thoughts=False), Facts("1", 1))
+        asked = asked_for(array=False, thoughts=False)
+        encoder = PROTOCOLS[name].endpoints[0].make().encoder(asked, Facts("1", 1))
         assert encoder.feed(batch, Said(swink.Model("acme", "large")))
         reads.append(batch.reads)
     assert reads[0] == reads[1] < 10

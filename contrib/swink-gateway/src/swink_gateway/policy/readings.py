@@ -82,7 +82,7 @@ class Document:
 
 
 _PDF = b"%PDF"
-"""The first bytes of a PDF document. Most of its bytes may be ASCII, but it is not a text."""
+"""The first bytes of a PDF document. It may consist mostly of ASCII."""
 
 _COMMON = bytes([9, 10, 13, *range(32, 127)])
 """The bytes of white space and of printable ASCII characters."""
