@@ -372,6 +372,7 @@ async def test_each_worker_shows_the_circuit_that_one_of_them_found_open(
             assert answer.status == 200, answer.read()
             answer.read()
         kept.close()
+        await until(lambda: bool(circuits(port)))  # it is stored after the answer
         shown = {tuple(circuits(port)) for _ in range(20)}
         parent.terminate()
         assert parent.stdout is not None
