@@ -13,6 +13,7 @@ from test_tenancy import ALICE, BOB, KEYS, RESPONSES, VALUES
 
 from swink_core import TextDelta, TextEnd, TextStart, UserMessage
 from swink_gateway.policy.config import Source
+from swink_gateway.protocols.frames import encode
 from swink_gateway.serving.conversation_store import ConversationStore, Kept
 from swink_gateway.serving.server import Gateway
 
@@ -65,6 +66,25 @@ async def test_the_input_items_come_in_pages() -> None:
     assert len({item["id"] for item in oldest["data"]}) == len(ITEMS)
     assert wrong == [400] * 4
     assert text["data"][0]["content"] == [{"type": "input_text", "text": "Hi"}]
+
+
+async def test_reading_a_large_response_again_encodes_nothing_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoded: list[bytes] = []
+
+    def counted(data: Any) -> bytes:
+        encoded.append(encode(data))
+        return encoded[-1]
+
+    async with served() as gateway:
+        id = await made(gateway, input="x" * 1_000_000)
+        monkeypatch.setattr("swink_gateway.serving.stored_responses.encode", counted)
+        items = (await read(gateway, id, below="/input_items")).json
+        await read(gateway, id)
+    assert len(items["data"][0]["content"][0]["text"]) == 1_000_000
+    assert encoded
+    assert max(map(len, encoded)) < 1000
 
 
 async def test_a_deleted_response_is_gone_for_continuing_too() -> None:

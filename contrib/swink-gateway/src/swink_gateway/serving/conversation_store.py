@@ -32,15 +32,16 @@ Only the owner of an answer can find the answer.
 class Kept:
     """A stored answer: the conversation including the answer, and its size as text and in memory.
 
-    Sizes are in bytes. `response` is the answer in the client's protocol, and `items` are the
-    request's input items; both are `None` for answers over WebSockets.
+    Sizes are in bytes. `response` is the JSON of the answer in the client's protocol after its id,
+    and `items` are the ids and the JSON of the request's input items. Both are empty for answers
+    over WebSockets, which are not read again.
     """
 
     messages: Sequence[Message] = field(repr=False)
     size: int
     memory: int
-    response: dict[str, Any] | None = field(default=None, repr=False)
-    items: Sequence[dict[str, Any]] | None = field(default=None, repr=False)
+    response: bytes = field(default=b"", repr=False)
+    items: Sequence[tuple[Any, bytes]] = field(default=(), repr=False)
 
 
 class ConversationStore:

@@ -21,7 +21,6 @@ from copy import copy
 from functools import partial
 from typing import Any
 
-import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 from attrs import define
 
@@ -54,7 +53,7 @@ from swink_gateway.serving.limits import time_limit
 from swink_gateway.serving.refusals import refusal as refused_request
 from swink_gateway.serving.relay import Line, hold_little, relayed
 from swink_gateway.serving.socket_meter import SocketMeter
-from swink_gateway.serving.stored_responses import StoredResponses, items_of
+from swink_gateway.serving.stored_responses import StoredResponses, items_of, without_id
 
 __all__ = ["ResponsesRoutes"]
 
@@ -477,10 +476,11 @@ def _keep(
     answer = as_input(message)
     said = encode(dump(answer))
     memory = asked.memory + memory_of(said)
-    response, items = None, None
+    id = message.response_id or PREFIX + facts.id
+    response, items = b"", list[tuple[Any, bytes]]()
     if whole is not None:
-        response, items = msgspec.json.decode(whole), items_of(asked.said["input"])
-        memory += memory_of(whole)
+        response, items = without_id(whole, id), items_of(asked.said["input"])
+        memory += len(response) + sum(len(item) for _, item in items)
     one = Kept([*asked.context.messages, answer], size + len(said), memory, response, items)
-    for id in {message.response_id or PREFIX + facts.id, PREFIX + facts.id}:
-        kept.keep(id, one, owner)
+    for each in {id, PREFIX + facts.id}:
+        kept.keep(each, one, owner)

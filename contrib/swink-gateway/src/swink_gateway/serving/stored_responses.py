@@ -11,6 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
+from swink_gateway.protocols.frames import JSON, encode
 from swink_gateway.serving.calls import OWNER
 from swink_gateway.serving.conversation_store import ConversationStore, Kept
 
@@ -24,6 +25,9 @@ MOST_ITEMS = 100
 """The maximum number of input items that one page of a list contains."""
 
 USUAL_ITEMS = 20
+
+ID = b'{"id":'
+"""The beginning of a response's JSON."""
 
 
 class StoredResponses:
@@ -46,7 +50,7 @@ class StoredResponses:
             return _unknown(request)
         if request.query.get("stream") == "true":
             return _refused("stream: a response that has ended is not streamed again")
-        return web.json_response({**(found.response or {}), "id": request.match_info["id"]})
+        return _sent(ID + encode(request.match_info["id"]) + found.response)
 
     async def _delete(self, request: web.Request) -> web.Response:
         id = request.match_info["id"]
@@ -64,27 +68,33 @@ class StoredResponses:
         if found is None:
             return _unknown(request)
         try:
-            page = _page(found.items or (), request.query)
+            page = _page(found.items, request.query)
         except ValueError as error:
             return _refused(str(error))
-        return web.json_response(page)
+        return _sent(page)
 
     def _found(self, request: web.Request) -> Kept | None:
         return self._kept.find(request.match_info["id"], request[OWNER])
 
 
-def items_of(given: Any) -> list[dict[str, Any]]:
-    """Return the `input` of a request as a list of items with ids."""
+def without_id(whole: bytes, id: str) -> bytes:
+    """Return the JSON of a response without the field `id`, which is the first."""
+    return whole.removeprefix(ID + encode(id))
+
+
+def items_of(given: Any) -> list[tuple[Any, bytes]]:
+    """Return the `input` of a request as items: the id and the JSON of each."""
     if isinstance(given, str):
         given = [{"role": "user", "content": [{"type": "input_text", "text": given}]}]
     items = []
     for number, item in enumerate(given or ()):
         kind = item.get("type") or "message"
-        items.append({"id": f"{kind}_{number}", "type": kind, **item})
+        named = {"id": f"{kind}_{number}", "type": kind, **item}
+        items.append((named["id"], encode(named)))
     return items
 
 
-def _page(items: Sequence[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
+def _page(items: Sequence[tuple[Any, bytes]], query: Mapping[str, str]) -> bytes:
     """Return one page of a list of items. Raises ValueError for invalid query parameters."""
     order, after, limit = (query.get(name, "") for name in ("order", "after", "limit"))
     if order not in ("", "asc", "desc"):
@@ -93,18 +103,23 @@ def _page(items: Sequence[dict[str, Any]], query: Mapping[str, str]) -> dict[str
         raise ValueError(f"limit: a number from 1 to {MOST_ITEMS} was expected")
     listed = [*items] if order == "asc" else [*reversed(items)]
     if after:
-        places = [at for at, item in enumerate(listed) if item["id"] == after]
+        places = [at for at, (id, _) in enumerate(listed) if id == after]
         if not places:
             raise ValueError("after: the response has no such item")
         listed = listed[places[0] + 1 :]
-    data = listed[: int(limit or USUAL_ITEMS)]
-    return {
+    page = listed[: int(limit or USUAL_ITEMS)]
+    ends = {
         "object": "list",
-        "data": data,
-        "first_id": data[0]["id"] if data else None,
-        "last_id": data[-1]["id"] if data else None,
-        "has_more": len(listed) > len(data),
+        "first_id": page[0][0] if page else None,
+        "last_id": page[-1][0] if page else None,
+        "has_more": len(listed) > len(page),
     }
+    data = b",".join(item for _, item in page)
+    return encode(ends)[:-1] + b',"data":[' + data + b"]}"
+
+
+def _sent(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type=JSON)
 
 
 def _unknown(request: web.Request) -> web.Response:
