@@ -16,7 +16,8 @@ from test_responses_socket import CREATE, Silent, answer
 from test_seed_scenarios import Flood, open_slowly
 
 from swink_gateway.serving.admission import ACTIVE
-from swink_gateway.serving.connections import LEFT, LOOKS, READ_BYTES, TURNED_AWAY
+from swink_gateway.serving.connections import LEFT, LOOKS, TURNED_AWAY
+from swink_gateway.serving.head_meter import MOST_HEAD_BYTES, READ_BYTES
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.responses import SOCKET_SECONDS
 from swink_gateway.serving.server import Gateway
@@ -101,6 +102,39 @@ async def test_a_head_sent_byte_by_byte_does_not_extend_the_time_limit() -> None
             await clock.advance(LOOK)
         assert gateway.counters[LEFT] == 1
         await closed(connection)
+
+
+def head_of(size: int) -> str:
+    """Return an unfinished head of about this many bytes, in fields that aiohttp accepts."""
+    field = f"X-Field: {'x' * 7000}\r\n"
+    return HEAD + field * (size // len(field))
+
+
+@pytest.mark.parametrize("before", [0, 3], ids=["first", "after others"])
+async def test_an_unfinished_head_that_is_too_large_is_refused(before: int) -> None:
+    async with timed() as (gateway, _):
+        connection = await connect(gateway)
+        for _ in range(before):
+            connection[1].write(f"{head_of(MOST_HEAD_BYTES // 2)}\r\n".encode())
+            assert b" 200 " in await connection[0].readline()
+            await connection[0].readuntil(b'"ok"}')
+        connection[1].write(head_of(2 * MOST_HEAD_BYTES).encode())
+        assert await connection[0].readline() == (
+            b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+        )
+        await closed(connection)
+
+
+async def test_a_large_head_behind_a_running_request_closes_the_connection() -> None:
+    upstream = Thinking()
+    async with timed(upstream) as (gateway, _):
+        body = json.dumps(HI)
+        head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        connection = await connect(gateway, f"{head}Content-Length: {len(body)}\r\n\r\n{body}")
+        await upstream.asked.wait()
+        connection[1].write(head_of(2 * MOST_HEAD_BYTES).encode())
+        await closed(connection)
+        await until(lambda: not gateway.counters[ACTIVE])
 
 
 @pytest.mark.parametrize("path", POSTS.values(), ids=POSTS)

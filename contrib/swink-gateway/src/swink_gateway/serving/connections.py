@@ -20,6 +20,7 @@ from typing import Any
 from aiohttp import web
 
 from swink_gateway.serving.descriptors import affordable_streams, descriptors_left
+from swink_gateway.serving.head_meter import HeadMeter
 from swink_gateway.serving.limits import Limits
 
 __all__ = ["LEFT", "TURNED_AWAY", "Connections"]
@@ -32,13 +33,6 @@ TURNED_AWAY = "swink_connections_turned_away_total"
 
 LOOKS = 4
 """How many times idle connections are checked during one idle timeout."""
-
-READ_BYTES = 16_384
-"""The most bytes of a connection that are parsed at a time, before other connections are served.
-
-asyncio reads 256 KiB at a time, and parsing so much takes 0.1 s if each chunk of a body, or each
-frame of a WebSocket, has one byte.
-"""
 
 NEW_SECONDS = 10.0
 """How many seconds a new connection counts as busy, because a request is expected soon."""
@@ -94,7 +88,6 @@ class Connections(web.AppRunner):
         if transport is None:
             yield
             return
-        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's transports
         self._busy.add(transport)
         self._new.pop(transport, None)
         self.changed()
@@ -140,7 +133,7 @@ class Connections(web.AppRunner):
                 self._counters[TURNED_AWAY] += 1
                 return _TurnedAway()
             self._leave(oldest)
-        return server()
+        return HeadMeter(server())
 
     def _waiting(self, server: web.Server) -> Iterator[asyncio.Transport]:
         """Yield the open connections that have no active request."""
