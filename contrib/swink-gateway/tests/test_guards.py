@@ -424,6 +424,8 @@ MARKED = {
     "a PNG image": b"\x89PNG\r\n\x1a\n" + LINES,
     "an archive": b"\x1f\x8b\x08" + LINES,
     "half a character": LINES.decode().encode("utf-16") + b"x",
+    "the mark of UTF-16": b"\xff\xfe" + LINES,
+    "the mark of UTF-32": b"\xff\xfe\0\0" + LINES + b"x",
 }
 """Texts that begin or end as no text does."""
 
@@ -513,7 +515,7 @@ def test_the_blanks_in_a_document_take_no_memory(monkeypatch: pytest.MonkeyPatch
     data = "ab " * 20_000
     tracemalloc.start()
     try:
-        assert readings.document("data", data).text
+        assert readings.documents("data", data)[0].text
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

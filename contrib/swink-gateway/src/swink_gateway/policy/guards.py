@@ -38,7 +38,7 @@ from swink_core import (
 from swink_core.providers import prompt_of
 from swink_gateway.policy.config import RequestGuard
 from swink_gateway.policy.readings import (
-    document,
+    documents,
     has_one_form,
     other_forms,
     plain_forms,
@@ -314,12 +314,15 @@ class _Redaction:
 
     def _of_medium(self, text: str, name: str) -> str:
         """Redact the text of a document in base64; return any other text unchanged."""
-        found = document(name, text)
-        redacted = self._of_text(found.text)
-        if redacted == found.text:
-            return text
-        data = redacted.encode(found.encoding, "replace")
-        return found.start + base64.b64encode(data).decode()
+        found = documents(name, text)
+        for at in range(len(found)):
+            one = found[at]
+            redacted = self._of_text(one.text)
+            if redacted != one.text:
+                data = redacted.encode(one.encoding, "replace")
+                text = one.start + base64.b64encode(data).decode()
+                found = documents(name, text)  # as many: the mark is still there
+        return text
 
     def _of_arguments(self, text: str) -> str:
         """Redact the values in a call's arguments, which remain valid JSON."""
@@ -404,8 +407,8 @@ class _Words:
 def _place_of(words: _Words, body: Any) -> str | None:
     """Return the path of the first text or name that has one of the words."""
     for place, text in _texts(body):
-        decoded = document(str(place[1]) if place is not None else "", text).text
-        for said in (text, decoded) if decoded else (text,):
+        found = documents(str(place[1]) if place is not None else "", text)
+        for said in (text, *(one.text for one in found)):
             if any(map(words.are_in, plain_forms(said))):
                 return _written(place)
             for plain in unescaped(said) if "\\" in said else ():

@@ -19,7 +19,7 @@ from swink_core import UsageError
 from swink_gateway.policy.text_search import PIECE, in_pieces
 from swink_gateway.policy.unicode_forms import compatible
 
-__all__ = ["document", "has_one_form", "other_forms", "plain_forms", "unescaped"]
+__all__ = ["documents", "has_one_form", "other_forms", "plain_forms", "unescaped"]
 
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u17b4\u17b5\u180b-\u180f"
@@ -91,31 +91,35 @@ MOST_UNCOMMON = 0.4
 """The largest share of other bytes in a text; compressed data has about 0.6."""
 
 
-def document(name: str, text: str) -> Document:
-    """Decode the base64 text of a field; return an empty document if the data is not text.
+def documents(name: str, text: str) -> list[Document]:
+    """Decode the base64 text of a field; return nothing if the data is not text.
 
-    The gateway encodes text documents for vendors whose API accepts only base64.
+    The gateway encodes text documents for vendors whose API accepts only base64. Text that begins
+    with the mark of another encoding has two readings, because a reader may not heed the mark.
     """
     found = _DATA_URL.match(text) if text[:5].lower() == "data:" else None
     if found is None and name not in _MEDIA:
-        return Document()
+        return []
     start = found[0] if found is not None else ""
     data = in_pieces(text[len(start) :], lambda piece: "".join(piece.split()))
     data = data.translate(_URL_SAFE).rstrip("=")
     try:
         raw = base64.b64decode(data + "=" * (-len(data) % 4), validate=True)
     except ValueError:
-        return Document()
+        return []
     del data
     for mark, encoding in _MARKS.items():
         if raw.startswith(mark):  # a reader passes over what is no character
-            return Document(start, raw.decode(encoding, "replace"), encoding)
+            return [
+                Document(start, raw.decode(encoding, "replace"), encoding),
+                Document(start, raw.decode("latin-1"), "latin-1"),
+            ]
     for encoding in _encodings(raw, start.lower().startswith("data:text/")):
         try:
-            return Document(start, raw.decode(encoding), encoding)
+            return [Document(start, raw.decode(encoding), encoding)]
         except UnicodeDecodeError:
             continue
-    return Document()
+    return []
 
 
 def _encodings(raw: bytes, is_text: bool) -> Iterator[str]:
