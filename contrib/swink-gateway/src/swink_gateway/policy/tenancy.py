@@ -297,6 +297,7 @@ def _ids(data: Any, place: str = "", unread: Set[str] = _CLIENTS_OWN) -> Iterato
                 or folded in _STORED
                 or (_ID_NAME.fullmatch(name) and name not in _OTHER_IDS)
                 or (name == "id" and _is_kept(kind, data))
+                or (name == "voice" and isinstance(value, Mapping))  # OpenAI's custom voices
             ):
                 yield from _values(value, at, unread)
             elif not (name in unread or (name == "input" and _is_tool_use(kind))):
