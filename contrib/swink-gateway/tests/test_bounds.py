@@ -349,11 +349,15 @@ async def test_an_idle_connection_keeps_no_request(how: str) -> None:
         try:
             before = await settled()
             await exchange(IDLE)
-            kept = await settled() - before
+            # a WebSocket can continue its conversation, which is kept once
+            most = (0.5 if how == "http" else 1.5) * IDLE
+            for _ in range(300):
+                if (kept := await settled() - before) < most:
+                    break
+                await asyncio.sleep(0.01)  # a thread may still hold the body that it has read
         finally:
             tracemalloc.stop()
-    # a WebSocket can continue its conversation, which is kept once
-    assert kept < (0.5 if how == "http" else 1.5) * IDLE
+    assert kept < most
 
 
 @pytest.mark.parametrize("opcode", [9, 0], ids=["pings", "parts"])
