@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -23,8 +24,8 @@ from serving import ask, serving, until
 import swink_core as swink
 from swink_gateway.commands.gateway import MEMORY_FOLDER
 from swink_gateway.serving.server import Gateway
-from swink_gateway.serving.shutdown import TOGETHER_SECONDS, Shutdown, serve_until_stopped
-from swink_gateway.serving.workers import Room, Worker
+from swink_gateway.serving.shutdown import Shutdown, serve_until_stopped
+from swink_gateway.serving.workers import TOGETHER_SECONDS, Room, Worker
 from swink_testing.command_line import swink_command
 
 CHAT = "/v1/chat/completions"
@@ -265,6 +266,36 @@ async def test_workers_do_not_outlive_their_parent(swink_environment: dict[str, 
         await until(lambda: not any(is_running(pid) for pid in workers))
     left = os.listdir(MEMORY_FOLDER)
     assert [name for name in left if f"swink-gateway-{parent.pid}-" in name] == []
+
+
+BUSY = """
+import logging, signal, socket, sys
+from swink_gateway.serving import workers
+
+logging.basicConfig()
+workers.KILL_SECONDS = 0.1
+worker = workers.fork_workers(2, socket.socket(), drain=float(sys.argv[1]))
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+worker.ready()
+print(worker.number, flush=True)
+signal.pause()
+"""
+
+
+@LINUX
+@pytest.mark.parametrize(("drain", "signals"), [(0.0, 1), (3600.0, 2)])
+def test_workers_that_do_not_end_are_killed(drain: float, signals: int) -> None:
+    command = [sys.executable, "-c", BUSY, str(drain)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        serving = sorted(parent.stdout.readline() for _ in range(2))
+        for _ in range(signals):
+            parent.terminate()
+            time.sleep(1.5 * TOGETHER_SECONDS)
+        _, said = parent.communicate()
+    assert serving == [b"0\n", b"1\n"]
+    assert parent.returncode == 1
+    assert said.count(b"did not end in time; it was killed") == 2
 
 
 KEY = '[keys.a]\nkey = "${TEAM_KEY}"\n'

@@ -183,7 +183,7 @@ def command(
             with _told_why(host, port):
                 sock = of_all.enter_context(listen(host, port))
             try:
-                worker = fork_workers(workers, sock, _forget)
+                worker = fork_workers(workers, sock, _forget, notice + drain)
             except SystemExit as ended:
                 if not ended.code:
                     _say_stopped()

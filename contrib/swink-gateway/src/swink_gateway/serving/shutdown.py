@@ -16,14 +16,12 @@ from attrs import define, field
 
 from swink_gateway.serving.admission import ACTIVE
 from swink_gateway.serving.server import Gateway
-from swink_gateway.serving.workers import Worker
+from swink_gateway.serving.workers import TOGETHER_SECONDS, Worker
 
 __all__ = ["DRAIN_SECONDS", "Shutdown", "serve_until_stopped"]
 
 DRAIN_SECONDS = 60.0
 """How many seconds active answers may take after the first signal."""
-
-TOGETHER_SECONDS = 0.5
 
 SIGNALLED = 128
 """The exit code after a signal is this number plus the signal's number, as in shells."""

@@ -4,7 +4,8 @@
 
 All workers accept from one listening socket: if a worker dies, the other workers accept the waiting
 connections. The parent serves nothing. It replaces a worker that dies, forwards
-SIGTERM and SIGHUP, and exits after all workers. Workers exit if the parent dies.
+SIGTERM and SIGHUP, and exits after all workers. It kills workers that do not end in time. Workers
+exit if the parent dies.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from attrs import Factory, define, field
 
 from swink_core import SwinkError
 
-__all__ = ["TOGETHER_ENV", "Room", "Worker", "fork_workers", "listen"]
+__all__ = ["TOGETHER_ENV", "TOGETHER_SECONDS", "Room", "Worker", "fork_workers", "listen"]
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,12 @@ TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
 
 MOST_WAITING = 1024
 """The backlog of connections; the system may limit it further."""
+
+TOGETHER_SECONDS = 0.5
+"""Signals that arrive within this time count as one signal."""
+
+KILL_SECONDS = 10.0
+"""How many seconds a worker may take to end after its drain, or after a second signal."""
 
 AGAIN_SECONDS = 1.0
 """How many seconds pass before a worker that was never ready is replaced."""
@@ -90,11 +97,16 @@ class Worker:
 
 
 def fork_workers(
-    count: int, sock: socket.socket, ended: Callable[[int], None] = lambda pid: None
+    count: int,
+    sock: socket.socket,
+    ended: Callable[[int], None] = lambda pid: None,
+    drain: float = 0.0,
 ) -> Worker:
     """Fork `count` workers and return in each of them; the parent exits after all of them.
 
-    In the parent, `ended` is called with the process id of each worker that has ended. The parent
+    In the parent, `ended` is called with the process id of each worker that has ended. After
+    SIGTERM or SIGINT, workers have `drain` seconds to finish their requests; the parent kills a
+    worker that still runs `KILL_SECONDS` later, or `KILL_SECONDS` after a second signal. The parent
     exits with 0 if all workers do. If the first worker ends before it is ready, all other workers
     are stopped, and the parent exits with the first worker's exit code. Raises SwinkError if
     processes cannot be forked.
@@ -105,7 +117,7 @@ def fork_workers(
             title="The gateway was not started",
             resolution="Start without --workers, or run several gateways behind a load balancer.",
         )
-    return _Parent(count, sock, ended).supervise()
+    return _Parent(count, sock, ended, drain).supervise()
 
 
 @define
@@ -113,6 +125,7 @@ class _Parent:
     count: int
     sock: socket.socket
     ended: Callable[[int], None]
+    drain: float
     workers: dict[int, int] = field(factory=dict)
     """Maps a worker's process id to the file descriptor on which it reports that it is ready."""
     rooms: dict[int, Room] = field(factory=dict)
@@ -123,12 +136,14 @@ class _Parent:
     ready: set[int] = field(factory=set)
     code: int = 0
     stops: bool = False
+    stopped_at: float = 0.0
     alive: tuple[int, int] = field(factory=os.pipe)
 
     def supervise(self) -> Worker:
         """Supervise the workers until all have stopped; return in each worker."""
         for name in _PASSED_ON:
             signal.signal(name, self._pass_on)
+        signal.signal(signal.SIGALRM, self._kill)
         while True:
             while len(self.workers) < self.count and not self.stops:
                 if (worker := self._fork()) is not None:
@@ -183,12 +198,22 @@ class _Parent:
         return pid in self.ready
 
     def _pass_on(self, number: int, frame: object) -> None:
-        if number in _ENDING:
+        if number in _ENDING and not self.stops:
             self.stops = True
+            self.stopped_at = time.monotonic()
             self.sock.close()
+            signal.setitimer(signal.ITIMER_REAL, self.drain + KILL_SECONDS)
+        elif number in _ENDING and time.monotonic() - self.stopped_at > TOGETHER_SECONDS:
+            signal.setitimer(signal.ITIMER_REAL, KILL_SECONDS)
         for pid in self.workers:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+    def _kill(self, number: int, frame: object) -> None:
+        for pid in self.workers:
+            log.warning("worker %d did not end in time; it was killed", pid)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
