@@ -511,7 +511,7 @@ def test_a_text_whose_readings_take_too_much_memory_is_refused(
 
 
 def test_the_blanks_in_a_document_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_search, "PIECE", 1_000)
+    monkeypatch.setattr(text_search, "CHANGED_PIECE", 1_000)
     data = "ab " * 20_000
     tracemalloc.start()
     try:

@@ -67,5 +67,5 @@ def test_the_first_character_behind_an_anchor_is_known(pattern: str, first: str 
 
 
 def test_a_piece_does_not_end_within_white_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_search, "PIECE", 3)
+    monkeypatch.setattr(text_search, "CHANGED_PIECE", 3)
     assert in_pieces("ab  \n  c d", lambda piece: re.sub(r"\s+", " ", piece)) == "ab c d"

@@ -94,17 +94,21 @@ class LongSearch:
         return None
 
 
+CHANGED_PIECE = 32_768
+"""The number of characters that are changed at a time: a change takes longer than a search."""
+
+
 def in_pieces(text: str, change: Callable[[str], str]) -> str:
     """Change a text piece by piece, so that less memory is needed at a time.
 
     A substitution creates an object for each match, and `casefold` needs 12 bytes for each
     character. Pieces do not end within white space.
     """
-    if len(text) <= PIECE:
+    if len(text) <= CHANGED_PIECE:
         return change(text)
     pieces, at = [], 0
     while at < len(text):
-        end = at + PIECE
+        end = at + CHANGED_PIECE
         while end < len(text) and text[end].isspace():
             end += 1
         pieces.append(change(text[at:end]))

@@ -17,7 +17,7 @@ MOST_GROWTH = 3
 For example, U+FDFA becomes 18 characters, so 24 MB of this character would need 3 GB of memory.
 """
 
-PIECE = 65_536
+PIECE = 16_384
 """The number of characters to normalize at a time. Meanwhile, no other thread can run."""
 
 MOST_MARKS = 30
@@ -28,6 +28,9 @@ Source: https://www.unicode.org/reports/tr15/#Stream_Safe_Text_Format
 
 _PLANES = 0x20000
 """All combining marks of Unicode have code points below this number."""
+
+_BASIC = 0x10000
+"""A set of code points below this number is searched 40 times faster than one with higher ones."""
 
 
 def compatible(text: str) -> str:
@@ -50,7 +53,8 @@ def compatible(text: str) -> str:
 
 
 def _normal(text: str) -> str:
-    shortened = _long_rows().sub(lambda row: row[0][:MOST_MARKS], text)
+    end = _BASIC if max(text, default="") < chr(_BASIC) else _PLANES
+    shortened = _long_rows(end).sub(lambda row: row[0][:MOST_MARKS], text)
     return unicodedata.normalize("NFKC", shortened)
 
 
@@ -74,13 +78,14 @@ def _is_start(before: str, letter: str) -> bool:
 
 
 @cache
-def _long_rows() -> re.Pattern[str]:
-    """Return a pattern for rows of more than `MOST_MARKS` combining marks.
+def _long_rows(end: int) -> re.Pattern[str]:
+    """Return a pattern for rows of more than `MOST_MARKS` combining marks below a code point.
 
     Characters whose decomposition begins with a combining mark count as well.
     """
-    marks = "".join(filter(_is_mark, map(chr, range(0x300, _PLANES))))
-    return re.compile(f"[{re.escape(marks)}]{{{MOST_MARKS + 1},}}")
+    marks = re.escape("".join(filter(_is_mark, map(chr, range(0x300, end)))))
+    # the mark in front lets `re` skip other characters without an attempt at each of them
+    return re.compile(f"[{marks}][{marks}]{{{MOST_MARKS},}}")
 
 
 def _is_mark(letter: str) -> bool:
