@@ -10,11 +10,12 @@ from typing import Any
 
 import aiohttp
 import pytest
-from serving import ask, serving, until
+from serving import Scripted, ask, serving, until
 from test_keepalive import BEGUN, ENDED, HI, SIGNS, Thinking
 from test_responses_socket import CREATE, Silent, answer
 from test_seed_scenarios import Flood, open_slowly
 
+import swink_core as swink
 from swink_gateway.serving.admission import ACTIVE
 from swink_gateway.serving.connections import LEFT, LOOKS, TURNED_AWAY
 from swink_gateway.serving.head_meter import MOST_HEAD_BYTES, READ_BYTES
@@ -166,15 +167,18 @@ async def test_an_active_request_is_not_idle() -> None:
 
 
 async def test_an_answer_that_is_not_read_is_aborted() -> None:
-    message = {"role": "user", "content": "x" * 8_000_000}
+    text = "x" * 8_000_000
+    said = [swink.TextStart(0), swink.TextDelta(0, text), swink.TextEnd(0)]
+    upstream = Scripted([swink.Start(), *said, swink.Done(swink.StopReason.STOP)])
+    message = {"role": "user", "content": "Hi"}
     body = json.dumps({"model": "echo/echo", "messages": [message]})
-    async with timed() as (gateway, clock):
+    async with timed(upstream) as (gateway, clock):
         head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
         connection = await connect(gateway, f"{head}Content-Length: {len(body)}\r\n\r\n{body}")
         await until(lambda: bool(gateway._runner._silent))  # the answer is complete
         await clock.advance(SILENCE + LOOK)
         assert gateway.counters[LEFT] == 1
-        assert len(await closed(connection)) < len(body)
+        assert len(await closed(connection)) < len(text)
 
 
 async def test_at_the_limit_a_new_connection_replaces_an_idle_one() -> None:

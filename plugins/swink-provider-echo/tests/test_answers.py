@@ -9,8 +9,11 @@ import pytest
 from echo_calls import ADD, MULTIPLY, ask
 
 from swink_core import (
+    Client,
+    ContextWindowExceeded,
     StopReason,
     TextBlock,
+    TextDelta,
     ThinkingBlock,
     ToolCallBlock,
 )
@@ -237,3 +240,17 @@ def test_long_says_two_thousand_words() -> None:
     message = ask("long", "over and out")
 
     assert message.text.split() == (["over", "and", "out"] * 667)[:2000]
+
+
+def test_a_conversation_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ContextWindowExceeded, match="up to 2,000,000 characters"):
+        ask("echo", "a" * 2_000_000)
+
+
+async def test_the_deltas_of_a_long_text_have_several_words() -> None:
+    prompt = "a " * 25_000
+    async with Client() as client:
+        events = [event async for event in client.stream("echo/echo", prompt)]
+    deltas = [event.delta for event in events if isinstance(event, TextDelta)]
+    assert len(deltas) == 8_334
+    assert "".join(deltas) == prompt

@@ -111,6 +111,45 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"type": "string", "minLength": 10**9},
         "no string has 1000000000 to 100000 characters",
     ),
+    (
+        "a pattern whose search could take years",
+        {"type": "string", "pattern": r"^(a+)+\b!$", "minLength": 30},
+        "a search might try more than 1,000,000 positions",
+    ),
+    (
+        "a pattern that is too long",
+        {"type": "string", "pattern": "a" * 1_001},
+        "it has more than 1,000 characters",
+    ),
+    (
+        "a pattern that writes a thousand million characters",
+        {"type": "string", "pattern": "((a{1000}){1000}){1000}"},
+        "no value for `$`: it takes more than 50,000 steps",
+    ),
+    (
+        "alternatives that fail again in each alternative",
+        {
+            "$ref": "#/$defs/0",
+            "$defs": {
+                **{f"{n}": {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)},
+                "60": {"type": "string", "pattern": "^a$", "minLength": 2},
+            },
+        },
+        "no value for `$`: it takes more than 50,000 steps",
+    ),
+    (
+        "gigabytes",
+        {"type": "array", "minItems": 90_000, "items": {"type": "string", "minLength": 90_000}},
+        "no value for `$`: it takes more than 50,000 steps",
+    ),
+    (
+        "thousands of patterns",
+        {
+            "required": [f"x{n}" for n in range(5_000)],
+            "patternProperties": {f"^a{n}$": {} for n in range(5_000)},
+        },
+        "no value for `$`: it takes more than 50,000 steps",
+    ),
 ]
 
 
@@ -120,3 +159,31 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 def test_a_schema_without_a_value_is_refused_by_name(schema: dict[str, Any], why: str) -> None:
     with pytest.raises(NoSample, match=re.escape(why)):
         sample(schema, "a b")
+
+
+# (what the pattern is, the pattern, the minimum length)
+MATCHED = [
+    ("words with hyphens", r"^[a-z0-9]+(?:-[a-z0-9]+)*$", 300),
+    ("a host", r"^(?:[a-z0-9]+\.)+[a-z]{2,}$", 5),
+    ("a password", r"^(?=.*\d)(?=.*[a-z])(?=.*[A-Z]).{8,}$", 8),
+    ("nested repetitions without an anchor", "(a+)+b", 30),
+    ("nested repetitions with an anchor", "^(a+)+$", 30),
+]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least"), [row[1:] for row in MATCHED], ids=[row[0] for row in MATCHED]
+)
+def test_a_text_matches_its_pattern(pattern: str, least: int) -> None:
+    text = sample({"type": "string", "pattern": pattern, "minLength": least}, "a b")
+
+    assert re.search(pattern, text)
+    assert len(text) >= least
+
+
+def test_names_and_defaults_are_not_searched_for_long() -> None:
+    slow = "^(a+)+$"
+    text = "a" * 40 + "!"
+    schema = {"patternProperties": {slow: {"type": "null"}}, "required": [text]}
+    assert sample(schema, "a b") == {text: "a b"}
+    assert sample({"type": "string", "pattern": slow, "default": text}, "a b") == text

@@ -37,6 +37,12 @@ __all__ = ["compose", "cost", "count_words", "heard_in"]
 
 NOTHING = "(prompt was empty)"
 
+LONGEST = 2_000_000
+"""The maximum length of a conversation and its tools, in characters of JSON."""
+
+MOST_DELTAS = 10_000
+"""The maximum number of deltas of a block. In longer texts, a delta has several words."""
+
 DEFAULT_TOOL: dict[str, Any] = {
     "name": "echo",
     "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
@@ -51,9 +57,19 @@ def compose(
 ) -> list[AssistantMessageEvent]:
     """Return all events of the answer to a call: the events of each block, then `Done`.
 
-    Raises ProviderFailure if the request does not offer the tool that must be called, or if no data
-    can be generated for a schema.
+    Raises ProviderFailure if the conversation is too long, if the request does not offer the tool
+    that must be called, or if no data can be generated for a schema.
     """
+    conversation = json.dumps({name: payload[name] for name in CONVERSATION}, sort_keys=True)
+    if len(conversation) > LONGEST:
+        raise ProviderFailure(
+            Failure(
+                "request",
+                kind=StreamErrorKind.CONTEXT_WINDOW_EXCEEDED,
+                message=f"echo accepts conversations of up to {LONGEST:,} characters of JSON; "
+                f"this one has {len(conversation):,}",
+            )
+        )
     text = heard_in(payload) if script.reply is None else script.reply
     calls = _scripted(payload, script)
     if not calls:
@@ -80,8 +96,7 @@ def compose(
     if script.usage is not None:
         counts: dict[str, Any] = {str(name): count for name, count in script.usage.items()}
         usage = Usage(**counts, reported=True).added_up()
-    conversation = {name: payload[name] for name in CONVERSATION}
-    number = zlib.crc32(json.dumps(conversation, sort_keys=True).encode())
+    number = zlib.crc32(conversation.encode())
     done = Done(script.stop or reason, usage, cost(script), f"echo-{number:08x}", model_id)
     return [*out.events, done]
 
@@ -152,10 +167,16 @@ class _Writer:
             self.is_cut = True
             words = words[: self._room - self.words]
         self.words += len(words)
-        if self._delta is None:
-            return words
-        said = "".join(words)
-        return [said[start : start + self._delta] for start in range(0, len(said), self._delta)]
+        deltas = words
+        if self._delta is not None:
+            said = "".join(words)
+            size = self._delta
+            deltas = [said[start : start + size] for start in range(0, len(said), size)]
+        together = -(-len(deltas) // MOST_DELTAS)
+        if together <= 1:
+            return deltas
+        starts = range(0, len(deltas), together)
+        return ["".join(deltas[start : start + together]) for start in starts]
 
 
 def heard_in(payload: Mapping[str, Any]) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 __all__ = [
-    "NoSample", "Node", "has", "is_of", "item", "joined", "kind_of", "listed", "nothing",
+    "NoSample", "Node", "is_of", "item", "joined", "kind_of", "listed", "nothing",
     "property_of", "resolved", "size",
 ]  # fmt: skip
 
@@ -71,8 +70,8 @@ _IMPLIED = {
 """The type that each of these keywords implies for a node without `type`."""
 
 
-def property_of(node: Node, name: str) -> Any:
-    """Return the schema node for a property of an object."""
+def property_of(node: Node, name: str, has: Callable[[str, str], bool]) -> Any:
+    """Return the schema node for a property of an object; `has` tells if a pattern matches."""
     if name in (named := node.get("properties", {})):
         return named[name]
     for pattern, part in node.get("patternProperties", {}).items():
@@ -103,17 +102,6 @@ def is_of(kinds: Any, value: Any) -> bool:
 
 
 _NAMES = {bool: "boolean", str: "string", list: "array", dict: "object", type(None): "null"}
-
-
-def has(pattern: str, text: str) -> bool:
-    """Return True if a pattern matches somewhere in a text.
-
-    Return False for a pattern that Python cannot parse.
-    """
-    try:
-        return re.search(pattern, text) is not None
-    except re.error:
-        return False
 
 
 # -- merging nodes -------------------------------------------------------------------------------

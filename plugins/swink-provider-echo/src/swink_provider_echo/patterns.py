@@ -3,8 +3,8 @@
 At each branch and each character class, the walk must choose one of several possibilities. In the
 first tries, these choices are the digits of one number, so that different numbers give different
 strings. In later tries, the choices come from a seeded random generator. Optional parts are left
-out unless the string would be too short. The walk skips anchors and lookarounds; `re.search` then
-checks the whole string.
+out unless the string would be too short. The walk skips anchors and lookarounds; if the pattern has
+any except at its ends, a search then checks the whole string.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from random import Random
 from re import _constants as codes  # type: ignore[attr-defined]  # typeshed leaves it out
-from re import _parser as parser  # type: ignore[attr-defined]  # typeshed leaves it out
 from typing import Any
+
+from swink_provider_echo.effort import Effort
 
 __all__ = ["matching"]
 
@@ -34,7 +35,7 @@ _USUAL = f"{_LETTERS}{_LETTERS.upper()}0123456789 _-.,:;!?@#%&*+/=()[]{{}}<>|~^$
 _NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
 
 
-def matching(pattern: str, shortest: int, longest: float, number: int) -> str:
+def matching(pattern: str, shortest: int, longest: float, number: int, effort: Effort) -> str:
     """Return a matching string of `shortest` to `longest` characters.
 
     Different values of `number` give different strings, if the pattern allows enough of them.
@@ -43,9 +44,9 @@ def matching(pattern: str, shortest: int, longest: float, number: int) -> str:
     """
     source = _NAMED_GROUP.sub("(?P<", pattern)  # JavaScript and Rust write `(?<name>…)`
     try:
-        compiled, tree = _parsed(source)
-        for text in _tries(tree, source, shortest, longest, number):
-            if shortest <= len(text) <= longest and compiled.search(text):
+        _, tree = effort.parsed(source)
+        for text, is_certain in _tries(tree, source, shortest, longest, number, effort):
+            if shortest <= len(text) <= longest and (is_certain or effort.matches(source, text)):
                 return text
     except (re.error, OverflowError) as error:
         raise ValueError(f"Python cannot read it ({error})") from error
@@ -54,7 +55,11 @@ def matching(pattern: str, shortest: int, longest: float, number: int) -> str:
     raise ValueError(f"none of {MOST_TRIES} strings that were tried matches it")
 
 
-def _tries(tree: Any, source: str, shortest: int, longest: float, number: int) -> Iterator[str]:
+def _tries(
+    tree: Any, source: str, shortest: int, longest: float, number: int, effort: Effort
+) -> Iterator[tuple[str, bool]]:
+    """Yield strings, each with True if it certainly matches."""
+    is_simple = _is_simple(tree)
     spare = 0
     for attempt in range(MOST_TRIES):
         choices: _Choices = _Digits(number)
@@ -62,12 +67,14 @@ def _tries(tree: Any, source: str, shortest: int, longest: float, number: int) -
             choices = _Chance(f"{source} {number} {attempt}")
         if attempt == STEADY_TRIES:
             spare = 0
-        writer = _Writer(choices, spare)
+        writer = _Writer(choices, spare, effort)
         text = writer.written(tree)
+        is_certain = is_simple and not writer.has_gap
         missing = shortest - len(text)
         if missing > 0 and writer.spare > 0:  # the pattern has no more parts that can be repeated
             text += "a" * missing
-        yield text
+            is_certain = False
+        yield text, is_certain
         if missing > 0:
             spare += max(1, missing // 4)
         elif len(text) > longest:
@@ -76,9 +83,35 @@ def _tries(tree: Any, source: str, shortest: int, longest: float, number: int) -
             spare += 1
 
 
-@lru_cache(maxsize=256)
-def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
-    return re.compile(pattern), parser.parse(pattern)
+def _is_simple(tree: Any) -> bool:
+    """Return True if a pattern matches every string that the walk writes for it."""
+    items = [*tree]
+    if items and items[0][0] is codes.AT and items[0][1] in _BEGINNINGS:
+        del items[0]
+    if items and items[-1][0] is codes.AT and items[-1][1] in _ENDS:
+        del items[-1]
+    return _has_no_conditions(items)
+
+
+_BEGINNINGS = (codes.AT_BEGINNING, codes.AT_BEGINNING_STRING)
+_ENDS = (codes.AT_END, codes.AT_END_STRING)
+
+
+def _has_no_conditions(tree: Any) -> bool:
+    for code, value in tree:
+        if code is codes.BRANCH:
+            parts = value[1]
+        elif code is codes.SUBPATTERN:
+            parts = [value[3]]
+        elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
+            parts = [value[2]]
+        elif code in (codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN):
+            continue
+        else:
+            return False
+        if not all(map(_has_no_conditions, parts)):
+            return False
+    return True
 
 
 class _Digits:
@@ -110,18 +143,23 @@ _Choices = _Digits | _Chance
 class _Writer:
     """Generates one string, with at most `spare` repetitions beyond the pattern's minimum."""
 
-    def __init__(self, choices: _Choices, spare: int) -> None:
+    def __init__(self, choices: _Choices, spare: int, effort: Effort) -> None:
         self.spare = spare
+        self.has_gap = False
+        """Whether a character class has no character that is considered."""
+        self._effort = effort
         self._choices = choices
         self._groups: dict[int, str] = {}
 
     def written(self, tree: Iterable[tuple[Any, Any]]) -> str:
         """Return a string for a part of a pattern."""
+        self._effort.spend()
         return "".join(_WRITERS[code](self, value) for code, value in tree if code in _WRITERS)
 
     def one_of(self, items: Iterable[tuple[Any, Any]]) -> str:
         """Return a character of a character class."""
         fitting = _characters(tuple(items))
+        self.has_gap |= not fitting
         return fitting[self._choices.pick(len(fitting))] if fitting else ""
 
     def branch(self, value: tuple[Any, list[Any]]) -> str:
@@ -144,7 +182,9 @@ class _Writer:
 
     def remembered(self, number: int) -> str:
         """Return the string stored for an earlier group."""
-        return self._groups.get(number, "")
+        text = self._groups.get(number, "")
+        self._effort.spend(characters=len(text))
+        return text
 
     def conditional(self, value: tuple[int, Any, Any]) -> str:
         """Return a string for one of two parts, depending on whether a group has matched."""

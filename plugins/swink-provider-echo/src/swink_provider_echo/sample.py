@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from swink_provider_echo.effort import MOST_STEPS, Effort, TooMuch
 from swink_provider_echo.formats import FORMATS, encoded
 from swink_provider_echo.nodes import (
     Node,
     NoSample,
-    has,
     is_of,
     item,
     joined,
@@ -42,7 +43,7 @@ PLENTY = 1_000
 """The number of values after which optional parts are left out."""
 
 MOST = 100_000
-"""The maximum number of values in all, of items in an array, and of characters in a string."""
+"""The maximum number of items in an array, and of characters in a string."""
 
 HIGHEST = 64
 """The maximum depth of the data in levels, including all required parts."""
@@ -54,10 +55,12 @@ def sample(schema: Node, text: str) -> Any:
     Strings are `text` and numbers are its word count, if bounds, lengths, formats and patterns
     allow it. `not`, `if`, `contains`, `dependentRequired` and `dependentSchemas` are ignored: the
     data may violate them. Raises NoSample if a pattern cannot be satisfied, bounds exclude each
-    other, or every value of the schema would be infinitely deep.
+    other, every value of the schema would be infinitely deep, or the work takes too many steps.
     """
     try:
         return _Sampler(schema, text).value(schema, 0, 0, "$")
+    except TooMuch as error:
+        raise nothing("$", f"it takes more than {MOST_STEPS:,} steps") from error
     except RecursionError as error:
         raise nothing("$", "alternatives refer to each other without end") from error
 
@@ -70,6 +73,7 @@ class _Sampler:
         self._text = text
         self._words = len(text.split())
         self._made = 0
+        self._effort = Effort()
         # The key is the id() of a node. The node is stored too, so that its id() is not reused.
         self._merged: dict[int, tuple[Node, Any]] = {}
         self._choices: dict[int, list[Any]] = {}
@@ -89,6 +93,7 @@ class _Sampler:
             if key in within:
                 return False  # it refers only to itself
             inner = (*within, key)
+            self._effort.spend(1 + len(node) + len(within))
             parts = [{k: v for k, v in node.items() if k not in ("$ref", "allOf")}]
             if isinstance(reference := node.get("$ref"), str):
                 parts.append(self._plain(resolved(reference, self._root), inner))
@@ -104,6 +109,7 @@ class _Sampler:
         """
         key = id(node)
         if key not in self._choices:
+            self._effort.spend()
             keyword = next((k for k in ("anyOf", "oneOf") if listed(node, k)), None)
             kinds = node.get("type")
             if keyword is not None:
@@ -125,6 +131,7 @@ class _Sampler:
             return False
         key = (id(plain), height)
         if key not in self._within:
+            self._effort.spend()
             self._within[key] = False
             self._within[key] = self._has_value(plain, height)
         return self._within[key]
@@ -136,7 +143,7 @@ class _Sampler:
             return any(self._fits(each, height) for each in alternatives)
         kind = kind_of(node)
         if kind == "object":
-            parts = [property_of(node, name) for name in node.get("required", ())]
+            parts = [property_of(node, name, self._has) for name in node.get("required", ())]
         elif kind == "array":
             parts = [item(node, at) for at in range(min(size(node, "minItems"), HIGHEST))]
         else:
@@ -152,8 +159,7 @@ class _Sampler:
     def value(self, node: Any, depth: int, number: int, place: str) -> Any:
         """Return a value that a node allows; `number`, from 0, selects among different values."""
         self._made += 1
-        if self._made > MOST:
-            raise nothing(place, f"it needs more than {MOST} values")
+        self._effort.spend()
         if not self._fits(node, HIGHEST - 1):
             raise nothing(
                 place, "a required part has no value, or the type contains itself without end"
@@ -198,6 +204,7 @@ class _Sampler:
 
     def _count(self, node: Any) -> float:
         """Count the different values that a node allows; infinity if their number is unknown."""
+        self._effort.spend()
         if not isinstance(node, Mapping) or "const" in node:
             return 1 if isinstance(node, Mapping) else math.inf
         if enum := listed(node, "enum"):
@@ -219,11 +226,11 @@ class _Sampler:
         return None if kind == "null" else self._string(node, number, place)
 
     def _object(self, node: Node, depth: int, number: int, place: str) -> dict[str, Any]:
-        required = listed(node, "required")
+        required = dict.fromkeys(map(str, listed(node, "required")))
         is_full = self._is_full(depth + 1)
         data: dict[str, Any] = {}
         for name in dict.fromkeys((*node.get("properties", {}), *required)):
-            part = property_of(node, name)
+            part = property_of(node, name, self._has)
             if name in required or (not is_full and self._fits(part, HIGHEST - 1)):
                 data[name] = self.value(part, depth + 1, number, f"{place}.{name}")
         most = size(node, "maxProperties", MOST)
@@ -235,7 +242,7 @@ class _Sampler:
         for at in range(2 * wanted):
             if len(data) < wanted:
                 name = self._new_name(node, at, place)
-                part = property_of(node, name)
+                part = property_of(node, name, self._has)
                 data.setdefault(name, self.value(part, depth + 1, number, f"{place}.{name}"))
         if not least <= len(data) <= most:
             raise nothing(place, f"no object has {least} to {most} properties here")
@@ -273,6 +280,7 @@ class _Sampler:
         for number in range(4 * wanted + 16):
             at = len(items)
             made = self.value(item(node, at), depth + 1, number, f"{place}[{at}]")
+            self._effort.spend(1 + len(items) // 10)
             if made not in items:
                 items.append(made)
             if len(items) == wanted:
@@ -289,7 +297,9 @@ class _Sampler:
         encoding = node.get("contentEncoding", format)
         pattern = node.get("pattern")
         if encoding in ("base64", "base64url"):
-            return text_of(text, shortest, longest, lambda part: encoded(encoding, part), place)
+            return text_of(
+                text, shortest, longest, lambda part: self._encoded(encoding, part), place
+            )
         if node.get("contentMediaType") == "application/json" and "contentSchema" in node:
             text = json.dumps(self.value(node["contentSchema"], 1, number, place))
         elif format in FORMATS:
@@ -297,8 +307,8 @@ class _Sampler:
             if format in ("uri", "iri"):
                 text += "a" * (shortest - len(text))
         elif pattern is None:
-            return text_of(text, shortest, longest, str, place)
-        if shortest <= len(text) <= longest and (pattern is None or has(pattern, text)):
+            return text_of(text, shortest, longest, self._as_it_is, place)
+        if shortest <= len(text) <= longest and (pattern is None or self._has(pattern, text)):
             return text
         if pattern is None:
             raise nothing(place, f"format {format!r} has no string of {shortest} to {longest}")
@@ -309,7 +319,7 @@ class _Sampler:
         # An empty string is used only if no other text matches.
         for least in dict.fromkeys((max(shortest, 1), shortest)):
             try:
-                return matching(pattern, least, longest, number)
+                return matching(pattern, least, longest, number, self._effort)
             except ValueError as error:
                 why = error
         raise nothing(place, f"pattern {pattern!r}: {why}") from why
@@ -326,9 +336,31 @@ class _Sampler:
             is_long_enough = size(node, "minLength") <= len(value)
             is_short_enough = len(value) <= size(node, "maxLength", MOST)
             pattern = node.get("pattern")
-            return is_long_enough and is_short_enough and (not pattern or has(pattern, value))
+            is_like = not pattern or self._has(pattern, value, otherwise=True)
+            return is_long_enough and is_short_enough and is_like
         if isinstance(value, int | float) and not isinstance(value, bool):
             return is_within(node, value)
         if isinstance(value, list):
             return size(node, "minItems") <= len(value) <= size(node, "maxItems", MOST)
         return True
+
+    def _has(self, pattern: str, text: str, otherwise: bool = False) -> bool:
+        """Return True if a pattern matches somewhere in a text.
+
+        Return `otherwise` if the search might take too long, and False for a pattern that Python
+        cannot parse.
+        """
+        try:
+            return self._effort.matches(pattern, text)
+        except (re.error, OverflowError):
+            return False
+        except ValueError:
+            return otherwise
+
+    def _encoded(self, encoding: str, text: str) -> str:
+        self._effort.spend(1, len(text))
+        return encoded(encoding, text)
+
+    def _as_it_is(self, text: str) -> str:
+        self._effort.spend(1, len(text))
+        return text
