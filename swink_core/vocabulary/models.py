@@ -162,7 +162,9 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allowed in the option `settings`; the key `*` allows any others. `continues` lists fields of
     `extra`: a call with one of these fields continues a conversation that the provider stores.
     `required_env` lists environment variables that every call needs. `media` contains rules for
-    estimating the tokens of images, audio and documents.
+    estimating the tokens of images, audio and documents. `runs_commands` is true if a call runs a
+    program on this machine that can read files or run commands: a gateway then serves the provider
+    only in routes.
     """
 
     name: str
@@ -181,6 +183,7 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     required_env: tuple[str, ...] = ()
     key_prefixes: tuple[str, ...] = ()
     media: MediaTokens | None = None
+    runs_commands: bool = False
 
 
 @define(frozen=True)

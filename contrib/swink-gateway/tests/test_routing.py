@@ -25,6 +25,7 @@ from swink_core import (
 from swink_gateway.policy.config import Config, Source, When
 from swink_gateway.policy.routing import Routing
 from swink_gateway.policy.rules import fits, is_named
+from swink_gateway.policy.served_models import ServedModels
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.chat.protocol import ChatProtocol
 from swink_gateway.protocols.gemini.protocol import GeminiProtocol
@@ -434,3 +435,19 @@ async def test_only_an_alias_may_name_a_file_path() -> None:
         asked.model = "local//etc/model.gguf"
         with pytest.raises(swink.InvalidModel, match="cannot name files"):
             routing.routed(asked, "")
+
+
+async def test_clients_can_use_a_provider_that_runs_commands_only_in_a_route() -> None:
+    routes = '[routes.agent]\ntiers = "claude-code/opus"\n[aliases]\nmine = "claude-code/opus"'
+    context = swink.Context([swink.UserMessage("@/etc/passwd")])
+    async with swink.Client() as client:
+        routing = Routing(client, config_of(f'{routes}\n[keys.b]\nkey = "sha256:{"0" * 64}"'))
+        for name in ("agent", "mine"):
+            (((model, _),), _) = routing.routed(Asked(name, context), "b")
+            assert str(model) == "claude-code/opus"
+        for owner in ("b", ""):
+            with pytest.raises(swink.InvalidModel, match="only in a route"):
+                routing.routed(Asked("claude-code/opus", context), owner)
+        served = ServedModels(routing, "b")
+        assert "claude-code" not in {*served.providers(), *(m.provider for m in served.models())}
+        assert "openai" in served.providers()

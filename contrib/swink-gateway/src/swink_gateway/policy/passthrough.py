@@ -49,9 +49,15 @@ def check_named_by_client(client: Client, model: Model) -> None:
     """Raise InvalidModel for a model that only the operator may name.
 
     A provider that runs models on this machine may accept a file path as a model, or download a
-    model by name. Clients may use only the models that the provider lists.
+    model by name. Clients may use only the models that the provider lists. A provider that runs
+    commands can be used only in routes.
     """
     info = client.catalog.provider(model.provider)
+    if info is not None and info.runs_commands:
+        raise InvalidModel(
+            f"{model.provider!r} runs a program that can read files and run commands on the "
+            "gateway's machine: clients can use it only in a route of the configuration"
+        )
     is_here = info is not None and info.base_url is None and info.auth == "none"
     if is_here and model.info is None:
         raise InvalidModel(

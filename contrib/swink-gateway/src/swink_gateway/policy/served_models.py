@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from attrs import define
 
@@ -24,8 +25,14 @@ class ServedModels:
         return [name for name in self.routing.names if self.routing.allows(self.owner, name)]
 
     def providers(self) -> list[str]:
-        """Return the names of all providers."""
-        return self.routing.client.host.provider_names()
+        """Return the names of the providers whose models clients may name."""
+        return [n for n in self.routing.client.host.provider_names() if self._is_offered(n)]
+
+    def _is_offered(self, provider: str) -> bool:
+        with suppress(SwinkError):  # errors in a plugin's data are reported when the plugin is used
+            info = self.routing.client.catalog.provider(provider)
+            return info is None or not info.runs_commands
+        return True
 
     def models(self) -> Iterator[ModelInfo]:
         """Yield the models that installed providers list."""
