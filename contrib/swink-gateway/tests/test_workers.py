@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import mmap
 import os
 import re
@@ -283,7 +284,7 @@ signal.pause()
 
 
 @LINUX
-@pytest.mark.parametrize(("drain", "signals"), [(0.0, 1), (3600.0, 2)])
+@pytest.mark.parametrize(("drain", "signals"), [(0.0, 1), (3600.0, 2), (math.inf, 2)])
 def test_workers_that_do_not_end_are_killed(drain: float, signals: int) -> None:
     command = [sys.executable, "-c", BUSY, str(drain)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:

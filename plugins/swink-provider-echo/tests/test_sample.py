@@ -167,6 +167,8 @@ MATCHED = [
     ("a host", r"^(?:[a-z0-9]+\.)+[a-z]{2,}$", 5),
     ("a password", r"^(?=.*\d)(?=.*[a-z])(?=.*[A-Z]).{8,}$", 8),
     ("nested repetitions without an anchor", "(a+)+b", 30),
+    ("a class that ignores case", "(?i)^[^a]{3}$", 3),
+    ("a group that ignores case", "^(?i:[^abc-z])+$", 3),
     ("nested repetitions with an anchor", "^(a+)+$", 30),
 ]
 

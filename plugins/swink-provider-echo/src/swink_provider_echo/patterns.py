@@ -85,6 +85,8 @@ def _tries(
 
 def _is_simple(tree: Any) -> bool:
     """Return True if a pattern matches every string that the walk writes for it."""
+    if tree.state.flags & ~re.UNICODE:
+        return False  # the walk does not know that `[^a]` may exclude "A"
     items = [*tree]
     if items and items[0][0] is codes.AT and items[0][1] in _BEGINNINGS:
         del items[0]
@@ -102,7 +104,10 @@ def _has_no_conditions(tree: Any) -> bool:
         if code is codes.BRANCH:
             parts = value[1]
         elif code is codes.SUBPATTERN:
-            parts = [value[3]]
+            _, added, _, part = value
+            parts = [part]
+            if added:
+                return False
         elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
             parts = [value[2]]
         elif code in (codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN):

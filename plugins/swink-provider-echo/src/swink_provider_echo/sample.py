@@ -143,7 +143,7 @@ class _Sampler:
             return any(self._fits(each, height) for each in alternatives)
         kind = kind_of(node)
         if kind == "object":
-            parts = [property_of(node, name, self._has) for name in node.get("required", ())]
+            parts = [property_of(node, name, self._has) for name in listed(node, "required")]
         elif kind == "array":
             parts = [item(node, at) for at in range(min(size(node, "minItems"), HIGHEST))]
         else:

@@ -41,6 +41,9 @@ TOGETHER_SECONDS = 0.5
 KILL_SECONDS = 10.0
 """How many seconds a worker may take to end after its drain, or after a second signal."""
 
+MOST_SECONDS = 1e8
+"""The maximum time of a timer: three years, about as long as systems allow."""
+
 AGAIN_SECONDS = 1.0
 """How many seconds pass before a worker that was never ready is replaced."""
 
@@ -202,7 +205,8 @@ class _Parent:
             self.stops = True
             self.stopped_at = time.monotonic()
             self.sock.close()
-            signal.setitimer(signal.ITIMER_REAL, self.drain + KILL_SECONDS)
+            patience = min(self.drain + KILL_SECONDS, MOST_SECONDS)
+            signal.setitimer(signal.ITIMER_REAL, patience)
         elif number in _ENDING and time.monotonic() - self.stopped_at > TOGETHER_SECONDS:
             signal.setitimer(signal.ITIMER_REAL, KILL_SECONDS)
         for pid in self.workers:
