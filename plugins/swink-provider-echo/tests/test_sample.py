@@ -31,6 +31,7 @@ SCHEMAS: list[tuple[str, dict[str, Any], Any]] = [
         {"allOf": [{"properties": {"a": {}}}, {"properties": {"b": {"type": "integer"}}}]},
         {"a": "a b", "b": 2},
     ),
+    ("allOf joins enums", {"allOf": [{"enum": [1.0, "x"]}, {"enum": [True, 1, [2]]}]}, 1.0),
     ("allOf of something else", {"allOf": [{"type": "integer"}]}, 2),
     ("an array has one item", {"type": "array", "items": {"type": "integer"}}, [2]),
     ("an array of anything", {"type": "array"}, ["a b"]),
@@ -124,7 +125,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "a pattern that writes a thousand million characters",
         {"type": "string", "pattern": "((a{1000}){1000}){1000}"},
-        "no value for `$`: it takes more than 50,000 steps",
+        "no value for `$`: it takes more than 20,000 steps",
     ),
     (
         "alternatives that fail again in each alternative",
@@ -135,12 +136,27 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
                 "60": {"type": "string", "pattern": "^a$", "minLength": 2},
             },
         },
-        "no value for `$`: it takes more than 50,000 steps",
+        "no value for `$`: it takes more than 20,000 steps",
+    ),
+    (
+        "a schema that is too long",
+        {"properties": {f"a{n}": {"type": "string"} for n in range(9_000)}},
+        "the schema has more than 200,000 characters of JSON",
+    ),
+    (
+        "a long constant, repeated",
+        {"type": "array", "minItems": 9_000, "items": {"const": [0] * 50_000}},
+        "no value for `$`: it takes more than 20,000 steps",
+    ),
+    (
+        "a long name, repeated",
+        {"type": "array", "minItems": 9_000, "items": {"required": ["a" * 100_000]}},
+        "no value for `$`: it takes more than 20,000 steps",
     ),
     (
         "gigabytes",
         {"type": "array", "minItems": 90_000, "items": {"type": "string", "minLength": 90_000}},
-        "no value for `$`: it takes more than 50,000 steps",
+        "no value for `$`: it takes more than 20,000 steps",
     ),
     (
         "thousands of patterns",
@@ -148,7 +164,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
             "required": [f"x{n}" for n in range(5_000)],
             "patternProperties": {f"^a{n}$": {} for n in range(5_000)},
         },
-        "no value for `$`: it takes more than 50,000 steps",
+        "no value for `$`: it takes more than 20,000 steps",
     ),
 ]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["Effort", "TooMuch"]
 
-MOST_STEPS = 50_000
+MOST_STEPS = 20_000
 
 CHARACTERS = 250
 """The number of characters that are written in one step."""
@@ -25,11 +25,16 @@ MOST_TRIALS = 1_000_000
 LONGEST_PATTERN = 1_000
 """The maximum length of a regular expression in characters."""
 
-COMPILED = 100
-"""The number of steps to compile any regular expression."""
+COMPILED = 20
+"""The number of steps to compile any regular expression, without its characters."""
 
-COMPILED_CHARACTER = 20
-"""The number of steps to compile a character of a regular expression: a range may take 5 ms."""
+COMPILED_CHARACTER = 2
+"""The number of steps to compile a character of a regular expression."""
+
+COMPILED_RANGE = 500
+"""The number of steps to compile a range up to a character above U+00FF, which may take 5 ms."""
+
+_WIDE = re.compile(r"\\[uU]|[^\x00-\xff]")
 
 
 _BEGINNINGS = ((codes.AT, codes.AT_BEGINNING), (codes.AT, codes.AT_BEGINNING_STRING))
@@ -61,7 +66,8 @@ class Effort:
         if len(pattern) > LONGEST_PATTERN:
             raise ValueError(f"it has more than {LONGEST_PATTERN:,} characters")
         if pattern not in self._compiled:
-            self.spend(COMPILED + COMPILED_CHARACTER * len(pattern))
+            ranges = len(_WIDE.findall(pattern))
+            self.spend(COMPILED + COMPILED_CHARACTER * len(pattern) + COMPILED_RANGE * ranges)
             self._compiled.add(pattern)
         return _parsed(pattern)
 

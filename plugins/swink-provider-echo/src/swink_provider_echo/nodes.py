@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -135,6 +136,17 @@ def _join_named(one: Node, other: Node) -> dict[str, Any]:
     return {**one, **other, **both}
 
 
+def _join_values(one: Any, other: Any) -> Any:
+    known = set(map(_key, other))
+    return [value for value in one if _key(value) in known]
+
+
+def _key(value: Any) -> str:
+    """Return the same text for equal values: 1.0 equals 1."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if is_whole else value, sort_keys=True)
+
+
 def _join_types(one: Any, other: Any) -> Any:
     first = one if isinstance(one, list) else [one]
     second = other if isinstance(other, list) else [other]
@@ -146,7 +158,7 @@ def _join_types(one: Any, other: Any) -> Any:
 
 _JOINS: dict[str, Callable[[Any, Any], Any]] = {
     "type": _join_types,
-    "enum": lambda one, other: [value for value in one if value in other],
+    "enum": _join_values,
     "required": lambda one, other: [*dict.fromkeys((*one, *other))],
     "properties": _join_named,
     "patternProperties": _join_named,

@@ -10,7 +10,7 @@ any except at its ends, a search then checks the whole string.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from random import Random
 from re import _constants as codes  # type: ignore[attr-defined]  # typeshed leaves it out
@@ -156,9 +156,9 @@ class _Writer:
         self._choices = choices
         self._groups: dict[int, str] = {}
 
-    def written(self, tree: Iterable[tuple[Any, Any]]) -> str:
+    def written(self, tree: Collection[tuple[Any, Any]]) -> str:
         """Return a string for a part of a pattern."""
-        self._effort.spend()
+        self._effort.spend(1 + len(tree))
         return "".join(_WRITERS[code](self, value) for code, value in tree if code in _WRITERS)
 
     def one_of(self, items: Iterable[tuple[Any, Any]]) -> str:

@@ -45,6 +45,15 @@ PLENTY = 1_000
 MOST = 100_000
 """The maximum number of items in an array, and of characters in a string."""
 
+LONGEST_SCHEMA = 200_000
+"""The maximum length of a schema in characters of JSON."""
+
+LISTED = 10
+"""The number of values of an `enum` that are compared in one step."""
+
+NUMBER = 5
+"""The number of steps to compute a number within bounds, with fractions."""
+
 HIGHEST = 64
 """The maximum depth of the data in levels, including all required parts."""
 
@@ -55,9 +64,12 @@ def sample(schema: Node, text: str) -> Any:
     Strings are `text` and numbers are its word count, if bounds, lengths, formats and patterns
     allow it. `not`, `if`, `contains`, `dependentRequired` and `dependentSchemas` are ignored: the
     data may violate them. Raises NoSample if a pattern cannot be satisfied, bounds exclude each
-    other, every value of the schema would be infinitely deep, or the work takes too many steps.
+    other, every value of the schema would be infinitely deep, the schema is too long, or the work
+    takes too many steps.
     """
     try:
+        if len(json.dumps(schema)) > LONGEST_SCHEMA:
+            raise nothing("$", f"the schema has more than {LONGEST_SCHEMA:,} characters of JSON")
         return _Sampler(schema, text).value(schema, 0, 0, "$")
     except TooMuch as error:
         raise nothing("$", f"it takes more than {MOST_STEPS:,} steps") from error
@@ -78,6 +90,8 @@ class _Sampler:
         self._merged: dict[int, tuple[Node, Any]] = {}
         self._choices: dict[int, list[Any]] = {}
         self._within: dict[tuple[int, int], bool] = {}
+        self._enums: dict[int, list[Any]] = {}
+        self._sizes: dict[int, int] = {}
 
     # -- nodes ---------------------------------------------------------------------------------
 
@@ -121,6 +135,15 @@ class _Sampler:
                 found = []
             self._choices[key] = [each for each in found if each is not False]
         return self._choices[key]
+
+    def _allowed(self, node: Node) -> list[Any]:
+        """Return the values of a merged node's `enum` that have the node's type, or else all."""
+        key = id(node)
+        if key not in self._enums:
+            enum = listed(node, "enum")
+            self._effort.spend(len(enum) // LISTED)
+            self._enums[key] = [one for one in enum if is_of(node.get("type"), one)] or enum
+        return self._enums[key]
 
     def _fits(self, node: Any, height: int) -> bool:
         """Return True if a node allows a value that is at most `height` levels deep."""
@@ -168,15 +191,23 @@ class _Sampler:
         if plain is True or not plain:
             return self._string({}, number, place)
         if "const" in plain:
-            return plain["const"]
+            return self._given(plain["const"])
         if number == 0 and "default" in plain and self._takes(plain, plain["default"]):
-            return plain["default"]
-        if enum := listed(plain, "enum"):
-            allowed = [each for each in enum if is_of(plain.get("type"), each)] or enum
-            return allowed[number % len(allowed)]
+            return self._given(plain["default"])
+        if listed(plain, "enum"):
+            allowed = self._allowed(plain)
+            return self._given(allowed[number % len(allowed)])
         if alternatives := self._alternatives(plain):
             return self._chosen(alternatives, depth, number, place)
         return self._typed(plain, depth, number, place)
+
+    def _given(self, value: Any) -> Any:
+        """Return a value of the schema, and count its characters."""
+        key = id(value)
+        if key not in self._sizes:
+            self._sizes[key] = len(json.dumps(value))
+        self._effort.spend(characters=self._sizes[key])
+        return value
 
     def _is_full(self, depth: int) -> bool:
         return depth > DEEPEST or self._made > PLENTY
@@ -220,6 +251,7 @@ class _Sampler:
         if kind == "array":
             return self._array(node, depth, number, place)
         if kind in ("integer", "number"):
+            self._effort.spend(NUMBER)
             return number_of(node, self._words, number, place)
         if kind == "boolean":
             return number % 2 == 0
@@ -244,6 +276,7 @@ class _Sampler:
                 name = self._new_name(node, at, place)
                 part = property_of(node, name, self._has)
                 data.setdefault(name, self.value(part, depth + 1, number, f"{place}.{name}"))
+        self._effort.spend(characters=sum(map(len, data)))
         if not least <= len(data) <= most:
             raise nothing(place, f"no object has {least} to {most} properties here")
         return data
@@ -288,6 +321,11 @@ class _Sampler:
         raise nothing(place, f"`uniqueItems` requires {wanted} different items")
 
     def _string(self, node: Node, number: int, place: str) -> str:
+        text = self._text_of(node, number, place)
+        self._effort.spend(characters=len(text))
+        return text
+
+    def _text_of(self, node: Node, number: int, place: str) -> str:
         shortest = size(node, "minLength")
         longest = size(node, "maxLength", MOST)
         if shortest > min(longest, MOST):
@@ -307,7 +345,7 @@ class _Sampler:
             if format in ("uri", "iri"):
                 text += "a" * (shortest - len(text))
         elif pattern is None:
-            return text_of(text, shortest, longest, self._as_it_is, place)
+            return text_of(text, shortest, longest, str, place)
         if shortest <= len(text) <= longest and (pattern is None or self._has(pattern, text)):
             return text
         if pattern is None:
@@ -331,6 +369,7 @@ class _Sampler:
         if not is_of(node.get("type"), value):
             return False
         if enum := listed(node, "enum"):
+            self._effort.spend(len(enum) // LISTED)
             return value in enum
         if isinstance(value, str):
             is_long_enough = size(node, "minLength") <= len(value)
@@ -339,6 +378,7 @@ class _Sampler:
             is_like = not pattern or self._has(pattern, value, otherwise=True)
             return is_long_enough and is_short_enough and is_like
         if isinstance(value, int | float) and not isinstance(value, bool):
+            self._effort.spend(NUMBER)
             return is_within(node, value)
         if isinstance(value, list):
             return size(node, "minItems") <= len(value) <= size(node, "maxItems", MOST)
@@ -360,7 +400,3 @@ class _Sampler:
     def _encoded(self, encoding: str, text: str) -> str:
         self._effort.spend(1, len(text))
         return encoded(encoding, text)
-
-    def _as_it_is(self, text: str) -> str:
-        self._effort.spend(1, len(text))
-        return text
