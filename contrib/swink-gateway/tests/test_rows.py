@@ -245,6 +245,24 @@ async def test_the_number_of_listed_rows_is_limited(
             await ledger.entries(Query())
 
 
+async def test_the_number_of_groups_of_a_sum_is_limited(
+    kept: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_gateway.policy.limits.rows.MOST_ENTRIES", 2)
+    async with kept() as ledger:
+        for key in ("alice", "bob"):
+            await reserve(ledger, key, 0.5)
+        assert len(await ledger.report(Query(by=("key",)))) == 2
+        await reserve(ledger, "carol", 0.5)
+        with pytest.raises(UsageError, match="more than 2 groups"):
+            await ledger.report(Query(by=("key",)))
+        one = Query(by=("key",), where={"key": frozenset({"bob"})})
+        assert len(await ledger.report(one)) == 1
+        await reserve(ledger, "dora", 0.5, tags="a,b,c")
+        with pytest.raises(UsageError, match="more than 2 groups"):
+            await ledger.report(Query(by=("tag",), where={"key": frozenset({"dora"})}))
+
+
 # -- rows and budgets ------------------------------------------------------------------------------
 
 

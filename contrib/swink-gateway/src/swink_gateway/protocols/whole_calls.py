@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from attrs import define, field
@@ -27,7 +28,7 @@ class WholeCalls:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[int, _Call] = {}
+        self._calls: OrderedDict[int, _Call] = OrderedDict()  # its first item is found quickly
 
     def feed(self, event: Any) -> list[ToolCallBlock]:
         """Process an event other than the end of an answer, and return the completed calls."""
@@ -62,7 +63,8 @@ class WholeCalls:
 
     def _ready(self, followed: bool = False) -> list[ToolCallBlock]:
         ready: list[ToolCallBlock] = []
-        for index, call in list(self._calls.items()):
+        while self._calls:
+            index, call = next(iter(self._calls.items()))
             if call.block is None or not (followed or (call.block.raw_arguments or "").strip()):
                 break
             ready.append(call.block)

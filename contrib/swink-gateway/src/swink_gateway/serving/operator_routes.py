@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ class OperatorRoutes:
         self._owner_of = owner_of
         self._listing: set[str] = set()
         self._one_list = asyncio.Lock()
+        self._one_sum: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def add_to(self, app: web.Application) -> None:
         """Add the routes."""
@@ -68,7 +70,8 @@ class OperatorRoutes:
 
         An operator receives the data of all owners; any other owner receives only their data. The
         query parameters are `by`, `since`, `until`, the filters, `rows` (to list rows) and
-        `format`. Rows are listed for one request at a time, and once for an owner.
+        `format`. Rows are listed for one request at a time, and once for an owner. The sums of an
+        owner are computed for one request at a time.
         """
         asked, owner = request.query, request[OWNER]
         try:
@@ -78,7 +81,9 @@ class OperatorRoutes:
                 query = only_of(query, owner)
             as_csv = asked.get("format") == "csv"
             if asked.get("rows") not in ("1", "true"):
-                return _formatted(await self._calls.ledger.report(query), as_csv)
+                async with self._one_sum[owner]:  # it may read all rows of the owner
+                    sums = await self._calls.ledger.report(query)
+                    return await asyncio.to_thread(_formatted, sums, as_csv)
             if owner in self._listing:
                 raise web.HTTPServiceUnavailable(reason="rows are being listed for this key")
             self._listing.add(owner)

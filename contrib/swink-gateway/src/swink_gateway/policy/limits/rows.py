@@ -46,7 +46,10 @@ LEAST = 1e-9
 """US dollars below which a difference of sums counts as a rounding error."""
 
 MOST_ENTRIES = 20_000
-"""The maximum number of rows that a query may list: they take 40 MB while they are formatted."""
+"""The maximum number of rows that a query may list: they take 40 MB while they are formatted.
+
+It is also the maximum number of groups of a sum, because clients choose the tags of attempts.
+"""
 
 
 class Entry(Struct):
@@ -180,22 +183,30 @@ _COLUMN_OF = {
 
 
 def report_in(execute: Execute, query: Query) -> list[Total]:
-    """Return the sums for a query, sorted by the values of the dimensions."""
+    """Return the sums for a query, sorted by the values of the dimensions.
+
+    Raises UsageError for too many groups.
+    """
     columns = [_COLUMN_OF.get(name, name) for name in query.by]
     condition, values = _condition(query)
     grouping = ", ".join(map(str, range(1, len(columns) + 1)))
     statement = f"SELECT {', '.join([*columns, _SUMS])} FROM attempts{condition}"
     if columns:
-        statement += f" GROUP BY {grouping}"
+        statement += f" GROUP BY {grouping} LIMIT {MOST_ENTRIES + 1}"
     found: dict[tuple[str, ...], Total] = {}
     wanted = query.where.get("tag")
-    for row in execute(statement, values):
+    for number, row in enumerate(execute(statement, values), 1):
         if row[len(columns)] == 0:  # the group is empty
             continue
         for named in _values(query.by, row, wanted):
             total = found.setdefault(named, Total(by=dict(zip(query.by, named, strict=True))))
             for field, amount in zip(Total.__struct_fields__[1:], row[len(columns) :], strict=True):
                 setattr(total, field, getattr(total, field) + type(getattr(total, field))(amount))
+        if max(number, len(found)) > MOST_ENTRIES:
+            raise UsageError(
+                f"the sums have more than {MOST_ENTRIES:,} groups",
+                resolution="Choose a shorter period, or fewer dimensions.",
+            )
     return [found[named] for named in sorted(found)]
 
 
