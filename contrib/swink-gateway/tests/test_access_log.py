@@ -196,7 +196,7 @@ async def test_a_client_that_disconnects_after_the_end_has_its_status(
             port = int(gateway.url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(head.encode() + body)
-            answer = await reader.readuntil(b"0\r\n\r\n")
+            answer = await reader.readuntil(b"\r\n0\r\n\r\n")
             writer.close()
             await until(lambda: bool(caplog.records))
             ledger.settling.set()
