@@ -103,6 +103,15 @@ def test_a_truncated_answer_is_incomplete(reason: StopReason, word: str) -> None
     assert last["response"]["incomplete_details"] == {"reason": word}
 
 
+@pytest.mark.parametrize("reason", [StopReason.TOOL_USE, StopReason.CONTENT_FILTER])
+def test_the_deltas_of_a_call_without_arguments_are_its_arguments(reason: StopReason) -> None:
+    call = [swink.ToolCallStart(0, "c", "f"), swink.ToolCallEnd(0)]
+    frames = frames_of(written(RESPONSES, [events(*call, stop_reason=reason)]))
+    kind = "response.function_call_arguments.delta"
+    assert [frame["delta"] for frame in frames if frame["type"] == kind] == ["{}"]
+    assert frames[-1]["response"]["output"][0]["arguments"] == "{}"
+
+
 def test_calls_have_the_clients_names_of_tools() -> None:
     free = {"type": "custom", "name": "patch", "description": "d", "format": {"type": "text"}}
     group = {"type": "namespace", "name": "ns", "tools": [{"type": "function", "name": "g"}]}

@@ -307,6 +307,8 @@ class ResponsesEncoder(EventEncoder):
             self._say("custom_tool_call_input.done", out, opened, input=item["input"])
         else:
             said = item["arguments"]
+            if said and not opened.said:  # the deltas are the arguments
+                self._say("function_call_arguments.delta", out, opened, delta=said)
             self._say("function_call_arguments.done", out, opened, arguments=said, name=name)
         self._done(opened, item, out)
 
