@@ -205,3 +205,6 @@ def test_names_and_defaults_are_not_searched_for_long() -> None:
     schema = {"patternProperties": {slow: {"type": "null"}}, "required": [text]}
     assert sample(schema, "a b") == {text: "a b"}
     assert sample({"type": "string", "pattern": slow, "default": text}, "a b") == text
+    long = "a" * 90_000
+    for pattern in ("a{50000}b", r"(a*)\1b"):
+        assert sample({"type": "string", "pattern": pattern, "default": long}, "a b") == long

@@ -36,7 +36,6 @@ COMPILED_RANGE = 500
 
 _WIDE = re.compile(r"\\[uU]|[^\x00-\xff]")
 
-
 _BEGINNINGS = ((codes.AT, codes.AT_BEGINNING), (codes.AT, codes.AT_BEGINNING_STRING))
 
 
@@ -122,5 +121,5 @@ def _tried_by(code: Any, value: Any, length: int) -> tuple[int, int]:
         ways, cost = _tried(body, length)
         # with two ways, 20 repetitions already have more ways than are allowed
         repeated = (most - least + 1) * ways ** min(most, 20)
-        return repeated, repeated * (cost + 1)
-    return 1, 1
+        return repeated, repeated * (cost + 1) + most * cost
+    return 1, length + 1 if code is codes.GROUPREF else 1

@@ -150,7 +150,8 @@ def _key(value: Any) -> str:
 def _join_types(one: Any, other: Any) -> Any:
     first = one if isinstance(one, list) else [one]
     second = other if isinstance(other, list) else [other]
-    both = [kind for kind in first if kind in second]
+    known = {*second}
+    both = [kind for kind in first if kind in known]
     if "integer" in {*first, *second} and "number" in {*first, *second}:
         both.append("integer")
     return both[0] if len(both) == 1 else both

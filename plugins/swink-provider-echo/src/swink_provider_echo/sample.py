@@ -141,7 +141,8 @@ class _Sampler:
         key = id(node)
         if key not in self._enums:
             enum = listed(node, "enum")
-            self._effort.spend(len(enum) // LISTED)
+            kinds = len(listed(node, "type")) or 1
+            self._effort.spend(len(enum) * kinds // LISTED)
             self._enums[key] = [one for one in enum if is_of(node.get("type"), one)] or enum
         return self._enums[key]
 
