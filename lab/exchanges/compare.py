@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lab.exchanges import received, words
-from lab.exchanges.failures import EXCEPTIONS, kinds_of
+from lab.exchanges.failures import EXCEPTIONS, cause_of, kinds_of
 from lab.exchanges.plan import Conversation
 from lab.exchanges.received import Atom
 from lab.exchanges.talk import Entry, Said, Seen, User
@@ -159,16 +159,17 @@ def failure(exchange: Exchange, seen: Seen) -> Iterator[str]:
     allowed = kinds_of(exchange)
     if failed.kind == "empty_response" and _is_empty(exchange):
         allowed.add("empty_response")
-    if exchange.fault is not None and failed.kind not in allowed:
+    cause = cause_of(exchange)
+    if cause is not None and failed.kind not in allowed:
         yield (
             f"exception: {failed.exception} ({failed.kind}, {failed.code}) for "
-            f"{exchange.fault}, ended {exchange.ended}; expected {sorted(allowed)}"
+            f"{cause}, ended {exchange.ended}; expected {sorted(allowed)}"
         )
     if failed.kind is not None and failed.exception not in EXCEPTIONS.get(failed.kind, set()):
         yield f"exception: {failed.exception} for the kind {failed.kind}"
     if failed.kind == "empty_response" and _is_empty(exchange):
         return
-    if exchange.fault is None:
+    if cause is None:
         yield (
             f"refused: {exchange.ended} {exchange.status} {exchange.rule}: {exchange.message}; "
             f"the caller got {failed.exception}: {failed.message[:200]}"

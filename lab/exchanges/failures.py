@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lab.vendor import Exchange
+from lab.vendor import Exchange, Fault
 
-__all__ = ["EXCEPTIONS", "STATUS_OF_KIND", "kinds_of"]
+__all__ = ["EXCEPTIONS", "STATUS_OF_KIND", "cause_of", "kinds_of"]
 
 EXCEPTIONS = {
     "throttled": {"ModelThrottled"},
@@ -81,18 +81,33 @@ _BY_STATUS = {
     529: {"overloaded"},
 }
 
+TOO_LONG = "prompt is too long"
+"""How the vendor begins to refuse a prompt that is longer than the model's context."""
 
 _VAGUE = ("ollama", "cohere", "converse", "mistral")
 """APIs that give no code, or a vague one, to failures within a stream."""
 
 
+def cause_of(exchange: Exchange) -> Fault | None:
+    """Return why an exchange had to fail: its fault, or a prompt longer than the model's context.
+
+    `None` if it had to succeed.
+    """
+    if exchange.fault is not None:
+        return Fault.of(exchange.fault)
+    if exchange.ended == "refused" and (exchange.message or "").startswith(TOO_LONG):
+        return Fault("overflow")
+    return None
+
+
 def kinds_of(exchange: Exchange) -> set[str]:
     """Return the kinds that a caller may see for an exchange that did not end well."""
-    if exchange.fault is None:
+    fault = cause_of(exchange)
+    if fault is None:
         return {"invalid_request"} if exchange.ended == "refused" else {"network"}
-    name = exchange.fault["kind"]
+    name = fault.kind
     if name == "status":
-        made = set(_BY_STATUS.get(exchange.fault["status"], {"network"}))
+        made = set(_BY_STATUS.get(fault.status or 0, {"network"}))
     else:
         made = set(_BY_FAULT[name])
     if name == "quota" and exchange.api in ("generateContent", "ollama", "converse", "cohere"):

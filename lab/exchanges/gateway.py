@@ -12,8 +12,16 @@ import aiohttp
 
 import swink
 from lab.exchanges import compare, holding
-from lab.exchanges.failures import STATUS_OF_KIND, kinds_of
-from lab.exchanges.outcome import Outcome, attempts, break_request, is_silent, least, requests_since
+from lab.exchanges.failures import STATUS_OF_KIND, cause_of, kinds_of
+from lab.exchanges.outcome import (
+    Outcome,
+    attempts,
+    break_request,
+    is_silent,
+    least,
+    requests_since,
+    strangers,
+)
 from lab.exchanges.plan import Conversation, Plan, result_of
 from lab.exchanges.protocols import PROTOCOLS, Protocol
 from lab.exchanges.protocols.base import Built, loaded
@@ -57,9 +65,7 @@ async def hold(plan: Plan) -> Outcome:
             for talk in plan.conversations:
                 for problem in await _spending(gateway.url, session, plan, talk, vendor, outcome):
                     outcome.disagreements.append(f"{talk.tenant} {talk.target.name}: {problem}")
-        accounts = {each.account for each in vendor.state.record.exchanges}
-        if not accounts <= keys.keys():
-            outcome.disagreements.append(f"tenant: requests of {accounts}, not {set(keys)}")
+        outcome.disagreements += strangers(vendor, keys.keys())
     return outcome
 
 
@@ -304,7 +310,8 @@ def _may_be_unsupported(talk: Conversation) -> bool:
 
 def _failure(plan: Plan, exchange: Exchange, failed: Failed, protocol: Protocol) -> Iterator[str]:
     """Yield where a failure is not the one that the vendor's own clients get."""
-    if exchange.fault is None:
+    fault = cause_of(exchange)
+    if fault is None:
         if exchange.ended == "refused":
             yield f"refused: {exchange.status} {exchange.rule}: {exchange.message}"
         else:
@@ -322,15 +329,14 @@ def _failure(plan: Plan, exchange: Exchange, failed: Failed, protocol: Protocol)
         if own == 529 and not same:
             allowed = {503}
         if same and "auth" not in kinds:
-            yield from _same_words(exchange, failed, protocol)
+            yield from _same_words(exchange, fault, failed, protocol)
     elif exchange.status == 200 or exchange.streamed:
         allowed |= {200, *([_REFUSED_KEY[plan.notes["protocol"]]] if "auth" in kinds else [])}
-    fault = Fault.of(exchange.fault)
     if exchange.ended == "failed" and fault.failure is not None:
         allowed.add(_api_of(exchange).failure(fault.failure, "").status)
     if failed.status not in allowed:
         yield (
-            f"exception: status {failed.status} ({failed}) for {exchange.fault}, which ended "
+            f"exception: status {failed.status} ({failed}) for {fault}, which ended "
             f"{exchange.ended} with {exchange.status}; expected {sorted(allowed)}"
         )
     if failed.type == "none":
@@ -341,9 +347,10 @@ def _api_of(exchange: Exchange) -> API:
     return next(each for each in APIS if each.name == exchange.api)
 
 
-def _same_words(exchange: Exchange, failed: Failed, protocol: Protocol) -> Iterator[str]:
+def _same_words(
+    exchange: Exchange, fault: Fault, failed: Failed, protocol: Protocol
+) -> Iterator[str]:
     """Yield where the error's body differs from the one that the vendor's clients get."""
-    fault = Fault.of(exchange.fault)
     if fault.failure is None:
         return
     direct = _api_of(exchange).failure(fault.failure, "")
@@ -352,7 +359,7 @@ def _same_words(exchange: Exchange, failed: Failed, protocol: Protocol) -> Itera
         if getattr(wanted, name) not in (None, getattr(failed, name)):
             yield (
                 f"exception: {name} is {getattr(failed, name)!r}, directly "
-                f"{getattr(wanted, name)!r}, for {exchange.fault}"
+                f"{getattr(wanted, name)!r}, for {fault}"
             )
 
 

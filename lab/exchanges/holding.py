@@ -8,7 +8,15 @@ from collections.abc import Iterator, Sequence
 
 import swink
 from lab.exchanges import compare, library, runs
-from lab.exchanges.outcome import Outcome, attempts, break_request, is_silent, least, requests_since
+from lab.exchanges.outcome import (
+    Outcome,
+    attempts,
+    break_request,
+    is_silent,
+    least,
+    requests_since,
+    strangers,
+)
 from lab.exchanges.plan import Conversation, Plan, result_of
 from lab.exchanges.talk import Entry, Seen
 from lab.vendor import Exchange, ManualClock, Vendor
@@ -29,9 +37,7 @@ async def hold(plan: Plan) -> Outcome:
         async with asyncio.TaskGroup() as group:
             for talk in plan.conversations:
                 group.create_task(_of_library(plan, talk, vendor, outcome))
-        accounts = {each.account for each in vendor.state.record.exchanges}
-        if None in accounts or not accounts <= keys.keys():
-            outcome.disagreements.append(f"tenant: requests of {accounts}, not {set(keys)}")
+        outcome.disagreements += strangers(vendor, keys.keys())
     return outcome
 
 

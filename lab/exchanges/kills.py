@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -59,7 +58,7 @@ async def _killed(
     entries = [*talk.history, talk.prompts[0]]
     key = gateway.key_of(talk.tenant)
     built = protocol.build(f"route-{talk.tenant}", entries, talk.options, True, key)
-    async with _child(plan, file, session) as (url, process):
+    async with _child(plan, file) as (url, process):
         try:
             async with session.post(
                 url + built.path, json=built.body, headers=built.headers
@@ -77,7 +76,7 @@ async def _killed(
     exchanges = await requests_since(vendor, talk.tenant, 0)
     outcome.counts["requests"] += len(exchanges)
     billed = sum(float(each.charge.cost) for each in exchanges if each.charge is not None)
-    async with _child(plan, file, session) as (url, _):
+    async with _child(plan, file) as (url, _):
         rows = await gateway.rows_of(url, session, talk.tenant, settled=False)
         again = await gateway.ask(session, url, built, protocol, True, None)
     charged = sum(row.get("cost") or 0 for row in rows)
@@ -95,26 +94,22 @@ async def _killed(
 
 
 @asynccontextmanager
-async def _child(
-    plan: Plan, file: Path, session: aiohttp.ClientSession
-) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
-    """Start a gateway, and kill it at the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+async def _child(plan: Plan, file: Path) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    """Start a gateway, and kill it at the end.
+
+    It chooses its port itself: another exchange could take a port that is only known to be free.
+    """
     environ = dict(os.environ)
     for talk in plan.conversations:
         environ[gateway.variable_of(talk.tenant)] = gateway.key_of(talk.tenant)
     program = Path(sys.executable).with_name("swink")
     process = await asyncio.create_subprocess_exec(
-        program, "gateway", "--config", file, "--port", str(port),
-        env=environ, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        program, "gateway", "--config", file, "--port", "0",
+        env=environ, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
     try:
         async with asyncio.timeout(_START):
-            while not await _is_ready(session, url):  # noqa: ASYNC110 - another process
-                await asyncio.sleep(0.02)
+            url = await _url_of(process)
         yield url, process
     finally:
         if process.returncode is None:
@@ -128,9 +123,10 @@ def _kill(process: asyncio.subprocess.Process) -> None:
         os.kill(process.pid, signal.SIGKILL)
 
 
-async def _is_ready(session: aiohttp.ClientSession, url: str) -> bool:
-    try:
-        async with session.get(f"{url}/ready") as response:
-            return response.status == 200
-    except aiohttp.ClientError:
-        return False
+async def _url_of(process: asyncio.subprocess.Process) -> str:
+    """Return the address that a gateway prints when it is ready."""
+    assert process.stderr is not None
+    async for line in process.stderr:
+        if line.startswith(b"serving "):
+            return line.split()[-1].decode()
+    raise RuntimeError(f"the gateway has ended with {await process.wait()}")

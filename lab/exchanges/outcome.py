@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -12,7 +12,15 @@ from lab.exchanges.plan import Conversation, Plan
 from lab.exchanges.talk import Seen
 from lab.vendor import Exchange, Vendor
 
-__all__ = ["Outcome", "attempts", "break_request", "is_silent", "least", "requests_since"]
+__all__ = [
+    "Outcome",
+    "attempts",
+    "break_request",
+    "is_silent",
+    "least",
+    "requests_since",
+    "strangers",
+]
 
 
 _LEAST = 0.4
@@ -52,6 +60,16 @@ async def requests_since(vendor: Vendor, account: str, since: int) -> list[Excha
             break
         await asyncio.sleep(0.001)
     return [each for each in vendor.state.record.of(account, since) if _generates(each)]
+
+
+def strangers(vendor: Vendor, tenants: Collection[str]) -> Iterator[str]:
+    """Yield the requests that the vendor got from nobody, or from another than these tenants."""
+    for each in vendor.state.record.exchanges:
+        if each.account not in tenants:
+            yield (
+                f"tenant: {each.method} {each.path} is of {each.account}, not of {set(tenants)}; "
+                f"status {each.status}, headers {each.headers}"
+            )
 
 
 def least(exchange: Exchange, characters: int = 0) -> float:

@@ -9,11 +9,13 @@ import pytest
 from aiohttp import ClientSession
 
 import swink
+from lab.exchanges import failures
 from lab.exchanges.plan import KINDS, plan_of
 from lab.exchanges.protocols import PROTOCOLS
 from lab.exchanges.totals import run
 from lab.vendor import Vendor, engine
 from lab.vendor.accounts import Accounts
+from lab.vendor.ask import Ask
 from lab.vendor.bill import Charge, Usage, charge
 from lab.vendor.catalog import Model
 from swink_gateway.serving.server import Gateway
@@ -61,6 +63,19 @@ def test_a_wrong_bill_is_a_disagreement(
     monkeypatch.setattr(engine, "charge", dearer)
     assert run(_SEED, range(3), "complete", at_once=3).bad >= 1
     assert "bill" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["stream", "chat"])
+def test_a_prompt_longer_than_the_context_must_fail_for_that_reason(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Ask, "prompt_tokens", 10**8)
+    totals = run(_SEED, range(3), kind, at_once=3)
+    assert capsys.readouterr().out == ""
+    assert totals.counts["failed"] >= 2
+    monkeypatch.setattr(failures, "TOO_LONG", "no prompt")
+    assert run(_SEED, range(3), kind, at_once=3).bad >= 2
+    assert "prompt is too long" in capsys.readouterr().out
 
 
 def test_another_tenant_is_a_disagreement(

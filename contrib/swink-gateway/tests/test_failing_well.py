@@ -112,8 +112,8 @@ async def test_a_bad_request_has_its_vendors_code(protocol: str, code: str) -> N
 
 @pytest.mark.parametrize(
     ("status", "word"),
-    [(400, "invalid_request_error"), (413, "request_too_large"), (500, "api_error"),
-     (504, "timeout_error")],
+    [(400, "invalid_request_error"), (408, "timeout_error"), (413, "request_too_large"),
+     (500, "api_error"), (504, "timeout_error")],
 )  # fmt: skip
 async def test_anthropics_type_of_error_follows_the_status(status: int, word: str) -> None:
     http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "it broke"}}, status))

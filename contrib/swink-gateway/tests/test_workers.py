@@ -270,7 +270,7 @@ async def test_workers_do_not_outlive_their_parent(swink_environment: dict[str, 
 
 
 BUSY = """
-import logging, signal, socket, sys
+import logging, os, signal, socket, sys
 from swink_gateway.serving import workers
 
 logging.basicConfig()
@@ -278,7 +278,7 @@ workers.KILL_SECONDS = 0.1
 worker = workers.fork_workers(2, socket.socket(), drain=float(sys.argv[1]))
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 worker.ready()
-print(worker.number, flush=True)
+os.write(1, b"%d\\n" % worker.number)  # one write: both workers share the pipe
 signal.pause()
 """
 

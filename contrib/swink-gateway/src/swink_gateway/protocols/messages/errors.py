@@ -30,7 +30,7 @@ def _word(kind: Kind, status: int) -> str:
 ERRORS = {kind: _word(kind, status) for kind, status in STATUSES.items()}
 """The error type for each kind of failure: https://platform.claude.com/docs/en/api/errors."""
 
-_OF_STATUS = {413: "request_too_large", 504: "timeout_error"}
+_OF_STATUS = {408: "timeout_error", 413: "request_too_large", 504: "timeout_error"}
 """The error types that depend on the status and not on the kind of the failure."""
 
 NO_THREADS = "thread_unsupported_request"
