@@ -63,7 +63,7 @@ async def requests_since(vendor: Vendor, account: str, since: int) -> list[Excha
 
 
 def strangers(vendor: Vendor, tenants: Collection[str]) -> Iterator[str]:
-    """Yield the requests that the vendor got from nobody, or from another than these tenants."""
+    """Yield the requests to the vendor without the key of one of these tenants."""
     for each in vendor.state.record.exchanges:
         if each.account not in tenants:
             yield (
