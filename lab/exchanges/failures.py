@@ -89,9 +89,9 @@ _VAGUE = ("ollama", "cohere", "converse", "mistral")
 
 
 def cause_of(exchange: Exchange) -> Fault | None:
-    """Return why an exchange had to fail: its fault, or a prompt longer than the model's context.
+    """Return the cause of a failure: the exchange's fault, or a prompt longer than the context.
 
-    `None` if it had to succeed.
+    Return `None` if the exchange had to succeed.
     """
     if exchange.fault is not None:
         return Fault.of(exchange.fault)

@@ -120,6 +120,21 @@ FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
     (GEMINI, {"tools": [{"retrieval": {"apiKeyConfig": {"apiKeySecretVersion": "x"}}}]}),
     (GEMINI, {"tools": [{"googleMaps": {"authConfig": {"serviceAccount": "x"}}}]}),
     (CHAT, {"data_sources": [{"type": "azure_search", "parameters": {"index_name": "x"}}]}),
+    (
+        CHAT,
+        {
+            "data_sources": [
+                {
+                    "type": "azure_ml_index",
+                    "parameters": {
+                        "name": "x",
+                        "version": "1",
+                        "project_resource_id": "/subscriptions/x",
+                    },
+                }
+            ]
+        },
+    ),
     (CHAT, {"audio": {"voice": {"id": "x"}, "format": "wav"}}),
     (CHAT, {"preset": "x"}),
     (CHAT, {"model": "openrouter/@preset/x"}),
