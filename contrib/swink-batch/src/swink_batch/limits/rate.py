@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import deque
 from math import inf, log
 
@@ -135,8 +136,8 @@ class Rate:
 
     def __init__(self) -> None:
         self.value = inf
-        self._begun: deque[float] = deque()
-        self._refused: deque[float] = deque()
+        self._begun: deque[float] = deque()  # the starts of recent calls, in order
+        self._refused: deque[float] = deque()  # the starts of those that were rejected, in order
         self._eased_at = -inf
         self._since = -inf  # when the measurement began
         self._is_measured = False  # measured from accepted calls
@@ -214,7 +215,7 @@ class Rate:
 
         Return the seconds for which no call may begin: 0.0 unless every call is rejected.
         """
-        self._refused.append(began)
+        insort(self._refused, began)
         _forget(self._refused, now)
         _forget(self._begun, now)
         self._period[2] += 1
@@ -280,9 +281,11 @@ class Rate:
         Only calls that began after `since`, and no later than the rejected call (`began`), are
         counted: the outcome of later calls is not known yet.
         """
-        begun = [at for at in self._begun if since < at <= began] or [began]
-        refused = sum(1 for at in self._refused if since < at <= began)
-        return max(0, len(begun) - refused), refused, max(since, begun[0])
+        first = bisect_right(self._begun, since)
+        calls = bisect_right(self._begun, began) - first
+        refused = bisect_right(self._refused, began) - bisect_right(self._refused, since)
+        start = self._begun[first] if calls > 0 else began
+        return max(0, max(1, calls) - refused), refused, max(since, start)
 
     def _climb(self) -> float:
         """Return the fraction by which a call increases the rate (0.01: by 1 %)."""
