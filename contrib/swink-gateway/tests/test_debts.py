@@ -1,10 +1,17 @@
-"""The detection of ended processes, whose debts other processes pay, on every system."""
+"""Debts on a full disk, and the detection of ended processes, whose debts other processes pay."""
 
 from __future__ import annotations
 
-import pytest
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from swink_gateway.policy.limits.debts import is_running
+import pytest
+from msgspec import json
+
+from swink_gateway.policy.limits.debts import Debt, Debts, is_running
 
 
 class Kernel:
@@ -46,3 +53,52 @@ def test_on_windows_a_process_is_looked_for_without_a_signal(
     processes = [Kernel.RUNS, Kernel.ENDED, Kernel.ANOTHERS, 20]
     assert [is_running(str(process)) for process in processes] == [True, False, True, False]
     assert kernel.open == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of a file's size")
+async def test_charges_that_do_not_fit_on_the_disk_are_kept_in_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    debts = Debts(tmp_path)
+    file = tmp_path / f"owed-{os.getpid()}"
+    debts.add("team", 1.0, 1, 100, 0.5)
+    with _largest_file(file.stat().st_size + 10):
+        debts.add("team", 2.0, 1, 100, 0.5)
+        debts.add("team", 3.0, 1, 100, 0.5)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "charges cannot be written to" in caplog.text
+    debts.add("team", 4.0, 1, 100, 0.5)
+
+    written = [json.decode(line, type=Debt) for line in file.read_bytes().splitlines()]
+    assert [debt[2] for debt in written] == [1, 4]
+    assert await _paid(debts) == [1, 2, 3, 4]
+
+
+async def test_charges_are_kept_in_memory_if_their_folder_is_gone(tmp_path: Path) -> None:
+    debts = Debts(tmp_path / "gone")
+    debts.add("team", 1.0, 1, 100, 0.5)
+    assert await _paid(debts) == [1]
+
+
+@contextmanager
+def _largest_file(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size: what is written more fails."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def _paid(debts: Debts) -> list[int]:
+    """Pay all debts; return the seconds of their attempts."""
+    paid: list[int] = []
+
+    async def pays(debt: Debt) -> None:
+        paid.append(debt[2])
+
+    await debts.pay(pays)
+    return paid

@@ -304,6 +304,7 @@ WRONG = [
     (Store("postgres", url="localhost"), "cannot be kept in Postgres"),
     (Store("redis", url="redis://localhost", ledger="postgres://[::1"), "not the address"),
     (Store("sqlite", path=Path("/nowhere/ledger")), "cannot be kept"),
+    (Store("redis", url="redis://localhost", path=Path("/nowhere")), "/nowhere does not exist"),
 ]
 
 

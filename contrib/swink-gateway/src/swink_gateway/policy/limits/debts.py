@@ -7,16 +7,20 @@ that it is counted once even if several processes send it.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from errno import ENOSPC
 from pathlib import Path
 from secrets import token_hex
 
 from msgspec import json
 
 __all__ = ["Debt", "Debts", "is_running"]
+
+log = logging.getLogger(__name__)
 
 Debt = tuple[str, str, int, int, int, float]
 """A debt: its id, the key, the second of the attempt, requests, tokens and dollars."""
@@ -33,13 +37,14 @@ process, and the error code `ERROR_ACCESS_DENIED`.
 class Debts:
     """The debts of this process, and of dead processes with the same `folder`.
 
-    If `folder` is `None`, debts are kept in memory.
+    If `folder` is `None`, debts are kept in memory, as are debts that cannot be written to it.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._file = folder and folder / f"owed-{os.getpid()}"
         self._owed: list[Debt] = []
+        self._failed = False
 
     def add(
         self, key: str, at: float, requests: int, tokens: int, dollars: float, id: str | None = None
@@ -51,8 +56,18 @@ class Debts:
         debt = (id or token_hex(8), key, int(at), requests, tokens, dollars)
         self._owed.append(debt)
         if self._file is not None:
-            with self._file.open("ab") as file:
-                file.write(json.encode(debt) + b"\n")
+            try:
+                _append(self._file, json.encode(debt) + b"\n")
+                self._failed = False
+            except OSError as error:
+                if not self._failed:
+                    log.error(
+                        "charges cannot be written to %s (%s); they are lost if this process ends "
+                        "before the store can be reached",
+                        self._file,
+                        error.strerror,
+                    )
+                self._failed = True
 
     async def pay(self, pays: Callable[[Debt], Awaitable[object]]) -> None:
         """Call `pays` with each debt, and keep the debts for which `pays` raises an exception."""
@@ -72,6 +87,15 @@ class Debts:
         for file in () if self._folder is None else self._folder.glob("owed-*"):
             if not is_running(file.name.removeprefix("owed-")):
                 yield file
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Append a line, or nothing. Raises OSError if the disk is full."""
+    with path.open("ab", buffering=0) as file:
+        size = file.tell()
+        if file.write(line) < len(line):
+            file.truncate(size)
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
 
 
 def is_running(process: str) -> bool:

@@ -58,6 +58,11 @@ def open_ledger(store: Store, counters: Counter[str] | None = None) -> Ledger:
         case Store(engine="redis", url=str(url), ledger=place):
             from swink_gateway.policy.limits.redis import RedisLedger
 
+            if store.path is not None and (why := _fault_of_folder(store.path)):
+                raise StoreError(
+                    f"charges cannot be kept in the folder of the store: {why}",
+                    resolution="Create the folder, or change path in [store].",
+                )
             connect: Callable[[], Database] | None = None
             if place is not None:
                 is_server = is_address(place)
