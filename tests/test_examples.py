@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import cycle
@@ -161,30 +162,62 @@ PACKAGES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "passed", "command", "shown"), PACKAGES)
-def test_a_provider_installs_and_its_tests_pass(
-    name: str, passed: str, command: str, shown: str, tmp_path: Path
-) -> None:
-    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", *arguments],
-            cwd=EXAMPLES / name,
-            env={**clean_environment(tmp_path), **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done
+def run_module(
+    *arguments: str, folder: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
 
-    site = str(tmp_path / "site")
-    pip = ["pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", site]
-    run(*pip, ".", PYTHONWARNINGS="")  # pip's own
-    assert passed in run("pytest", "-q", "-p", "no:cacheprovider", PYTHONPATH=site).stdout
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process that finds the example providers, which pip has installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    environment = clean_environment(folder)
+    pip = ["pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    site = str(folder / "site")
+    run_module(
+        *(*pip, "--target", site, *(f"./{name}" for name, *_ in PACKAGES)),
+        folder=EXAMPLES,
+        environment={**environment, "PYTHONWARNINGS": ""},  # pip's own
+    )
+    return {**environment, "PYTHONPATH": site}
+
+
+def test_providers_install_and_their_tests_pass(installed: dict[str, str]) -> None:
+    """One process runs the tests of all of them: each would import the same libraries."""
+    files = [EXAMPLES / name / "pyproject.toml" for name, *_ in PACKAGES]
+    projects = [tomllib.loads(file.read_text("utf-8")) for file in files]
+    options = [project["tool"]["pytest"]["ini_options"] for project in projects]
+    assert options == options[:1] * len(files)  # so that the first file configures all the tests
+    folders = [str(file.parent / part) for file in files for part in options[0]["testpaths"]]
+    output = run_module(
+        *("pytest", "-q", "-p", "no:cacheprovider", "-c", str(files[0])),
+        *("--rootdir", str(EXAMPLES), *folders),
+        folder=EXAMPLES,
+        environment=installed,
+    ).stdout
+    assert [passed for _, passed, *_ in PACKAGES if passed not in output] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "shown"), [(name, *others) for name, _, *others in PACKAGES]
+)
+def test_an_installed_provider_plays_its_recordings(
+    name: str, command: str, shown: str, installed: dict[str, str]
+) -> None:
     [package] = (EXAMPLES / name / "src").iterdir()
     arguments = command.format(recordings=package / "recordings").split()
-    done = run("swink_cli", *arguments, PYTHONPATH=site)
+    done = run_module("swink_cli", *arguments, folder=EXAMPLES / name, environment=installed)
     assert shown in done.stdout
     problems = ("not recorded", "recorded request", "not asked for")
     assert [word for word in problems if word in done.stderr] == []

@@ -8,9 +8,9 @@ the metadata of packages is read again if the path or a file on it has changed.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import gc
-import json
 import os
 import runpy
 import select
@@ -147,8 +147,8 @@ def start(
         reader, writer = os.pipe()
         theirs.append(reader if name == "stdin" else writer)
         ours[name] = open(writer, "wb", 0) if name == "stdin" else open(reader, "rb", 0)  # noqa: SIM115
-    request = {"arguments": arguments, "environment": dict(environment), "folder": os.getcwd()}
-    socket.send_fds(_server(), [json.dumps(request).encode() + b"\n"], [*theirs, tells])
+    request = {"arguments": [*arguments], "environment": dict(environment), "folder": os.getcwd()}
+    socket.send_fds(_server(), [ascii(request).encode() + b"\n"], [*theirs, tells])
     for descriptor in (*theirs, tells):
         os.close(descriptor)
     process = Started(open(told), f"swink {' '.join(arguments)}")  # noqa: SIM115
@@ -160,12 +160,17 @@ def start(
 _STANDARD = ("stdin", "stdout", "stderr")
 
 STAND_IN = """#!{python} -IS
-import json, os, socket, sys
+# neither json nor socket: to import both takes as long as to start an interpreter
+import array, os, sys
+from _socket import SCM_RIGHTS, SOL_SOCKET, socket
 
 told, tells = os.pipe()
 request = {{"arguments": sys.argv[1:], "environment": {{**os.environ}}, "folder": os.getcwd()}}
-with socket.socket(fileno={descriptor}) as server:
-    socket.send_fds(server, [json.dumps(request).encode() + b"\\n"], [0, 1, 2, tells])
+server = socket(fileno={descriptor})
+streams = (SOL_SOCKET, SCM_RIGHTS, array.array("i", [0, 1, 2, tells]))
+data = ascii(request).encode() + b"\\n"
+sent = server.sendmsg([data], [streams])
+server.sendall(data[sent:])
 os.close(tells)
 with open(told) as answer:
     _, code = answer
@@ -252,7 +257,7 @@ def _serve(asked: socket.socket) -> None:
         by_line = 1 if name == "stderr" else -1
         now = open(number, was.mode, by_line, was.encoding, was.errors, closefd=False)  # noqa: SIM115
         setattr(sys, name, now)
-    request = json.loads(data)
+    request = ast.literal_eval(data.decode())
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
