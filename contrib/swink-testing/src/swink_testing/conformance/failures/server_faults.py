@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from swink_core import Done, Error, Event
@@ -110,8 +111,8 @@ def check_large_input(subject: Subject) -> None:
     """No frame or error body of 256 KB blocks the event loop, whichever part of it is large."""
     subject.require_parser()
     with quiet():
-        if slow := _slow(_Reading(subject)):
-            fail(slow[0])
+        if slow := _first_slow(_Reading(subject)):
+            fail(slow)
 
 
 class _Reading:
@@ -132,7 +133,8 @@ class _Reading:
 
 
 @cache
-def _slow(reading: _Reading) -> list[str]:
+def _first_slow(reading: _Reading) -> str | None:
+    """Describe the first input that takes too long; after it, no further input is measured."""
     subject = reading.subject
     refused = long_errors(subject) if subject.speaks_http else ()
-    return [*long_frames([subject]), *refused]
+    return next(chain(long_frames([subject]), refused), None)
