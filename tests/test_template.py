@@ -228,10 +228,11 @@ async def test_a_callers_own_header_with_a_key_takes_the_place_of_the_providers(
 
 
 def test_every_variant_is_linted_and_formatted(rendered: Mapping[str, Path]) -> None:
+    folders = [*rendered.values()]
     for command in (("check",), ("format", "--check")):
-        for folder in rendered.values():
-            # by each package's own configuration, as its author and its workflow run it
-            _run(sys.executable, "-m", "ruff", *command, "--no-cache", folder, cwd=folder)
+        # ruff applies to each file the configuration of its own package
+        ruff = (sys.executable, "-m", "ruff", *command, "--no-cache")
+        _run(*ruff, *folders, cwd=folders[0].parent)
 
 
 WRITES = """
