@@ -110,17 +110,14 @@ def row(output: str, check: str) -> str:
     )
 
 
-def test_echo_is_consistent(swink: Any) -> None:
+def test_echo_is_consistent_and_every_check_is_a_row(swink: Any) -> None:
     done = swink("check", "echo")
 
     assert done.returncode == 0, done.stdout
-    assert done.stdout.splitlines()[-2] == ECHO
-    assert done.stdout.splitlines()[-1].endswith("none is needed, it has no wire format")
-
-
-def test_what_does_not_apply_says_why(swink: Any) -> None:
-    done = swink("check", "echo")
-
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:-3]] == [check.name for check in PROVIDER_CHECKS]
+    assert lines[-2] == ECHO
+    assert lines[-1].endswith("none is needed, it has no wire format")
     assert "does not apply it does not speak HTTP" in row(done.stdout, "standard_faults")
 
 
@@ -153,12 +150,6 @@ def add(site: Path, name: str, source: str) -> None:
         {"swink.providers": {name: f"{name}_provider:{name.title()}"}},
         {f"{name}_provider/__init__.py": source, f"{name}_provider/models.toml": catalogue(name)},
     )
-
-
-def test_every_check_is_a_row(swink: Any) -> None:
-    lines = swink("check", "echo").stdout.splitlines()
-
-    assert [line.split()[0] for line in lines[1:-3]] == [check.name for check in PROVIDER_CHECKS]
 
 
 def test_a_row_is_there_when_its_check_ends(capsys: pytest.CaptureFixture[str]) -> None:
