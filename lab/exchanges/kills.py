@@ -14,7 +14,7 @@ from pathlib import Path
 import aiohttp
 
 from lab.exchanges import gateway
-from lab.exchanges.outcome import Outcome, least, requests_since
+from lab.exchanges.outcome import Outcome, least, requests_since, strangers
 from lab.exchanges.plan import Conversation, Plan
 from lab.exchanges.protocols import PROTOCOLS
 from lab.vendor import ManualClock, Vendor
@@ -42,6 +42,7 @@ async def hold(plan: Plan) -> Outcome:
             outcome.disagreements += [
                 f"{talk.tenant} {talk.target.name}: {each}" for each in problems
             ]
+            outcome.disagreements += strangers(vendor, keys.keys())
     return outcome
 
 

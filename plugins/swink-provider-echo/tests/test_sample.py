@@ -208,3 +208,8 @@ def test_names_and_defaults_are_not_searched_for_long() -> None:
     long = "a" * 90_000
     for pattern in ("a{50000}b", r"(a*)\1b"):
         assert sample({"type": "string", "pattern": pattern, "default": long}, "a b") == long
+
+
+@pytest.mark.parametrize("kind", [{}, [{}], [["string"], "string"]])
+def test_a_type_that_is_no_text_is_joined_with_another(kind: Any) -> None:
+    assert sample({"allOf": [{"type": kind}, {"type": "string"}]}, "a b") == "a b"

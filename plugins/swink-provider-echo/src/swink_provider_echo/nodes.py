@@ -148,13 +148,18 @@ def _key(value: Any) -> str:
 
 
 def _join_types(one: Any, other: Any) -> Any:
-    first = one if isinstance(one, list) else [one]
-    second = other if isinstance(other, list) else [other]
+    first, second = _types(one), _types(other)
     known = {*second}
     both = [kind for kind in first if kind in known]
     if "integer" in {*first, *second} and "number" in {*first, *second}:
         both.append("integer")
     return both[0] if len(both) == 1 else both
+
+
+def _types(value: Any) -> list[str]:
+    """Return the texts in the value of `type`, the only values that name a type."""
+    values = value if isinstance(value, list) else [value]
+    return [kind for kind in values if isinstance(kind, str)]
 
 
 _JOINS: dict[str, Callable[[Any, Any], Any]] = {

@@ -63,7 +63,7 @@ def by_parser(subjects: Iterable[Subject]) -> list[list[Subject]]:
     return list(groups.values())
 
 
-_GROWTH = (125_000, 2_000_000)
+_GROWTH = (250_000, 4_000_000)
 
 GROWS = 8.0
 """How many times as much a byte of the larger frame may cost. Linear work leaves the processor's
@@ -71,7 +71,7 @@ caches and costs up to three times as much; quadratic work costs sixteen times a
 
 
 def growing_frames(subjects: Iterable[Subject], most: int = 2) -> Iterator[str]:
-    """Yield which of the dearest frames cost more by the byte as they grow from 0.125 to 2 MB."""
+    """Yield which of the dearest frames cost more by the byte as they grow from 0.25 to 4 MB."""
     every = large_frames(subjects, HOSTILE_SIZE // 16)
     found = [place for place in every if not place[0].endswith(NESTING)]
     found.sort(key=lambda place: -step_seconds(place[1], place[2], place[3], inf))
