@@ -96,7 +96,7 @@ class Driver:
         """The message so far; complete after the terminal event."""
         message = self._builder.message
         call = self.call
-        if self.terminal is None and self._under_way is not None:
+        if self.terminal is None:
             message.response_id = call.response_id
             message.request_id = call.request_id
             message.model = call.response_model or message.model

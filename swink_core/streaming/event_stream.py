@@ -43,7 +43,6 @@ class EventStream(AsyncOnly):
         self._driver = driver
         self._driving: AsyncGeneratorType[Batch, None] | None = None
         self._rest: Iterator[ev.Event] = iter(())
-        self._closed = False
 
     @property
     def call(self) -> Call:
@@ -134,7 +133,6 @@ class EventStream(AsyncOnly):
         """
         self._driver.interrupt()
         driving = self._driving or self._start()
-        self._closed = True
         while driving.ag_running:  # a reader or another closer runs it, and will soon be done
             await self._driver.pause()
         await driving.aclose()
@@ -147,7 +145,7 @@ class EventStream(AsyncOnly):
         await self.aclose()
 
     def __del__(self) -> None:
-        if self._driving is not None and not self._closed and self._driver.terminal is None:
+        if self._driving is not None and self._driver.terminal is None:
             what = f"a stream of {self.call.model} was neither read to its end nor closed: "
             what += "use async with"
             warnings.warn(what, ResourceWarning, stacklevel=2, source=self)

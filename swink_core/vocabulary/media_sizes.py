@@ -7,6 +7,7 @@ import struct
 import zlib
 from binascii import Error, a2b_base64
 from collections.abc import Iterator
+from contextlib import suppress
 
 HEADER = 65_536
 """The maximum number of base64 characters that are read to find an image's size in pixels."""
@@ -199,8 +200,7 @@ def _inflated(raw: bytes) -> Iterator[bytes]:
         if number == STREAMS or end < 0 or room < 0:
             yield b""
             return
-        try:
+        objects = b""
+        with suppress(zlib.error):
             objects = stream.decompress(raw[begin:end], INFLATED)
-        except zlib.error:
-            objects = b""
         yield objects if stream.eof else b""

@@ -97,6 +97,12 @@ def test_a_failed_call_survives_pickling_with_all_its_facts() -> None:
     assert error.args == made.args == ("cut",)
 
 
+def test_a_message_that_is_given_by_its_name_survives_pickling_too() -> None:
+    made = swink.NetworkError(message="cut", code="connection")
+    error = pickle.loads(pickle.dumps(made))
+    assert (error.message, error.code, error.args) == ("cut", "connection", ("cut",))
+
+
 def test_a_fact_that_does_not_exist_is_refused() -> None:
     with pytest.raises(TypeError, match="retriable"):
         swink.NetworkError("cut", retriable=True)  # type: ignore[call-arg]  # what is tested

@@ -614,6 +614,7 @@ async def test_a_plugin_can_add_and_remove_hooks_while_clients_are_open(is_insta
         entry_point("toy", Toy),
         *([point] if is_installed else []),
         entry_point("other", Toy),
+        entry_point("third", Toy),
         plugins=() if is_installed else (later,),
     )
     async with swink.Client(host=host) as client:
@@ -635,6 +636,7 @@ async def test_a_plugin_can_add_and_remove_hooks_while_clients_are_open(is_insta
             host.remove(heard)
         assert not await shown("toy/m")
         assert not await shown("other/m")
+        assert not await shown("third/m"), "a provider that is loaded after the plugin was removed"
 
 
 def test_a_plugin_with_invalid_hooks_is_not_added() -> None:

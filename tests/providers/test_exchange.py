@@ -472,6 +472,26 @@ async def test_cleanup_of_a_generator_runs_when_its_first_step_is_cancelled() ->
     assert call.cancelled()
 
 
+async def test_cleanup_of_a_generator_has_run_when_the_stream_is_closed() -> None:
+    ended: list[bool] = []
+    pipe = Pipe(*OPEN)
+
+    class Careful(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            try:
+                async for data in x.stream(HTTPRequest(STREAM, method="GET")):
+                    yield data
+            finally:
+                await asyncio.sleep(0)
+                ended.append(pipe.closed)
+
+    async with client(Service(stream=pipe), provider=Careful) as toy:
+        async with toy.stream(MODEL, "Hi") as stream:
+            await anext(stream.text)
+        assert ended == [False], "the cleanup runs before the core closes the response"
+    assert pipe.closed
+
+
 async def test_a_fault_of_the_generator_names_the_plugin(caplog: pytest.LogCaptureFixture) -> None:
     class Faulty(Toy):
         async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:

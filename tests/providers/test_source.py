@@ -35,7 +35,8 @@ TOY = Toy("toy")
 
 def source_of(*pieces: Any, **given: Any) -> EventSource:
     limit = given.pop("limit", DEFAULT_FRAME_LIMIT)
-    call = call_of(TOY, "large", taps=given.pop("taps", []))
+    context = {"context": given.pop("context")} if "context" in given else {}
+    call = call_of(TOY, "large", taps=given.pop("taps", []), **context)
     return EventSource(call, chunks_of(*pieces), SSEDecoder(limit), ToyParser(), **given)
 
 
@@ -88,6 +89,31 @@ async def test_a_stream_is_done_only_if_its_provider_said_so(
     last = (await events_of(*pieces))[-1]
     assert isinstance(last, Done) is (kind is None)
     assert getattr(last, "error_kind", None) is kind
+
+
+RESULTS = [swink.ToolResultMessage("c1", "f", "done")]
+LATER = [*RESULTS, swink.SystemMessage("Go on.")]
+
+# (name, the last messages, stop reason, whether an empty answer is complete)
+EMPTY: list[tuple[str, list[Any], str, bool]] = [
+    ("after_results", RESULTS, "stop", True),
+    ("after_results_and_an_instruction", LATER, "stop", True),
+    ("after_results_with_a_call_announced", RESULTS, "tool_use", False),
+    ("after_a_question", [swink.UserMessage("Hi")], "stop", False),
+    ("after_nothing", [], "stop", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("messages", "stop", "complete"), [case[1:] for case in EMPTY], ids=[case[0] for case in EMPTY]
+)
+async def test_an_empty_answer_is_complete_only_after_tool_results(
+    messages: list[Any], stop: str, complete: bool
+) -> None:
+    source = source_of(frame(stop=stop, finish=True), context=swink.Context(messages))
+    last = [event async for event in source][-1]
+    assert isinstance(last, Done) is complete
+    assert getattr(last, "error_kind", None) is (None if complete else Kind.EMPTY_RESPONSE)
 
 
 # (name, input, phase of the failure)

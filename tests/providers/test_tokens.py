@@ -422,6 +422,21 @@ async def test_an_invalid_token_is_a_classified_failure(
     assert (caught.value.kind, service.calls) == (kind, [])
 
 
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [(b"", "token"), (b"{}", "token"), (b'{"error": {"code": "expired"}}', "expired")],
+)
+async def test_a_refusal_without_a_code_of_its_own_has_the_code_of_tokens(
+    body: bytes, code: str
+) -> None:
+    service = Service()
+    service.status, service.body = 400, body
+    async with client(service) as toy:
+        with pytest.raises(swink.AuthenticationError) as caught:
+            await toy.complete(MODEL, "Hi")
+    assert caught.value.code == code
+
+
 async def test_numbers_may_be_written_as_text() -> None:
     service = Service()
     service.body = b'{"token": "token-1-secret", "life": "3600"}'

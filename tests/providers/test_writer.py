@@ -708,3 +708,12 @@ def test_keys_that_are_equal_are_the_same_key(say: Any) -> None:
         say(out, "a", key=("block", int(str(number))))
     [block] = message_of(out).content
     assert (getattr(block, "text", None) or getattr(block, "thinking", None)) == "aa"
+
+
+# -- JSON that is no frame ------------------------------------------------------------------------
+
+
+def test_json_that_is_not_utf_8_is_refused_before_it_is_decoded() -> None:
+    with pytest.raises(UnicodeDecodeError):
+        EventWriter().decode_json(b'{"a": "\xff"}', lambda text: {"a": "read"})
+    assert EventWriter().decode_json('{"a": "\u00fc"}'.encode(), json.loads) == {"a": "\u00fc"}

@@ -509,6 +509,24 @@ async def test_an_exit_of_a_signal_handler_ends_the_program(form: str) -> None:
         signal.signal(signal.SIGUSR1, usual)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
+async def test_an_exit_of_a_signal_handler_ends_the_program_while_a_response_is_closed() -> None:
+    def exiting(number: int, frame: Any) -> None:
+        raise SystemExit(7)
+
+    class Interrupted(Pipe):
+        def close(self) -> None:
+            signal.raise_signal(signal.SIGUSR1)
+
+    usual = signal.signal(signal.SIGUSR1, exiting)
+    try:
+        async with client_of(http=PipeClient(Interrupted(*HELLO))) as client:
+            with pytest.raises(SystemExit):
+                await collect(client.stream(MODEL, "Hi"))
+    finally:
+        signal.signal(signal.SIGUSR1, usual)
+
+
 async def test_a_provider_that_converts_to_no_body_is_named_and_not_its_wrapper() -> None:
     class Listing(Toy):
         def convert(self, model: Any, context: Any, options: Any) -> Any:
@@ -951,6 +969,34 @@ async def test_unreported_usage_is_unknown_and_not_zero() -> None:
     assert message.cost.estimated
     assert stream.call.cost == message.cost
     assert stream.call.charge.estimated
+
+
+async def charged_output(**more: Any) -> int:
+    """Return the output tokens that are charged for an answer that fails after a frame."""
+    last = frame(**more) + frame(error={"kind": "network"})
+    http = PipeClient(Pipe(frame(text="One to eight"), last))
+    async with client_of(http=http, clock=ManualClock()) as client:
+        with pytest.raises(swink.NetworkError):
+            await client.stream(PRICED, "Hi", max_tokens=1_000).result()
+        return client.charge.tokens - PROMPT
+
+
+PROMPT = 4
+"""The estimated tokens of the prompt "Hi"."""
+
+
+async def test_output_that_arrived_is_charged_with_other_answers_and_without_probabilities() -> (
+    None
+):
+    words = "and the words of another answer " * 10
+    alone = await charged_output()
+    assert alone == 4
+    with_another = await charged_output(choice={"text": words})
+    assert with_another > alone + len(words) / 8
+    weighed = await charged_output(choice={"text": words, "logprobs": [["and", -0.5]] * 80})
+    assert with_another <= weighed < with_another + 8
+    assert await charged_output(choice=[words]) == alone
+    assert await charged_output(extension={"text": words}) == alone
 
 
 # -- limits --------------------------------------------------------------------------------------

@@ -78,6 +78,7 @@ _TELL: dict[str, Callable[[EventWriter, Any], None]] = {
     "signature": lambda out, text: out.thinking("", signature=text),
     "call": lambda out, call: out.tool_call(**call),
     "extension": lambda out, data: out.extension("toy", data),
+    "choice": lambda out, data: out.extension(swink.ExtensionBlock.CHOICE, data),
     "usage": lambda out, usage: out.usage(**usage),
     "id": lambda out, id: out.response(id=id),
     "model": lambda out, model: out.response(model=model),

@@ -55,6 +55,7 @@ PRICES = Prices(
         PriceCase(above=200_000, input=3.0),
         PriceCase(terms=("priority",), factor=2.0),
         PriceCase(terms=("us",), factor=1.1),
+        PriceCase(terms=("flex",), factor=0.5),
     ),
 )
 MODEL = ModelInfo("large", "acme", prices=PRICES, max_output=8_000)
@@ -162,6 +163,7 @@ RESERVED: list[tuple[int, dict[str, Any], float]] = [
     (100_000, {"max_tokens": 1_000, "extra": {"serviceTier": "priority"}}, 0.258 + 0.5),
     (100_000, {"max_tokens": 1_000, "extra": {"speed": "priority"}}, 0.258 + 0.5),
     (100_000, {"max_tokens": 1_000, "extra": {"inference_geo": "us"}}, 0.1419 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"service_tier": "flex"}}, 0.104 + 0.5),
     (100_000, {"max_tokens": 1_000, "cache": CacheStrategy()}, 0.125 + 0.004 + 0.5),
     (100_000, {"max_tokens": 1_000, "cache": CacheStrategy(ttl=3600)}, 0.2 + 0.004 + 0.5),
     (100_000, {}, 0.125 + TYPICAL_OUTPUT * 4 / M + 0.5),
@@ -251,6 +253,7 @@ def test_a_reservation_has_the_tokens_of_a_compaction(
 
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 MINUTES = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
+HALF_AN_HOUR = {"cache_control": {"type": "ephemeral", "ttl": "30m"}}
 
 # (where a mark of the cache is, with the mark)
 MARKED: list[Callable[[dict[str, Any]], tuple[Context, dict[str, Any]]]] = [
@@ -270,7 +273,7 @@ MARKED: list[Callable[[dict[str, Any]], tuple[Context, dict[str, Any]]]] = [
 def test_a_mark_for_an_hour_reserves_the_price_of_long_cache_writes(
     marked: Callable[[dict[str, Any]], tuple[Context, dict[str, Any]]],
 ) -> None:
-    for mark, price in ((HOUR, 2.0), (MINUTES, 1.25)):
+    for mark, price in ((HOUR, 2.0), (MINUTES, 1.25), (HALF_AN_HOUR, 1.25)):
         context, options = marked(mark)
         sent = StreamOptions(max_tokens=1_000, **options)
         charge = reservation(MODEL, None, context, sent)
