@@ -147,7 +147,7 @@ def _swapped(node: ast.AST) -> Iterator[_Change]:
 
 
 def _in_any_order(function: ast.expr) -> bool:
-    return ast.unparse(function) in ("min", "max", "suppress")
+    return ast.unparse(function) in ("min", "max", "suppress", "_sum")
 
 
 def _off_by_one(node: ast.AST) -> Iterator[_Change]:
