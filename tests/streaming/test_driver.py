@@ -985,9 +985,7 @@ PROMPT = 4
 """The estimated tokens of the prompt "Hi"."""
 
 
-async def test_output_that_arrived_is_charged_with_other_answers_and_no_probabilities() -> (
-    None
-):
+async def test_output_that_arrived_is_charged_with_other_answers_and_no_probabilities() -> None:
     words = "and the words of another answer " * 10
     alone = await charged_output()
     assert alone == 4
