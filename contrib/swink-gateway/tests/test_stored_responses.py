@@ -176,3 +176,38 @@ def test_an_owner_with_little_loses_nothing_to_one_with_much() -> None:
     assert kept.find("little", "bob") is not None
     assert kept.find("large9", "alice") is not None
     assert kept.find("many99", "alice") is None
+
+
+def test_an_answer_with_two_ids_counts_once() -> None:
+    kept = ConversationStore(most=2, most_bytes=100)
+    for number in range(2):
+        kept.keep(f"ours{number}", Kept([UserMessage("Hi")], 50, 50, name=f"theirs{number}"))
+    assert all(kept.find(id) for id in ("ours0", "theirs0", "ours1", "theirs1"))
+    assert kept.delete("theirs0")
+    assert (kept.find("ours0"), kept.find("theirs0"), kept.delete("ours0")) == (None, None, False)
+    kept.keep("large", Kept([UserMessage("Hi")], 100, 100))
+    assert (kept.find("ours1"), kept.find("theirs1")) == (None, None)
+    assert kept.find("large") is not None
+
+
+def test_an_id_that_a_provider_repeats_names_its_last_answer() -> None:
+    kept = ConversationStore()
+    first, second = (Kept([UserMessage(text)], 10, 10, name="same") for text in "ab")
+    kept.keep("ours0", first)
+    kept.keep("ours1", second)
+    assert (kept.find("ours0"), kept.find("ours1"), kept.find("same")) == (first, second, second)
+    kept.delete("ours0")
+    assert kept.find("same") is second
+    kept.delete("same")
+    assert (kept.find("ours1"), kept.find("same")) == (None, None)
+
+
+async def test_large_answers_are_found_while_there_is_room() -> None:
+    text = [TextStart(0), TextDelta(0, "x" * 3_000_000), TextEnd(0)]
+    names = ["r1", "r2", "r3"]
+    upstream = Scripted()
+    upstream.answers = [[events(*text, response_id=name)] for name in names]
+    async with serving(upstream) as gateway:
+        ids = [(await ask(gateway, PATH, BODY)).json["id"] for _ in names]
+        found = [(await ask(gateway, f"{PATH}/{id}", method="GET")).status for id in ids]
+    assert (ids, found) == (names, [200] * 3)

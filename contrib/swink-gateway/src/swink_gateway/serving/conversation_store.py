@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +34,7 @@ class Kept:
 
     Sizes are in bytes. `response` is the JSON of the answer in the client's protocol after its id,
     and `items` are the ids and the JSON of the request's input items. Both are empty for answers
-    over WebSockets, which are not read again.
+    over WebSockets, which are not read again. `name` is a further id of the answer: the provider's.
     """
 
     messages: Sequence[Message] = field(repr=False)
@@ -42,6 +42,19 @@ class Kept:
     memory: int
     response: bytes = field(default=b"", repr=False)
     items: Sequence[tuple[Any, bytes]] = field(default=(), repr=False)
+    name: str | None = None
+
+
+@define(eq=False)
+class _Shelf:
+    """The stored answers of an owner by id, the oldest first, and their memory in bytes.
+
+    `names` maps the providers' ids of answers to the ids under which the answers are stored.
+    """
+
+    answers: OrderedDict[str, Kept] = field(factory=OrderedDict)
+    names: dict[str, str] = field(factory=dict)
+    memory: int = 0
 
 
 class ConversationStore:
@@ -55,53 +68,59 @@ class ConversationStore:
         self._most = most
         self._most_bytes = most_bytes
         self._count = 0
-        self._bytes: Counter[Owner] = Counter()
-        self._held: dict[Owner, OrderedDict[str, Kept]] = {}
+        self._bytes = 0
+        self._shelves: dict[Owner, _Shelf] = {}
 
     def keep(self, id: str, kept: Kept, owner: Owner = None) -> None:
-        """Store an answer."""
+        """Store an answer.
+
+        If `kept.name` already was the name of another answer, it is now the name of this one.
+        """
         self.delete(id, owner)
-        self._held.setdefault(owner, OrderedDict())[id] = kept
-        self._bytes[owner] += kept.memory
+        shelf = self._shelves.setdefault(owner, _Shelf())
+        shelf.answers[id] = kept
+        if kept.name is not None:
+            shelf.names[kept.name] = id
+        shelf.memory += kept.memory
+        self._bytes += kept.memory
         self._count += 1
         while self._count > self._most:
-            self._drop_oldest(max(self._held, key=lambda one: len(self._held[one])))
-        while self._bytes.total() > self._most_bytes:
-            self._drop_oldest(max(self._bytes, key=self._bytes.__getitem__))
+            self._drop_oldest(max(self._shelves, key=lambda one: len(self._shelves[one].answers)))
+        while self._bytes > self._most_bytes:
+            self._drop_oldest(max(self._shelves, key=lambda one: self._shelves[one].memory))
 
     def find(self, id: str, owner: Owner = None) -> Kept | None:
         """Return a stored answer, or `None`."""
-        held = self._held.get(owner)
-        if held is None or id not in held:
+        shelf = self._shelves.get(owner)
+        if shelf is None:
             return None
-        held.move_to_end(id)
-        return held[id]
+        id = shelf.names.get(id, id)
+        if id in shelf.answers:
+            shelf.answers.move_to_end(id)
+        return shelf.answers.get(id)
 
     def delete(self, id: str, owner: Owner = None) -> bool:
-        """Delete an answer; return True if it was stored."""
-        held = self._held.get(owner)
-        if held is None or id not in held:
-            return False
-        self._bytes[owner] -= held.pop(id).memory
-        self._count -= 1
-        if not held:
-            del self._held[owner], self._bytes[owner]
-        return True
-
-    def delete_all_of(self, id: str, owner: Owner = None) -> bool:
         """Delete an answer under all its ids; return True if it was stored."""
-        held = self._held.get(owner)
-        if held is None or id not in held:
+        shelf = self._shelves.get(owner)
+        if shelf is None:
             return False
-        kept = held[id]
-        for other in [one for one, answer in held.items() if answer is kept]:
-            self.delete(other, owner)
+        id = shelf.names.get(id, id)
+        kept = shelf.answers.pop(id, None)
+        if kept is None:
+            return False
+        if kept.name is not None and shelf.names[kept.name] == id:
+            del shelf.names[kept.name]
+        shelf.memory -= kept.memory
+        self._bytes -= kept.memory
+        self._count -= 1
+        if not shelf.answers:
+            del self._shelves[owner]
         return True
 
     def forget(self, owner: Owner) -> None:
         """Delete all answers of an owner."""
-        for id in [*self._held.get(owner, ())]:
+        for id in [*self._shelves[owner].answers] if owner in self._shelves else ():
             self.delete(id, owner)
 
     def _drop_oldest(self, owner: Owner) -> None:
-        self.delete(next(iter(self._held[owner])), owner)
+        self.delete(next(iter(self._shelves[owner].answers)), owner)

@@ -476,11 +476,11 @@ def _keep(
     answer = as_input(message)
     said = encode(dump(answer))
     memory = asked.memory + memory_of(said)
-    id = message.response_id or PREFIX + facts.id
+    name = message.response_id
+    id = PREFIX + facts.id
     response, items = b"", list[tuple[Any, bytes]]()
     if whole is not None:
-        response, items = without_id(whole, id), items_of(asked.said["input"])
+        response, items = without_id(whole, name or id), items_of(asked.said["input"])
         memory += len(response) + sum(len(item) for _, item in items)
-    one = Kept([*asked.context.messages, answer], size + len(said), memory, response, items)
-    for each in {id, PREFIX + facts.id}:
-        kept.keep(each, one, owner)
+    messages = [*asked.context.messages, answer]
+    kept.keep(id, Kept(messages, size + len(said), memory, response, items, name), owner)

@@ -54,7 +54,7 @@ class StoredResponses:
 
     async def _delete(self, request: web.Request) -> web.Response:
         id = request.match_info["id"]
-        if not self._kept.delete_all_of(id, request[OWNER]):
+        if not self._kept.delete(id, request[OWNER]):
             return _unknown(request)
         return web.json_response({"id": id, "object": "response", "deleted": True})
 
