@@ -55,6 +55,7 @@ def test_a_message_is_followed_by_advice() -> None:
 
 
 def test_a_title_is_that_of_the_class_unless_one_is_given() -> None:
+    assert SwinkError("It broke.").title == "Something went wrong"
     assert swink.PluginError("It broke.").title == "Broken plugin"
     assert swink.PluginError("It broke.", title="Old plugin").title == "Old plugin"
     raised = swink.ProviderFailure(Failure("request", title="Busy", resolution="Wait."))

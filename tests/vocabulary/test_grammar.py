@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -218,3 +219,28 @@ def test_fields_of_an_event_have_their_types(event: Any, rule: str) -> None:
     automaton.step(Start())
     assert rule in (automaton.step(event) or "")
     assert automaton.phase == "attempt"
+
+
+# (an event that begins or ends a block, what of it a message keeps)
+KEPT: list[tuple[Any, list[Any]]] = [
+    (TextStart(0), []),
+    (TextEnd(0, {"a": 1}), [{"a": 1}]),
+    (ThinkingEnd(0, "signed"), ["signed"]),
+    (ThinkingEnd(0, "signed", True, {"a": 1}), ["signed", {"a": 1}]),
+    (ToolCallStart(0, "call", "weather"), ["call", "weather"]),
+    (ToolCallEnd(0, {"a": 1}), [{"a": 1}]),
+    (Extension(0, "toy", "kind", {"a": 1}), ["kind", {"a": 1}]),
+    (Extension(0, "toy", "kind", {"a": 1}, {"b": 2}), ["kind", {"a": 1}, {"b": 2}]),
+]
+
+
+@pytest.mark.parametrize(("event", "facts"), KEPT, ids=str)
+def test_all_that_a_message_keeps_of_an_event_counts(event: Any, facts: list[Any]) -> None:
+    before = {
+        TextEnd: [TextStart(0)], ThinkingEnd: [ThinkingStart(0)],
+        ToolCallEnd: [ToolCallStart(0, "", "")],
+    }  # fmt: skip
+    automaton = after([Start(), *before.get(type(event), [])])
+    kept = automaton.kept
+    assert automaton.step(event) is None
+    assert automaton.kept - kept == (len(json.dumps(facts, separators=(",", ":"))) if facts else 0)

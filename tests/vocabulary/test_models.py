@@ -47,3 +47,26 @@ def test_facts_of_a_catalogue_are_shared_by_all_calls(known: ModelInfo | Rule) -
     with pytest.raises(AttributeError):
         known.api = "another"  # type: ignore[misc]
     assert known.api is None
+
+
+# what the `takes` and `when` of a rule may name, besides options
+NAMED = (
+    "assistant_audio", "assistant_documents", "assistant_images", "audio", "buffered_transport",
+    "documents", "extensions", "extensions_of_others", "file_ids", "file_ids_of_others", "images",
+    "json", "stop", "strict", "structured_output", "system_messages", "tool_choice", "tools",
+    "websocket_transport",
+    "prefill", "assistant_first", "call_first", "blank_end", "blank_stop", "recursive_schema",
+    "root_schema", "trailing_space", "calls_apart",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_rule_may_name_each_feature_and_each_form(name: str) -> None:
+    assert Rule(takes={name: False}, when={name: ("set",)}).takes == {name: False}
+
+
+@pytest.mark.parametrize("name", ["colour", "tool", "prefills"])
+@pytest.mark.parametrize("key", ["takes", "when"])
+def test_a_rule_may_name_nothing_else(key: str, name: str) -> None:
+    with pytest.raises(ValueError, match=f'has "{name}" in `{key}`, which is unknown'):
+        Rule(match="large", **{key: {name: ("set",)}})

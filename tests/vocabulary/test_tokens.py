@@ -152,6 +152,8 @@ AS_TEXT = [
 AS_PAGES = [
     "application/pdf", "Application/PDF", "application/pdf; charset=binary", "application/msword",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "video/mp4",
+    "application/vnd.oasis.opendocument.text", "application/vnd.ms-excel", "application/x-pdf",
+    "application/vnd.ms-powerpoint", "audio/mpeg", "image/png",
 ]  # fmt: skip
 
 # (block, rules, expected tokens, upper bound)
