@@ -209,6 +209,30 @@ def test_content_that_a_converter_omits_is_reported_with_its_path() -> None:
     ]
 
 
+@pytest.mark.parametrize(("code", "reported"), [((), "content_changed"), (("odd",), "odd")])
+def test_content_that_a_converter_changes_is_reported_with_its_path(
+    code: tuple[str, ...], reported: str
+) -> None:
+    class Shouting(Careful):
+        def user(self, message: UserMessage) -> list[Any]:
+            (block,) = self.take(message, TextBlock)
+            self.report(block, "the text was shouted", *code)
+            self.report(message, "the message was shouted", *code)
+            return [block.text.upper()]
+
+    with gathered_changes(MODEL) as notices:
+        native = Shouting("toy").messages(Context([UserMessage([WORDS])]))
+    assert native == ["WORDS"]
+    assert [(notice.code, notice.paths) for notice in notices] == [
+        (reported, ("messages[0].content[0]",)),
+        (reported, ("messages[0]",)),
+    ]
+    assert [notice.detail for notice in notices] == [
+        "toy/one: the text was shouted (messages[0].content[0])",
+        "toy/one: the message was shouted (messages[0])",
+    ]
+
+
 class Forgetful(Careful):
     """Looks at text alone."""
 

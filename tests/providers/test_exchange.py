@@ -221,6 +221,17 @@ async def test_an_answer_that_is_not_what_was_asked_for_is_a_protocol_error(body
     assert (events[-1].error_kind, service.asked) == (Kind.PROTOCOL, [CREATE])
 
 
+@pytest.mark.parametrize(
+    ("status", "is_read"), [(199, False), (200, True), (299, True), (300, False)]
+)
+async def test_a_whole_answer_may_have_any_status_of_success(status: int, is_read: bool) -> None:
+    service = Service(create=Pipe(JOB, status=status, end=True))
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        events = await collect(stream)
+    assert (events[-1].type == "done") is is_read
+    assert service.asked == ([CREATE, STREAM, COUNTS] if is_read else [CREATE])
+
+
 async def test_a_whole_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swink_core.providers.exchange.WHOLE_BYTES", 4)
     async with client(Service()) as toy, toy.stream(MODEL, "Hi") as stream:
