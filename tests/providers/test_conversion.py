@@ -263,10 +263,13 @@ def test_a_provider_sees_what_the_rules_leave(messages: list[Message], seen: lis
         ),
         ("a", [], "a"),
         (None, [SystemMessage("")], None),
+        ([TextBlock("a"), ExtensionBlock("toy", "k", {}), TextBlock("b")], [], "a\nb"),
+        ([TextBlock("a")], [SystemMessage("b")], "a\n\nb"),
+        ([], [], None),
     ],
 )
 def test_leading_instructions_join_the_system_prompt(
-    prompt: str | None, leading: list[Message], folded: str | None
+    prompt: Any, leading: list[Message], folded: str | None
 ) -> None:
     later: list[Message] = [HI, SystemMessage("later"), HI]
     context = Context([*leading, *later], prompt)

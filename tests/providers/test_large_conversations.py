@@ -13,6 +13,7 @@ from swink_core import (
     Base64Source,
     Client,
     Context,
+    ExtensionBlock,
     ImageBlock,
     InvalidContext,
     Message,
@@ -178,6 +179,7 @@ TALK: list[Message] = [
     ANSWER,
     ToolResultMessage("c", "look", "found"),
     UserMessage("thanks"),
+    AssistantMessage([ExtensionBlock("acme", "search", {}), TextBlock("done")], "acme"),
 ]
 
 
