@@ -358,6 +358,7 @@ async def test_a_header_that_cannot_be_sent_is_the_callers_mistake(
                 await client.send(HTTPRequest(url, b"x", headers), TIMEOUT)
         failure = caught.value.failure
         assert (failure.kind, failure.phase) == (Kind.INVALID_REQUEST, "request")
+        assert failure.code == "header"
         assert told in str(failure.message)
         assert "Evil: 1" not in str(failure.message)
         assert failure.resolution == "Check the headers and the API key."

@@ -44,6 +44,7 @@ from swink_core.providers.contexts import FittedContext
 MODEL = Model("toy", "one")
 WORDS = TextBlock("words")
 CALL = ToolCallBlock("call_1", "look")
+SOUND = ExtensionBlock("toy", "sound", {})
 NO_SOUND = LeftOut("sound has no place", "content_left_out")
 
 
@@ -230,6 +231,18 @@ def test_content_that_a_converter_changes_is_reported_with_its_path(
     assert [notice.detail for notice in notices] == [
         "toy/one: the text was shouted (messages[0].content[0])",
         "toy/one: the message was shouted (messages[0])",
+    ]
+
+
+@pytest.mark.parametrize("blocks", [[WORDS, SOUND], [SOUND, WORDS], [SOUND]])
+def test_content_of_a_result_without_a_call_is_reported_with_its_own_path(
+    blocks: list[Block],
+) -> None:
+    with gathered_changes(MODEL) as notices:
+        Careful("toy").messages(Context([ToolResultMessage("gone", "look", blocks)]))
+    assert [(notice.code, notice.paths) for notice in notices] == [
+        ("content_changed", ("messages[0]",)),
+        ("content_left_out", (f"messages[0].content[{blocks.index(SOUND)}]",)),
     ]
 
 

@@ -205,6 +205,16 @@ NORMALISED: list[tuple[str, list[Message], list[Message]]] = [
         ],
         [UserMessage([TextBlock("[result of f] see"), ImageBlock(PNG)])],
     ),
+    (
+        "texts_of_a_result_without_a_call",
+        [ToolResultMessage("a", "f", [TextBlock("1"), TextBlock("2")])],
+        [UserMessage("[result of f] 1\n2")],
+    ),
+    (
+        "a_result_without_a_call_and_a_name",
+        [ToolResultMessage("a", "", "1")],
+        [UserMessage("[result] 1")],
+    ),
     # 5: nothing left
     ("an_empty_answer", [HI, said(), HI], [HI, HI]),
     ("an_answer_of_empty_text", [said(TextBlock(""))], []),

@@ -165,7 +165,20 @@ async def test_sizes_are_bounded_for_each_and_in_all() -> None:
 
 async def test_the_time_is_bounded() -> None:
     async with Files() as server:
-        assert "longer than 0.05 s" in await _refusal(f"{server.url}/hangs", seconds=0.05)
+        url = f"{server.url}/hangs"
+        said = await _refusal(url, seconds=0.05)
+        assert said == f"{url} was not downloaded: the download took longer than 0.05 s"
+
+
+async def test_the_address_whose_download_takes_too_long_is_named() -> None:
+    seconds = 0.1
+    async with Files() as server:
+        urls = [f"{server.url}/a", f"{server.url}/hangs"]
+        while "/hangs" not in server.seen:  # until there is time for the first
+            with pytest.raises(ProviderFailure, match="took longer") as caught:
+                await _downloaded(*urls, seconds=seconds)
+            seconds *= 4
+    assert f"{urls[1]} was not downloaded" in str(caught.value.failure.message)
 
 
 @pytest.mark.parametrize(
