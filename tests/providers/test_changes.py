@@ -234,6 +234,21 @@ def test_content_that_a_converter_changes_is_reported_with_its_path(
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "names_users", "paths"),
+    [("Ann", False, ("messages[1].name",)), ("Ann", True, ()), (None, False, ())],
+)
+def test_the_name_of_a_user_is_reported_unless_a_converter_sends_it(
+    name: str | None, names_users: bool, paths: tuple[str, ...]
+) -> None:
+    converter = Careful("toy")
+    converter.names_users = names_users
+    with gathered_changes(MODEL) as notices:
+        converter.messages(Context([UserMessage("Hi"), UserMessage("Hello", name=name)]))
+    found = [(notice.code, notice.paths) for notice in notices]
+    assert found == ([("metadata_left_out", paths)] if paths else [])
+
+
 @pytest.mark.parametrize("blocks", [[WORDS, SOUND], [SOUND, WORDS], [SOUND]])
 def test_content_of_a_result_without_a_call_is_reported_with_its_own_path(
     blocks: list[Block],

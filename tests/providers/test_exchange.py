@@ -530,7 +530,9 @@ async def test_a_cancel_while_the_rest_of_a_response_is_read_is_passed_on() -> N
     assert pipe.closed
 
 
-async def test_a_cancel_while_an_error_is_read_closes_its_response() -> None:
+async def test_a_cancel_while_an_error_is_read_closes_its_response(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     pipe = Pipe(b"{", status=500)
     service = Service()
     service.answers["http://toy.invalid/v1/chat"] = pipe
@@ -542,6 +544,7 @@ async def test_a_cancel_while_an_error_is_read_closes_its_response() -> None:
         await asyncio.wait((call,))
     assert call.cancelled()
     assert pipe.closed
+    assert caplog.text == ""
 
 
 async def test_a_wait_ends_at_once_when_nobody_waits_for_the_answer() -> None:
