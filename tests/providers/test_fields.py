@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -30,6 +31,13 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], dict[str, 
         {"a": {"x": None, "y": None}},
         {"a": {"z": 1}},
         {"a": {"z": 1}},
+    ),
+    (
+        "none removes within every kind of mapping",
+        {},
+        {"a": MappingProxyType({"x": None, "y": MappingProxyType({"z": None})})},
+        {},
+        {"a": {"y": {}}},
     ),
     ("none in extra gives way to a field", {}, {"a": None}, {"a": 0}, {"a": 0}),
     (
