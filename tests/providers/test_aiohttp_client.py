@@ -230,9 +230,13 @@ def _proxied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_proxied")
-async def test_the_environments_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("names", [("http_proxy",), ("all_proxy",), ("http_proxy", "all_proxy")])
+async def test_the_environments_proxy_is_used(
+    names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with Server(says(200, b"yes", {})) as server, http_client() as client:
-        monkeypatch.setenv("http_proxy", server.url)
+        for name, url in zip(names, (server.url, "http://proxy.invalid"), strict=False):
+            monkeypatch.setenv(name, url)
         response = await client.send(HTTPRequest("http://api.invalid/v1"), HTTP_TIMEOUT)
         assert await read_all(response) == b"yes"
 

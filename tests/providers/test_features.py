@@ -19,6 +19,11 @@ from swink_core import (
 )
 from swink_core.providers import context_notices
 
+
+class Rules(SystemMessage):
+    """A system message of a class that is not swink's."""
+
+
 MODEL = Model("acme", "m")
 HELLO = UserMessage("Hi")
 MARKED = TextBlock("Rules.", {"odd": 1, "mark": 2})
@@ -44,6 +49,13 @@ NOTICES: list[
         context_of(*INSIDE),
         None,
         [("system_message_moved", MOVED, ("messages[2]", "messages[4]"))],
+    ),
+    (
+        "system messages of a derived class",
+        set(),
+        context_of(HELLO, Rules("a")),
+        None,
+        [("system_message_moved", MOVED, ("messages[1]",))],
     ),
     ("system messages that have a place", {"system_messages"}, context_of(*INSIDE), None, []),
     (
