@@ -7,7 +7,7 @@ messages of that conversation were removed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import Self
 
 from swink_core.vocabulary.messages import (
@@ -182,23 +182,9 @@ def system_parts(content: str | Sequence[Block]) -> list[TextBlock | ExtensionBl
 
 def paths_inside(context: Context) -> tuple[str, ...]:
     """Return the paths of all system messages except those at the start of the conversation."""
-    are_system = [isinstance(message, SystemMessage) for message in context.messages]
-    leading = [*are_system, False].index(False)
-    return tuple(
-        f"messages[{at}]" for at, is_system in enumerate(are_system) if is_system and at >= leading
-    )
-
-
-def last_text_path(context: Context) -> str:
-    """Return the path of the last text in an assistant message of the conversation."""
-    for at in reversed(range(len(context.messages))):
-        message = context.messages[at]
-        if isinstance(message, AssistantMessage):
-            for place in reversed(range(len(message.content))):
-                block = message.content[place]
-                if isinstance(block, TextBlock) and block.text:
-                    return f"messages[{at + first_of(context)}].content[{place}].text"
-    return "messages"
+    numbered = enumerate(context.messages, first_of(context))
+    inside = dropwhile(lambda each: isinstance(each[1], SystemMessage), numbered)
+    return tuple(f"messages[{at}]" for at, m in inside if isinstance(m, SystemMessage))
 
 
 def called_ids(block: Block) -> set[str]:

@@ -124,11 +124,8 @@ class PlacedTurns:
         return f"messages[{self.at[number]}]"
 
     def paths_of_blocks(self, number: int) -> list[str]:
-        """Return the paths of a turn's blocks, or an empty list if its content is a string."""
-        content = self.turns[number].content
-        if isinstance(content, str):
-            return []
-        places = self.places.get(number, range(len(content)))
+        """Return the paths of the blocks of a turn whose content is a list."""
+        places = self.places.get(number, range(len(self.turns[number].content)))
         return [f"{self.path(number)}.content[{place}]" for place in places]
 
 

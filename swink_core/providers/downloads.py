@@ -124,26 +124,19 @@ async def with_downloads(
 
 def _session(allowed: Callable[[str], bool]) -> aiohttp.ClientSession:
     import aiohttp
-    from aiohttp.abc import AbstractResolver
     from aiohttp.resolver import ThreadedResolver
 
-    class Resolver(AbstractResolver):
+    class Resolver(ThreadedResolver):
         """Resolves names, and returns only addresses to which swink may connect."""
-
-        def __init__(self) -> None:
-            self._inner = ThreadedResolver()
 
         async def resolve(
             self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
         ) -> Any:
-            found = await self._inner.resolve(host, port, family)
+            found = await super().resolve(host, port, family)
             for one in found:
                 if not allowed(one["host"]):
                     raise _NotPublic(host)
             return found
-
-        async def close(self) -> None:
-            await self._inner.close()
 
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(resolver=Resolver(), use_dns_cache=False),

@@ -26,7 +26,6 @@ from swink_core.providers.contexts import (
     assistant_media,
     first_of,
     folded_system,
-    last_text_path,
     required_features,
     text_of,
 )
@@ -343,7 +342,8 @@ class Fitted:
             return
         *before, end = last.content
         if isinstance(end, TextBlock):
-            path = last_text_path(self.context)
+            at = len(earlier) + first_of(self.context)
+            path = f"messages[{at}].content[{len(before)}].text"
             kept = replace(last, content=[*before, replace(end, text=end.text.rstrip())])
             self.context = replace(self.context, messages=[*earlier, kept])
             what = f": {path}: trailing white space was not sent"

@@ -93,6 +93,20 @@ async def test_each_write_of_the_server_is_a_read_as_it_comes() -> None:
         assert await read_all(response) == b"two"
 
 
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> set[float]:
+    """The seconds of the calls of `asyncio.sleep`; none of them waits."""
+    found: set[float] = set()
+    sleep = asyncio.sleep
+
+    async def noting(seconds: float, *result: Any) -> Any:
+        found.add(seconds)
+        return await sleep(0, *result)
+
+    monkeypatch.setattr(asyncio, "sleep", noting)
+    return found
+
+
 class Ready:
     """The part of aiohttp's response that is already complete: no read waits."""
 
@@ -107,7 +121,7 @@ class Ready:
 
 @pytest.mark.parametrize("size", [1, 2, 20, 50])
 async def test_a_body_that_is_there_already_gives_others_a_turn_whatever_its_pieces(
-    size: int, monkeypatch: pytest.MonkeyPatch
+    size: int, monkeypatch: pytest.MonkeyPatch, waits: set[float]
 ) -> None:
     async def other() -> None:
         while True:
@@ -123,9 +137,12 @@ async def test_a_body_that_is_there_already_gives_others_a_turn_whatever_its_pie
     beside.cancel()
     assert read == 200
     assert max(later - before for before, later in pairwise([*turns, read])) <= 20 + size
+    assert waits == {0}
 
 
-async def test_a_large_request_is_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_request_is_written_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, waits: set[float]
+) -> None:
     transport: Any = getattr(asyncio.selector_events, "_SelectorSocketTransport")  # noqa: B009
     sizes: list[int] = []
     write = transport.write
@@ -146,6 +163,7 @@ async def test_a_large_request_is_written_in_pieces(monkeypatch: pytest.MonkeyPa
     assert "transfer-encoding" not in exchange.headers
     assert sum(sizes) > len(body)
     assert max(sizes) <= aiohttp_client.MOST_AT_ONCE + LONGEST_HEAD
+    assert waits == {0}
 
 
 async def test_redirects_are_not_followed() -> None:
@@ -212,9 +230,13 @@ def _proxied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_proxied")
-async def test_the_environments_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("names", [("http_proxy",), ("all_proxy",), ("http_proxy", "all_proxy")])
+async def test_the_environments_proxy_is_used(
+    names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with Server(says(200, b"yes", {})) as server, http_client() as client:
-        monkeypatch.setenv("http_proxy", server.url)
+        for name, url in zip(names, (server.url, "http://proxy.invalid"), strict=False):
+            monkeypatch.setenv(name, url)
         response = await client.send(HTTPRequest("http://api.invalid/v1"), HTTP_TIMEOUT)
         assert await read_all(response) == b"yes"
 

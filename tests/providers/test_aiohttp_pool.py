@@ -282,16 +282,16 @@ def test_a_client_works_in_event_loops_of_several_threads_at_once() -> None:
 
 def test_closing_a_client_closes_its_connections_in_other_running_loops() -> None:
     client = clients.AiohttpClient()
-    asked, closed = threading.Event(), threading.Event()
+    asked, closed, noticed = threading.Event(), threading.Event(), threading.Event()
 
-    async def other() -> bool:
+    async def other() -> None:
         await _ask(client, server.url, b"x")
         (pool,) = pools_of(client)
         asked.set()
         await asyncio.to_thread(closed.wait)
         while not pool.closed:  # noqa: ASYNC110  # there is no event
             await asyncio.sleep(0.001)
-        return True
+        noticed.set()
 
     async def here() -> None:
         await asyncio.to_thread(asked.wait)
@@ -303,6 +303,7 @@ def test_closing_a_client_closes_its_connections_in_other_running_loops() -> Non
         thread.start()
         asyncio.run(here())
         thread.join()
+    assert noticed.is_set()
 
 
 @pytest.mark.filterwarnings("error")
@@ -357,6 +358,7 @@ async def test_a_header_that_cannot_be_sent_is_the_callers_mistake(
                 await client.send(HTTPRequest(url, b"x", headers), TIMEOUT)
         failure = caught.value.failure
         assert (failure.kind, failure.phase) == (Kind.INVALID_REQUEST, "request")
+        assert failure.code == "header"
         assert told in str(failure.message)
         assert "Evil: 1" not in str(failure.message)
         assert failure.resolution == "Check the headers and the API key."

@@ -75,6 +75,12 @@ async def test_an_error_without_a_body_has_its_status_alone() -> None:
     assert (failure.status, failure.body, failure.message) == (503, b"", None)
 
 
+@pytest.mark.parametrize(("status", "length"), [(200, 80), (400, 200)])
+async def test_an_excerpt_of_a_body_has_a_length(status: int, length: int) -> None:
+    failure = await failure_of(b"x" * 500, status=status)
+    assert (failure.message or "").endswith(f": '{'x' * length}'")
+
+
 async def test_an_excerpt_of_a_body_is_its_beginning_without_secrets() -> None:
     failure = await failure_of(b"canary-secret" + b"x" * 500)
     assert failure.message is not None
@@ -103,7 +109,8 @@ async def test_a_response_without_an_answer_has_a_reason(
     status: int, headers: dict[str, str], body: bytes, kind: Any, code: Any, message: str
 ) -> None:
     failure = await failure_of(body, status=status, **headers)
-    assert (failure.kind, failure.code) == (kind, code)
+    assert (failure.phase, failure.kind, failure.code) == ("request", kind, code)
+    assert failure.headers == {name.replace("_", "-"): value for name, value in headers.items()}
     assert message in (failure.message or "")
 
 
@@ -196,5 +203,11 @@ async def test_a_body_that_is_too_long_or_no_json_fails_as_an_answer() -> None:
     with pytest.raises(ProviderFailure, match="cannot be parsed") as broken:
         decoded(b"{", dict)
     for caught in (long, broken):
-        assert (caught.value.failure.kind, caught.value.failure.code) == (Kind.PROTOCOL, "answer")
+        failure = caught.value.failure
+        assert (failure.phase, failure.kind, failure.code) == ("request", Kind.PROTOCOL, "answer")
     assert await read_whole(Response(b"ab", b"c"), 3) == b"abc"
+
+
+def test_numbers_of_an_answer_may_be_written_as_strings() -> None:
+    assert decoded(b'{"expires_in": "3600"}', dict[str, int]) == {"expires_in": 3600}
+    assert decoded(b"{", bytes) == b"{"

@@ -44,6 +44,7 @@ from swink_core.providers.contexts import FittedContext
 MODEL = Model("toy", "one")
 WORDS = TextBlock("words")
 CALL = ToolCallBlock("call_1", "look")
+SOUND = ExtensionBlock("toy", "sound", {})
 NO_SOUND = LeftOut("sound has no place", "content_left_out")
 
 
@@ -206,6 +207,57 @@ def test_content_that_a_converter_omits_is_reported_with_its_path() -> None:
         ("content_left_out", ("messages[0].content[1]", "messages[2].content[0]")),
         ("thinking_left_out", ("messages[1].content[1]",)),
         ("metadata_left_out", ("messages[2].content[1].metadata.odd",)),
+    ]
+
+
+@pytest.mark.parametrize(("code", "reported"), [((), "content_changed"), (("odd",), "odd")])
+def test_content_that_a_converter_changes_is_reported_with_its_path(
+    code: tuple[str, ...], reported: str
+) -> None:
+    class Shouting(Careful):
+        def user(self, message: UserMessage) -> list[Any]:
+            (block,) = self.take(message, TextBlock)
+            self.report(block, "the text was shouted", *code)
+            self.report(message, "the message was shouted", *code)
+            return [block.text.upper()]
+
+    with gathered_changes(MODEL) as notices:
+        native = Shouting("toy").messages(Context([UserMessage([WORDS])]))
+    assert native == ["WORDS"]
+    assert [(notice.code, notice.paths) for notice in notices] == [
+        (reported, ("messages[0].content[0]",)),
+        (reported, ("messages[0]",)),
+    ]
+    assert [notice.detail for notice in notices] == [
+        "toy/one: the text was shouted (messages[0].content[0])",
+        "toy/one: the message was shouted (messages[0])",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "names_users", "paths"),
+    [("Ann", False, ("messages[1].name",)), ("Ann", True, ()), (None, False, ())],
+)
+def test_the_name_of_a_user_is_reported_unless_a_converter_sends_it(
+    name: str | None, names_users: bool, paths: tuple[str, ...]
+) -> None:
+    converter = Careful("toy")
+    converter.names_users = names_users
+    with gathered_changes(MODEL) as notices:
+        converter.messages(Context([UserMessage("Hi"), UserMessage("Hello", name=name)]))
+    found = [(notice.code, notice.paths) for notice in notices]
+    assert found == ([("metadata_left_out", paths)] if paths else [])
+
+
+@pytest.mark.parametrize("blocks", [[WORDS, SOUND], [SOUND, WORDS], [SOUND]])
+def test_content_of_a_result_without_a_call_is_reported_with_its_own_path(
+    blocks: list[Block],
+) -> None:
+    with gathered_changes(MODEL) as notices:
+        Careful("toy").messages(Context([ToolResultMessage("gone", "look", blocks)]))
+    assert [(notice.code, notice.paths) for notice in notices] == [
+        ("content_changed", ("messages[0]",)),
+        ("content_left_out", (f"messages[0].content[{blocks.index(SOUND)}]",)),
     ]
 
 

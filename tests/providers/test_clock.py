@@ -93,3 +93,18 @@ def test_a_clock_serves_one_loop_after_another(coarse: LoopClock) -> None:
         return await done.wait()
 
     assert [asyncio.run(wait()) for _ in range(2)] == [True, True]
+
+
+def test_a_timer_of_a_loop_that_ended_does_not_hold_up_those_of_the_next(
+    coarse: LoopClock,
+) -> None:
+    due = coarse.time() + clocks.GRAIN
+
+    async def wait(done: asyncio.Event, seconds: float) -> bool:
+        coarse.call_at(due, done.set)
+        async with asyncio.timeout(seconds):
+            return await done.wait()
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(wait(asyncio.Event(), 0))
+    assert asyncio.run(wait(asyncio.Event(), 10))

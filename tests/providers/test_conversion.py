@@ -205,6 +205,21 @@ NORMALISED: list[tuple[str, list[Message], list[Message]]] = [
         ],
         [UserMessage([TextBlock("[result of f] see"), ImageBlock(PNG)])],
     ),
+    (
+        "texts_of_a_result_without_a_call",
+        [ToolResultMessage("a", "f", [TextBlock("1"), TextBlock("2")])],
+        [UserMessage("[result of f] 1\n2")],
+    ),
+    (
+        "a_result_without_a_call_and_a_name",
+        [ToolResultMessage("a", "", "1")],
+        [UserMessage("[result] 1")],
+    ),
+    (
+        "a_result_without_a_name_has_that_of_its_call",
+        [said(CALL_A), ToolResultMessage("a", "", "1")],
+        [said(CALL_A), RESULT_A],
+    ),
     # 5: nothing left
     ("an_empty_answer", [HI, said(), HI], [HI, HI]),
     ("an_answer_of_empty_text", [said(TextBlock(""))], []),
@@ -252,6 +267,27 @@ def test_a_provider_sees_what_the_rules_leave(messages: list[Message], seen: lis
     assert messages == before
 
 
+@pytest.mark.parametrize("name", ["f", ""])
+def test_a_result_without_a_call_stays_where_it_has_a_place(name: str) -> None:
+    result = ToolResultMessage("a", name, "1")
+    asked: list[ToolResultMessage] = []
+
+    def has_place(message: ToolResultMessage) -> bool:
+        asked.append(message)
+        return True
+
+    messages: list[Message] = [HI, result, said(CALL_B), RESULT_B]
+    assert normalise(Context(messages), "toy", has_place=has_place) == messages
+    assert asked == [result]
+
+
+def test_an_instruction_stays_where_it_has_a_place() -> None:
+    rules = SystemMessage([TextBlock("Be brief.", M)])
+    messages: list[Message] = [said(CALL_A), rules, RESULT_A, SystemMessage("")]
+    found = normalise(Context(messages), "toy", system=True)
+    assert found == [said(CALL_A), RESULT_A, rules]
+
+
 @pytest.mark.parametrize(
     ("prompt", "leading", "folded"),
     [
@@ -263,10 +299,13 @@ def test_a_provider_sees_what_the_rules_leave(messages: list[Message], seen: lis
         ),
         ("a", [], "a"),
         (None, [SystemMessage("")], None),
+        ([TextBlock("a"), ExtensionBlock("toy", "k", {}), TextBlock("b")], [], "a\nb"),
+        ([TextBlock("a")], [SystemMessage("b")], "a\n\nb"),
+        ([], [], None),
     ],
 )
 def test_leading_instructions_join_the_system_prompt(
-    prompt: str | None, leading: list[Message], folded: str | None
+    prompt: Any, leading: list[Message], folded: str | None
 ) -> None:
     later: list[Message] = [HI, SystemMessage("later"), HI]
     context = Context([*leading, *later], prompt)

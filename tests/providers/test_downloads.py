@@ -12,6 +12,7 @@ from swink_core import (
     ImageBlock,
     ProviderFailure,
     ProviderInfo,
+    StreamErrorKind,
     TextBlock,
     UrlSource,
     UserMessage,
@@ -69,6 +70,10 @@ class Files(LoopbackServer):
                 status, headers = int(number), {"Location": "/a"}
             case ["kind", *rest]:
                 headers = {"Content-Type": "/".join(rest)}
+            case ["named", kind, _]:
+                headers = {"Content-Type": kind.replace("-", "/", 1)} if kind else {}
+            case ["plain"]:
+                headers["Content-Encoding"] = "identity"
             case ["unknown"]:
                 headers = {"Content-Type": "application/octet-stream"}
             case ["empty"]:
@@ -101,6 +106,7 @@ async def _refusal(url: str, **options: Any) -> str:
     with pytest.raises(ProviderFailure) as caught:
         await _downloaded(url, **options)
     failure = caught.value.failure
+    assert (failure.phase, failure.kind) == ("request", StreamErrorKind.INVALID_REQUEST)
     assert failure.code == "download"
     assert failure.resolution
     return failure.message or ""
@@ -112,6 +118,32 @@ async def test_an_address_becomes_data_and_one_address_is_fetched_once() -> None
     assert [(source.media_type, source.data) for source in found] == [("image/png", DATA)] * 3
     assert len(server.seen) == 1 + 6
     assert not {"cookie", "authorization"} & server.headers.keys()
+    assert server.headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_followed(status: int) -> None:
+    async with Files() as server:
+        (found,) = await _downloaded(f"{server.url}/moved/{status}")
+    assert found.data == DATA
+    assert server.seen == [f"/moved/{status}", "/a"]
+
+
+async def test_an_answer_may_say_that_it_is_not_compressed() -> None:
+    async with Files() as server:
+        (found,) = await _downloaded(f"{server.url}/plain")
+    assert found.data == DATA
+
+
+async def test_the_kind_that_the_caller_states_outranks_the_servers() -> None:
+    async with Files() as server:
+        url = f"{server.url}/a"
+        blocks = [ImageBlock(UrlSource(url, kind)) for kind in ("image/webp", None, "image/webp")]
+        context = Context([UserMessage([*blocks])])
+        found: Any = await with_downloads(context, lambda _: True, allowed=lambda _: True)
+    kinds = [block.source.media_type for block in found.messages[0].content]
+    assert kinds == ["image/webp", "image/png", "image/webp"]
+    assert server.seen == ["/a", "/a"]
 
 
 async def test_only_wanted_blocks_are_fetched() -> None:
@@ -125,6 +157,11 @@ async def test_only_wanted_blocks_are_fetched() -> None:
         ("/kind/image/webp;q=1", "image/webp"),
         ("/unknown?a", None),
         ("/kind/IMAGE/PNG", "image/png"),
+        ("/named/application-octet-stream/a.png", "image/png"),
+        ("/named/binary-octet-stream/a.png", "image/png"),
+        ("/named/png/a.png?name=a.webp", "image/png"),
+        ("/named//a.png", "image/png"),
+        ("/named/image-webp/a.png", "image/webp"),
     ],
 )
 async def test_the_kind_is_what_the_server_says(path: str, kind: str | None) -> None:
@@ -157,15 +194,30 @@ async def test_an_answer_that_cannot_be_sent_is_refused(path: str, what: str) ->
 async def test_sizes_are_bounded_for_each_and_in_all() -> None:
     async with Files() as server:
         url = f"{server.url}/a"
-        assert "more than 5 bytes" in await _refusal(url, each=5)
+        assert f"more than {len(PNG) - 1} bytes" in await _refusal(url, each=len(PNG) - 1)
+        assert len(await _downloaded(url, each=len(PNG))) == 1
+        counted = len(DATA) * 3 // 4  # whole groups of three bytes
         with pytest.raises(ProviderFailure, match="more than"):
-            await _downloaded(url, f"{url}b", in_all=len(PNG) + 3)
-        assert len(await _downloaded(url, f"{url}b", in_all=2 * len(PNG) + 3)) == 2
+            await _downloaded(url, f"{url}b", in_all=counted + len(PNG) - 1)
+        assert len(await _downloaded(url, f"{url}b", in_all=counted + len(PNG))) == 2
 
 
 async def test_the_time_is_bounded() -> None:
     async with Files() as server:
-        assert "longer than 0.05 s" in await _refusal(f"{server.url}/hangs", seconds=0.05)
+        url = f"{server.url}/hangs"
+        said = await _refusal(url, seconds=0.05)
+        assert said == f"{url} was not downloaded: the download took longer than 0.05 s"
+
+
+async def test_the_address_whose_download_takes_too_long_is_named() -> None:
+    seconds = 0.1
+    async with Files() as server:
+        urls = [f"{server.url}/a", f"{server.url}/hangs"]
+        while "/hangs" not in server.seen:  # until there is time for the first
+            with pytest.raises(ProviderFailure, match="took longer") as caught:
+                await _downloaded(*urls, seconds=seconds)
+            seconds *= 4
+    assert f"{urls[1]} was not downloaded" in str(caught.value.failure.message)
 
 
 @pytest.mark.parametrize(
@@ -249,3 +301,11 @@ async def test_a_call_downloads_what_its_api_does_not_fetch(fetches: bool) -> No
         with pytest.raises(ProviderFailure, match="is not on the public internet"):
             await downloaded(context, attempt)
     assert asked == [attempt.model, context.messages[1].content[1], attempt.options]
+
+
+async def test_a_call_downloads_nothing_for_a_provider_that_does_not_say_what_it_fetches() -> None:
+    class Plain:
+        info = ProviderInfo("acme", "Acme")
+
+    context = _of("http://127.0.0.1/a")
+    assert await downloaded(context, call_of(Plain(), "large").attempt) is context

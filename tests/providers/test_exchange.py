@@ -135,6 +135,52 @@ async def test_key_and_callers_headers_go_to_the_origin_of_the_first_request_alo
     assert (create["Accept"], counts["Accept"]) == ("application/json", "application/json")
 
 
+# (address of the first request, address of the second, whether both have one origin)
+ORIGINS = [
+    ("https://a.invalid/1", "https://a.invalid/2", True),
+    ("https://a.invalid/1", "wss://a.invalid/2", True),
+    ("wss://a.invalid/1", "https://a.invalid/2", True),
+    ("ws://a.invalid/1", "http://a.invalid/2", True),
+    ("https://a.invalid/1", "http://a.invalid/2", False),
+    ("https://a.invalid/1", "https://b.invalid/1", False),
+    ("https://a.invalid:1/1", "https://a.invalid:2/1", False),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "is_same"), ORIGINS)
+async def test_an_origin_is_a_host_and_port_over_http_or_websocket(
+    first: str, second: str, is_same: bool
+) -> None:
+    class Two(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            await x.read(HTTPRequest(first))
+            async for data in x.stream(HTTPRequest(second)):
+                yield data
+
+    service = Service()
+    service.answers |= {first: Pipe(b"{}", end=True), second: Pipe(*HELLO)}
+    async with client(service, provider=Two) as toy:
+        await toy.complete(MODEL, "Hi")
+    keys = ["Authorization" in request.headers for request in service.requests]
+    assert keys == [True, is_same]
+
+
+async def test_headers_of_the_caller_outrank_those_of_a_signature() -> None:
+    class Signing(Toy):
+        def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:
+            request.headers["X-Signed"] = ", ".join(request.headers)
+            request.headers["x-mine"] = "theirs"
+
+    service = Service()
+    service.answers["http://toy.invalid/v1/chat"] = Pipe(*HELLO)
+    async with client(service, provider=Signing) as toy:
+        await toy.complete(MODEL, "Hi", headers={"X-Mine": "1"})
+    (request,) = service.requests
+    assert "X-Mine" in request.headers["X-Signed"]
+    mine = {name: value for name, value in request.headers.items() if name.lower() == "x-mine"}
+    assert mine == {"X-Mine": "1"}
+
+
 STREAMED = "text/event-stream"
 
 # (whether the answer is read whole, the request's own type, the type that is asked for)
@@ -205,10 +251,13 @@ async def test_requests_for_tokens_are_legs_too() -> None:
 
 async def test_a_refused_create_is_classified_by_the_providers_tables() -> None:
     body = b'{"error": {"code": "full", "message": "no room for the-key-secret"}}'
+    shown: list[bytes] = []
     service = Service(create=Pipe(body, status=400, end=True))
     async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        stream.call.taps.append(lambda _, leg, data: shown.append(data))
         events = await collect(stream)
     assert types(events) == ["start", "error"]
+    assert shown == [body]
     assert events[-1].error_message == "no room for [hidden]"
     assert service.asked == [CREATE]
 
@@ -219,6 +268,17 @@ async def test_an_answer_that_is_not_what_was_asked_for_is_a_protocol_error(body
     async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
         events = await collect(stream)
     assert (events[-1].error_kind, service.asked) == (Kind.PROTOCOL, [CREATE])
+
+
+@pytest.mark.parametrize(
+    ("status", "is_read"), [(199, False), (200, True), (299, True), (300, False)]
+)
+async def test_a_whole_answer_may_have_any_status_of_success(status: int, is_read: bool) -> None:
+    service = Service(create=Pipe(JOB, status=status, end=True))
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        events = await collect(stream)
+    assert (events[-1].type == "done") is is_read
+    assert service.asked == ([CREATE, STREAM, COUNTS] if is_read else [CREATE])
 
 
 async def test_a_whole_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,6 +412,206 @@ async def test_a_cancel_before_the_job_is_created_sends_nothing_more() -> None:
     assert service.asked == [COUNTS]
 
 
+# (how the first request is sent, whether it may start work on the server)
+FIRST = [
+    ("read", "POST", True),
+    ("read", "PUT", True),
+    ("read", "GET", False),
+    ("read", "HEAD", False),
+    ("read", "OPTIONS", False),
+    ("stream", "POST", False),
+    ("read then stream", "GET", False),
+]
+
+
+@pytest.mark.parametrize(("way", "method", "goes_on"), FIRST)
+async def test_a_first_request_outlives_its_call_only_if_it_may_start_work(
+    way: str, method: str, goes_on: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended: list[str] = []
+
+    class First(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            request = HTTPRequest(COUNTS, method=method)
+            try:
+                if way == "read":
+                    await x.read(request)
+                elif way == "read then stream":
+                    await x.read(HTTPRequest(CREATE))
+                async for data in x.stream(request):
+                    yield data
+            finally:
+                ended.append(method)
+
+    service = Service()
+    service.held.add(COUNTS)
+    async with client(service, provider=First) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: COUNTS in service.asked)
+        call.cancel()
+        await asyncio.wait((call,))
+        assert ended == ([] if goes_on else [method])
+        service.hold.set()
+    assert ended == [method]
+    assert service.asked[-1] == COUNTS
+    assert caplog.text == ""
+
+
+async def test_what_a_first_request_opened_is_closed_before_the_work_is_cancelled() -> None:
+    seen: list[tuple[list[str], bool]] = []
+    pipe = Pipe(*OPEN)
+
+    class Late(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            body = x.stream(HTTPRequest(STREAM, method="GET"))
+            try:
+                await anext(body)
+                await x.read(HTTPRequest(CREATE))
+                x.on_abandon(HTTPRequest(CANCEL))
+                yield b""
+            finally:
+                seen.append((service.asked, pipe.closed))
+
+    def cancelled() -> Pipe:
+        seen.append((service.asked, pipe.closed))
+        return Pipe(b"{}", end=True)
+
+    service = Service(stream=pipe, cancel=cancelled)
+    service.held.add(CREATE)
+    async with client(service, provider=Late) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: CREATE in service.asked)
+        call.cancel()
+        await asyncio.wait((call,))
+        service.hold.set()
+    assert seen == [([STREAM, CREATE], False), ([STREAM, CREATE, CANCEL], True)]
+
+
+async def test_a_first_request_that_is_not_answered_ends_after_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Hanging(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            try:
+                await x.read(HTTPRequest(CREATE))
+                yield b""
+            finally:
+                await asyncio.sleep(0)
+                x.on_abandon(HTTPRequest(CANCEL))
+
+    monkeypatch.setattr("swink_core.providers.exchange.ABANDON_SECONDS", 0.01)
+    service = Service()
+    service.held.add(CREATE)
+    async with client(service, provider=Hanging) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        call.cancel()
+        await asyncio.wait((call,))
+        await until(lambda: service.asked == [CREATE, CANCEL])
+
+
+async def test_a_cancel_while_the_rest_of_a_response_is_read_is_passed_on() -> None:
+    class Whole(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            async for data in x.stream():
+                yield data
+
+    pipe = Pipe(*HELLO)
+    service = Service()
+    service.answers["http://toy.invalid/v1/chat"] = pipe
+    async with client(service, provider=Whole) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        await settle()
+        assert not call.done()
+        call.cancel()
+        await asyncio.wait((call,))
+    assert call.cancelled()
+    assert pipe.closed
+
+
+async def test_a_cancel_while_an_error_is_read_closes_its_response(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pipe = Pipe(b"{", status=500)
+    service = Service()
+    service.answers["http://toy.invalid/v1/chat"] = pipe
+    async with client(service, provider=Toy) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        await settle()
+        call.cancel()
+        await asyncio.wait((call,))
+    assert call.cancelled()
+    assert pipe.closed
+    assert caplog.text == ""
+
+
+async def test_a_wait_ends_at_once_when_nobody_waits_for_the_answer() -> None:
+    ended: list[str] = []
+
+    class Polling(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            try:
+                await x.read(HTTPRequest(CREATE))
+                await x.sleep(5.0)
+                yield b""
+            finally:
+                ended.append("yes")
+
+    service = Service()
+    service.held.add(CREATE)
+    async with client(service, provider=Polling, clock=ManualClock()) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        call.cancel()
+        await asyncio.wait((call,))
+        service.hold.set()
+        await settle()
+        assert ended == ["yes"]
+
+
+async def test_a_provider_of_one_request_may_end_abandoned_work_too() -> None:
+    shown: list[bytes] = []
+
+    class Single(Toy):
+        def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            x.on_abandon(HTTPRequest(CANCEL))
+            x.on_abandon(HTTPRequest(COUNTS))
+            return x.stream(HTTPRequest(STREAM))
+
+    cancel = Pipe(b"{}", end=True, headers={"X-Request-Id": "of the cancel"})
+    service = Service(stream=Pipe(*OPEN), cancel=cancel)
+    async with client(service, provider=Single) as toy:
+        async with toy.stream(MODEL, "Hi") as stream:
+            stream.call.taps.append(lambda _, leg, data: shown.append(data))
+            await anext(stream.text)
+        assert service.asked == [STREAM, CANCEL, COUNTS]
+    assert cancel.closed
+    assert stream.call.request_id is None
+    assert shown == [OPEN[0]]
+
+
+async def test_each_response_is_closed() -> None:
+    opened: list[Pipe] = []
+
+    def answer(*pieces: bytes, status: int = 200) -> Callable[[], Pipe]:
+        def begin() -> Pipe:
+            opened.append(Pipe(*pieces, status=status, end=True))
+            return opened[-1]
+
+        return begin
+
+    service = Service(create=answer(JOB), stream=answer(*WORDS), counts=answer(b"{}", status=500))
+    async with client(service) as toy:
+        await toy.complete(MODEL, "Hi")
+        assert [pipe.closed for pipe in opened] == [True] * 3
+        service.answers[CREATE] = answer(b"no job")
+        with pytest.raises(swink.StreamError):
+            await toy.complete(MODEL, "Hi")
+        assert [pipe.closed for pipe in opened] == [True] * 4
+
+
 async def test_a_cancel_that_hangs_holds_nobody_up_and_is_finished_by_the_close() -> None:
     service, clock = Service(), ManualClock()
     service.held.add(CANCEL)
@@ -383,6 +643,17 @@ async def test_a_cancel_that_fails_is_logged_without_secrets(
     async with client(service, clock=clock) as toy:
         await left(toy, "leave", service, clock)
     assert "an abandoned request may still run on the server: [hidden] may not" in caplog.text
+
+
+async def test_a_cancel_that_is_not_answered_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_core.providers.exchange.ABANDON_SECONDS", 0.01)
+    service, clock = Service(), ManualClock()
+    service.held.add(CANCEL)
+    async with client(service, clock=clock) as toy:
+        await left(toy, "leave", service, clock)
+    assert "an abandoned request may still run on the server: TimeoutError" in caplog.text
 
 
 async def test_nothing_is_sent_after_a_parser_has_finished() -> None:
@@ -492,6 +763,22 @@ async def test_cleanup_of_a_generator_has_run_when_the_stream_is_closed() -> Non
     assert pipe.closed
 
 
+async def test_a_generator_without_data_is_an_answer_without_data() -> None:
+    class Empty(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            return
+            yield b""
+
+    service = Service()
+    service.answers["http://toy.invalid/v1/chat"] = lambda: Pipe(end=True)
+    ends = []
+    for provider in (Empty, Toy):
+        async with client(service, provider=provider) as toy, toy.stream(MODEL, "Hi") as stream:
+            end = (await collect(stream))[-1]
+            ends.append((end.error_kind, end.code, end.error_message))
+    assert ends[0] == ends[1]
+
+
 async def test_a_fault_of_the_generator_names_the_plugin(caplog: pytest.LogCaptureFixture) -> None:
     class Faulty(Toy):
         async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
@@ -535,6 +822,24 @@ async def exchanges_left(provider: Any) -> int:
             gc.enable()
 
 
-@pytest.mark.parametrize("provider", [Toy, Jobs])
+class Reader(Toy):
+    """Reads the answer with an iterator that is not a generator."""
+
+    def exchange(self, x: Exchange) -> Any:
+        return Reading(x)
+
+
+class Reading:
+    def __init__(self, x: Exchange) -> None:
+        self.x, self.body = x, x.stream()
+
+    def __aiter__(self) -> Reading:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self.body)
+
+
+@pytest.mark.parametrize("provider", [Toy, Jobs, Reader])
 async def test_an_exchange_is_freed_without_the_garbage_collector(provider: Any) -> None:
     assert await exchanges_left(provider) == 0

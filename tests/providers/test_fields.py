@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from swink_core import Context, Model, StreamOptions, TextBlock, UserMessage
-from swink_core.providers import with_extra
-from swink_core.providers.features import context_notices
+from swink_core import Model, StreamOptions, Tool
+from swink_core.providers import with_extra, with_metadata
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.knobs import sent_options
 
@@ -30,6 +31,13 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], dict[str, 
         {"a": {"x": None, "y": None}},
         {"a": {"z": 1}},
         {"a": {"z": 1}},
+    ),
+    (
+        "none removes within every kind of mapping",
+        {},
+        {"a": MappingProxyType({"x": None, "y": MappingProxyType({"z": None})})},
+        {},
+        {"a": {"y": {}}},
     ),
     ("none in extra gives way to a field", {}, {"a": None}, {"a": 0}, {"a": 0}),
     (
@@ -118,6 +126,56 @@ def test_a_calls_own_fields_take_precedence_over_inherited_options_alone(
     assert found.over == over
 
 
+REASONING = {"reasoning": {"effort": "high", "summary": "auto"}}
+
+# (the call's own extra, fields for options of the client, the body)
+OVERRIDDEN: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ({"top_k": 3}, {"top_k": 5, "seed": 7}, {"top_k": 3, "seed": 7}),
+    ({"top_k": None}, {"top_k": 5, "seed": 7}, {"seed": 7}),
+    ({"seed": 1}, {"top_k": 5, "seed": 7}, {"top_k": 5, "seed": 7}),
+    (
+        {"reasoning": {"effort": "low"}},
+        REASONING,
+        {"reasoning": {"effort": "low", "summary": "auto"}},
+    ),
+    ({"reasoning": {"effort": None}}, REASONING, {"reasoning": {"summary": "auto"}}),
+    ({"reasoning": None}, REASONING, {}),
+    ({"reasoning": "low"}, REASONING, {"reasoning": "low"}),
+    ({"metadata": {"a": None, "b": 1}}, {"metadata": "x"}, {"metadata": {"b": 1}}),
+    ({"metadata": {"a": None, "b": 1}}, {"metadata": {"a": 2}}, {"metadata": {"b": 1}}),
+]
+
+
+@pytest.mark.parametrize(("own", "fields", "body"), OVERRIDDEN)
+def test_a_calls_own_fields_override_options_of_the_client_in_the_body(
+    own: dict[str, Any], fields: dict[str, Any], body: dict[str, Any]
+) -> None:
+    before = copy.deepcopy(fields)
+    places = {"thinking": ("reasoning.effort",)}
+    extra = layered_extra(own, own, ["top_k", "thinking", "metadata"], places)
+    assert with_extra(extra, fields) == body
+    assert fields == before
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sent"),
+    [
+        (None, {"name": "f", "strict": True}),
+        ({}, {"name": "f", "strict": True}),
+        ({"other": {"cached": True}}, {"name": "f", "strict": True}),
+        ({"acme": {"cached": True, "strict": 0}}, {"name": "f", "strict": 0, "cached": True}),
+    ],
+)
+def test_metadata_of_a_tool_for_a_provider_are_fields_of_its_definition(
+    metadata: Any, sent: dict[str, Any]
+) -> None:
+    native = {"name": "f", "strict": True}
+    found = with_metadata(native, Tool("f", metadata=metadata), "acme")
+    found["more"] = 1
+    assert found == {**sent, "more": 1}
+    assert native == {"name": "f", "strict": True}
+
+
 def test_options_are_sent_in_their_fields_at_any_depth() -> None:
     knobs: dict[str, Any] = {
         "max_tokens": "options.num_predict",
@@ -132,12 +190,3 @@ def test_options_are_sent_in_their_fields_at_any_depth() -> None:
         "options": {"num_predict": 9, "temperature": 0.5, "top_k": 3},
         "seed": 7,
     }
-
-
-def test_system_blocks_that_are_joined_are_reported_with_their_path() -> None:
-    context = Context([UserMessage("Hi")], system_prompt=[TextBlock("a"), TextBlock("b")])
-    [notice] = context_notices((), Model("acme", "m"), context)
-    said = "system_prompt: acme/m accepts system text only as one string; the blocks were joined"
-    assert (notice.code, notice.detail, notice.paths) == (
-        "system_blocks_joined", said, ("system_prompt",)
-    )  # fmt: skip

@@ -39,10 +39,12 @@ class Around:
         return self.change((yield))
 
 
-async def streamed(*plugins: Any, pieces: tuple[bytes, ...] = (ALL_AT_ONCE,)) -> list[Any]:
+async def streamed(
+    *plugins: Any, pieces: tuple[bytes, ...] = (ALL_AT_ONCE,), **options: Any
+) -> list[Any]:
     """The events of an answer that comes in these pieces, one network read each."""
     async with client_of(*plugins, http=PipeClient(Pipe(*pieces))) as client:
-        return await collect(client.stream(MODEL, "Hi"))
+        return await collect(client.stream(MODEL, "Hi", **options))
 
 
 class Turnstile:
@@ -121,6 +123,18 @@ async def test_events_of_a_wrapper_before_its_exception_are_passed_on() -> None:
     assert types(events) == ["start", "text_start", *["text_delta"] * 2, "text_end", "error"]
     assert events[-1].error_kind is Kind.INTERNAL
     assert "oops" in events[-1].error_message
+
+
+async def test_a_bound_of_the_answer_comes_before_the_exception_of_a_wrapper_behind_it() -> None:
+    async def raising(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in inner:
+            if event.type == "text_end":
+                raise ZeroDivisionError("oops")
+            yield event
+
+    events = await streamed(Around(raising), max_output_chars=4)
+    assert broken_rules(events) == []
+    assert events[-1].error_kind is Kind.OUTPUT_TOO_LARGE
 
 
 async def test_events_held_by_a_wrapper_at_close_are_counted() -> None:

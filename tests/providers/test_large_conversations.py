@@ -13,6 +13,7 @@ from swink_core import (
     Base64Source,
     Client,
     Context,
+    ExtensionBlock,
     ImageBlock,
     InvalidContext,
     Message,
@@ -130,6 +131,31 @@ async def test_a_large_conversation_is_converted_and_encoded_in_a_thread(
     assert [thread is not threading.current_thread() for thread in threads] == [in_thread]
 
 
+@pytest.mark.parametrize(
+    ("is_quick", "in_thread"), [((True, True), False), ((True, False), True), ((None,), True)]
+)
+async def test_a_request_is_checked_in_a_thread_unless_each_guard_is_quick(
+    is_quick: tuple[bool | None, ...], in_thread: bool
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def guard_of(is_quick: bool | None) -> Any:
+        def guard(body: dict[str, Any]) -> dict[str, Any]:
+            threads.append(threading.current_thread())
+            return body
+
+        if is_quick is not None:
+            vars(guard)["is_quick"] = is_quick
+        return guard
+
+    http = MemoryHTTPClient(acme_answer({"text": "Hi"}, {"stop": "stop"}))
+    async with client_of(http) as client, client.stream("acme/large", "Hi") as stream:
+        stream.call.guards = [guard_of(each) for each in is_quick]
+        await stream.result()
+    found = [thread is not threading.current_thread() for thread in threads]
+    assert found == [in_thread] * len(is_quick)
+
+
 async def test_a_failure_of_a_conversion_in_a_thread_ends_the_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -153,6 +179,7 @@ TALK: list[Message] = [
     ANSWER,
     ToolResultMessage("c", "look", "found"),
     UserMessage("thanks"),
+    AssistantMessage([ExtensionBlock("acme", "search", {}), TextBlock("done")], "acme"),
 ]
 
 

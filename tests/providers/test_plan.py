@@ -248,6 +248,32 @@ def _write(file: Path, limit: int | None) -> None:
     new.replace(file)
 
 
+HI = swink.UserMessage("Hi")
+SEEN = swink.ImageBlock(swink.Base64Source("image/png", "AA=="))
+
+# (messages, options, the code of a notice or the feature that the model does not support)
+AFTER_TEXT: list[tuple[list[swink.Message], dict[str, Any], str]] = [
+    ([HI], {"tools": [Tool("f")]}, "tools"),
+    ([HI], {"system_prompt": [swink.TextBlock("a"), swink.TextBlock("b")]}, "system_blocks_joined"),
+    ([swink.UserMessage([SEEN])], {}, "images"),
+    ([HI, swink.AssistantMessage([swink.TextBlock("a")])], {}, "prefill"),
+]
+
+
+@pytest.mark.parametrize(("messages", "options", "told"), AFTER_TEXT)
+async def test_a_plan_for_a_text_is_not_that_of_another_conversation(
+    messages: list[swink.Message], options: dict[str, Any], told: str
+) -> None:
+    rule = Rule(match=".", takes={"tools": False, "images": False, "prefill": False})
+    model = swink.Model("toy", "large", ModelInfo("large"), (rule,))
+    http = PipeClient(*(Pipe(*HELLO, end=True) for _ in range(2)))
+    async with client_of(http=http) as client:
+        await client.complete(model, "Hi")
+        events = await collect(client.stream(model, messages, **options))
+    found = [getattr(event, "code", None) for event in events]
+    assert told in found
+
+
 async def test_a_model_that_retires_between_two_calls_is_refused_by_the_second() -> None:
     rule = Rule(match=".", retires="2026-06-02", as_of="2026-06-02")
     model = swink.Model("toy", "large", ModelInfo("large"), (rule,))
