@@ -186,6 +186,19 @@ def test_a_schema_is_rewritten_once_for_its_bytes() -> None:
     assert len(calls) == 3
 
 
+@pytest.mark.parametrize(("beyond", "times"), [(0, 1), (1, 2)])
+def test_a_schema_is_remembered_up_to_64_kib(beyond: int, times: int) -> None:
+    calls = []
+
+    def rewrite(schema: Any) -> dict[str, Any]:
+        calls.append(schema)
+        return {**schema}
+
+    schema = {"title": "x" * (64 * 1024 - len('{"title":""}') + beyond)}
+    assert rewritten_schema(rewrite, schema) == rewritten_schema(rewrite, schema) == schema
+    assert len(calls) == times
+
+
 @pytest.mark.parametrize(
     "schema",
     [

@@ -34,6 +34,7 @@ from swink_core import (
     Error,
     Failure,
     ImageBlock,
+    Model,
     ModelInfo,
     Notice,
     ProviderInfo,
@@ -56,6 +57,7 @@ from swink_core.providers import (
     TokenHTTP,
 )
 from swink_core.providers.buffered import BufferedDecoder
+from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of
 
 JSON = {"Content-Type": "application/json"}
@@ -368,6 +370,29 @@ def test_the_address_is_the_callers_the_environments_or_the_providers() -> None:
     assert provider.base_url(StreamOptions(), {}) == "https://own.example/v1"
     with pytest.raises(swink.ProviderFailure, match="pass base_url=… or set A_URL"):
         provider_with(base_url_env=("A_URL",)).base_url(StreamOptions(), {})
+
+
+FREE = Model("acme", "m", ModelInfo("m"))
+PRICED = Model("acme", "m", ModelInfo("m", prices=Prices(input=1.0)))
+
+# (name, model, address, whether its answers are free)
+FREE_MODELS: list[tuple[str, Model, str, bool]] = [
+    ("on_this_machine", FREE, "http://localhost:1", True),
+    ("in_a_private_network", FREE, "http://192.168.0.2:1", True),
+    ("elsewhere", FREE, "https://acme.example", False),
+    ("unknown_on_this_machine", Model("acme", "m"), "http://localhost:1", True),
+    ("unknown_elsewhere", Model("acme", "m"), "https://acme.example", False),
+    ("with_a_price_on_this_machine", PRICED, "http://localhost:1", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "url", "free"), [case[1:] for case in FREE_MODELS], ids=[c[0] for c in FREE_MODELS]
+)
+def test_a_model_without_a_price_is_free_on_a_machine_of_ones_own(
+    model: Model, url: str, free: bool
+) -> None:
+    assert HTTPProvider("acme").is_free(model, StreamOptions(base_url=url)) is free
 
 
 # -- what is sent --------------------------------------------------------------------------------
@@ -900,6 +925,30 @@ async def test_the_key_is_not_logged_with_what_an_observer_raises(
 def test_a_request_shows_neither_headers_nor_body() -> None:
     request = HTTPRequest("https://a.example/", b"sk-canary", {"X-Key": "sk-canary"})
     assert "canary" not in repr(request)
+
+
+# -- damaged frames ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "kind", "text"),
+    [
+        ("skip", None, None, "Hello"),
+        ("skip", "fail", Kind.PROTOCOL, ""),
+        ("fail", None, Kind.PROTOCOL, ""),
+        ("fail", "read_on", Kind.PROTOCOL, "Hello"),
+        ("fail", "skip", None, "Hello"),
+    ],
+)
+async def test_the_callers_policy_for_damaged_frames_replaces_the_providers(
+    own: str, asked: Any, kind: Kind | None, text: str
+) -> None:
+    policed = type("Policed", (Toy,), {"malformed": own})
+    http = PipeClient(Pipe(b"data: {broken\n\n", *HELLO, end=True))
+    async with client_of(providers={"toy": policed}, api_key="k", http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi", malformed=asked))
+    assert getattr(events[-1], "error_kind", None) is kind
+    assert "".join(e.delta for e in events if isinstance(e, swink.TextDelta)) == text
 
 
 # -- the hooks -----------------------------------------------------------------------------------

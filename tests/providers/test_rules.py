@@ -15,6 +15,7 @@ from swink_core import (
     CacheStrategy,
     Context,
     DocumentBlock,
+    ExtensionBlock,
     ImageBlock,
     Model,
     ModelInfo,
@@ -148,6 +149,12 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
      ["option_ignored does not support top_p; it was not sent"]),
     ('when = { thinking = ["tokens"] }\ntakes = { top_p = false }',
      {"top_p": 0.5, "thinking": "low"}, {"top_p": 0.5}, []),
+    ('when = { stop = ["set"] }\ntakes = { top_p = false }',
+     {"top_p": 0.5, "stop": "END"}, {"top_p": None},
+     ["option_ignored does not support top_p; it was not sent"]),
+    ('when = { stop = ["set"] }\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
+    ('when = { stop = ["unset"] }\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": None},
+     ["option_ignored does not support top_p; it was not sent"]),
     ('apis = ["other"]\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
 ]  # fmt: skip
 
@@ -226,6 +233,8 @@ ACCEPTED: list[tuple[str, Context, dict[str, Any]]] = [
     ("blank_end", Context([UserMessage("Hi"), CALL, RESULT, UserMessage(" ")]), {}),
     ("blank_end", Context([UserMessage("Hi"), UserMessage(" ")]), {}),
     ("blank_end", Context([UserMessage([PAGE])]), {}),
+    ("blank_end", PREFILLED, {}),
+    ("blank_end", Context([]), {}),
     ("blank_stop", HELLO, {"stop": "END\n"}),
     ("recursive_schema", HELLO, {"response_format": TWICE}),
     ("root_schema", HELLO, {"response_format": TWICE}),
@@ -255,6 +264,21 @@ def test_text_between_tool_calls_goes_out_before_them() -> None:
     ]
     assert [notice.paths for notice in call.notices] == [("messages[1]",)]
     assert context.messages[1].content == said
+
+
+def test_the_system_text_is_one_string_unless_the_api_takes_blocks() -> None:
+    class Marked(Acme):
+        system_marks = ("cache",)
+
+    blocks: list[TextBlock | ExtensionBlock] = [TextBlock("a"), TextBlock("b")]
+    context = Context([UserMessage("Hi")], system_prompt=blocks)
+
+    joined = fit(ruled(), context)
+    kept = Fitted(ruled(), context, StreamOptions()).fit(Marked())
+
+    assert joined.context.system_prompt == "a\nb"
+    assert [notice.code for notice in joined.notices] == ["system_blocks_joined"]
+    assert (kept.context.system_prompt, kept.notices) == (blocks, [])
 
 
 def test_white_space_at_the_end_of_an_answer_that_goes_on_is_left_out() -> None:

@@ -13,7 +13,8 @@ from fakes import HELLO, Toy, ToyParser, broken_rules, frame, types
 import swink_core as swink
 from swink_core import Done, Error, Failure, Notice, ProviderFailure, StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, SSEDecoder
+from swink_core.framing.text import TextDecoder
+from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, EventWriter, SSEDecoder
 from swink_core.vocabulary.depth import MAX_DEPTH
 from swink_testing.calls import call_of
 from swink_testing.chunking import byte_by_byte, every_cut
@@ -372,6 +373,19 @@ async def test_damage_before_a_restart_is_discarded() -> None:
     events = await events_of(frame(text="a"), BAD, frame(restart="again"), *HELLO)
     assert isinstance(events[-1], Done)
     assert fold(events).text == "Hello"
+
+
+async def test_plain_text_is_not_checked_as_json() -> None:
+    class Said:
+        def feed(self, frame: bytes, out: EventWriter) -> None:
+            out.text(frame.decode())
+            out.stop(StopReason.STOP)
+
+    text = "[" * 2000 + "]" * 2000
+    source = EventSource(call_of(TOY, "large"), chunks_of(text.encode()), TextDecoder(), Said())
+    events = [event async for event in source]
+    assert fold(events).text == text
+    assert types(events) == ["start", "text_start", "text_delta", "text_end", "done"]
 
 
 async def test_repaired_arguments_have_the_intended_value() -> None:

@@ -14,10 +14,10 @@ from attrs import define, evolve, field
 from fakes import HELLO, MODEL, Pipe, Toy, client_of, collect
 
 import swink_core as swink
-from swink_core import Failure, ProviderFailure, StreamOptions, Timeouts
+from swink_core import Failure, ProviderFailure, ResponseHead, StreamOptions, Timeouts
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import Grant, HTTPRequest, Token, TokenHTTP
-from swink_core.providers.tokens import MOST_TOKENS, TOKEN_BYTES
+from swink_core.providers.tokens import FETCH_SECONDS, MOST_TOKENS, TOKEN_BYTES
 from swink_testing.clock import ManualClock
 
 ISSUER = "https://login.toy.invalid/token"
@@ -298,7 +298,8 @@ async def test_a_renewal_that_fails_keeps_a_token_that_is_good(
         await clock.advance(170)
         with pytest.raises(swink.NetworkError, match="issued no token"):
             await toy.complete(MODEL, "Hi")
-    assert "a token could not be renewed, and the old one is still used" in caplog.text
+    said = "toy: a token could not be renewed, and the old one is still used"
+    assert caplog.text.count(said) == 2  # the last failure leaves no token to use
     assert "secret" not in caplog.text
 
 
@@ -401,6 +402,7 @@ async def test_what_refuses_a_token_is_the_grants_to_say() -> None:
         (400, b"{}", Kind.AUTH),
         (401, b"", Kind.AUTH),
         (404, b"<html>", Kind.AUTH),
+        (300, b'{"token": "t", "life": 9}', Kind.PROTOCOL),
         (302, b"", Kind.PROTOCOL),
         (408, b"", Kind.NETWORK),
         (429, b"", Kind.NETWORK),
@@ -443,6 +445,33 @@ async def test_numbers_may_be_written_as_text() -> None:
     async with client(service) as toy:
         await toy.complete(MODEL, "Hi")
     assert service.calls == ["token-1-secret"]
+
+
+async def test_a_token_that_does_not_arrive_in_time_is_a_timeout_of_the_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert FETCH_SECONDS == 60
+    monkeypatch.setattr("swink_core.providers.tokens.FETCH_SECONDS", 0.0)
+    service = Service()
+    service.gate.clear()
+    async with client(service) as toy:
+        with pytest.raises(swink.StreamError) as caught:
+            await toy.complete(MODEL, "Hi")
+    error = caught.value
+    assert (error.kind, error.phase, error.code) == (Kind.TIMEOUT, "request", "token")
+    assert error.message == "no token was received within 0 s"
+    assert service.calls == []
+
+
+async def test_an_attempt_records_the_request_for_its_token_and_the_answer() -> None:
+    service, clock = Service(), ManualClock(7.0)
+    async with client(service, clock=clock) as toy, toy.stream(MODEL, "Hi") as stream:
+        await collect(stream)
+    fetch, call = stream.call.attempt.legs
+    assert (fetch.kind, call.kind) == ("token", "stream")
+    assert fetch.request is service.requests[0]
+    assert fetch.sent_at == 7.0
+    assert fetch.response == ResponseHead(200, Pipe().headers, 7.0)
 
 
 async def test_a_fetch_that_returns_no_token_is_a_fault_of_the_plugin() -> None:

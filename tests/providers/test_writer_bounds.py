@@ -243,6 +243,7 @@ WHOLE: list[tuple[str, list[str], bool]] = [
     ("an_object_in_pieces", ['{"a"', ': {"b": [1', "]}", "}"], True),
     ("a_brace_in_a_string", ['{"a": "}'], False),
     ("a_brace_after_a_string", ['{"a": "}"', "}"], True),
+    ("a_string_in_pieces", ['{"a": "b', "c", 'd"', "}"], True),
     ("an_escape_cut_in_two", ['{"a": "\\', '"}', '"}'], True),
     ("an_escaped_quote_that_ends_nothing", ['{"a": "\\', '"}'], False),
     ("an_escaped_backslash", ['{"a": "\\\\"}'], True),
