@@ -143,6 +143,69 @@ async def test_a_provider_is_asked_with_the_options_that_are_left() -> None:
     assert seen == {"buffers": None, "convert": None, "request": None}
 
 
+async def test_a_provider_is_asked_with_the_model_before_the_options() -> None:
+    seen: dict[str, set[str]] = {}
+
+    def note(name: str, model: Any, options: Any) -> None:
+        seen.setdefault(name, set()).add(f"{model.id} {options.seed}")
+
+    class Asked(Toy):
+        knobs = dict.fromkeys(("seed", "temperature"))
+
+        def api(self, model: Any, options: Any) -> Any:
+            note("api", model, options)
+            return self
+
+        def learned(self, model: Any, options: Any) -> Any:
+            note("learned", model, options)
+
+        def notices(self, model: Any, options: Any) -> Any:
+            note("notices", model, options)
+            return ()
+
+        def buffers(self, model: Any, context: Any, options: Any) -> bool:
+            note("buffers", model, options)
+            return False
+
+    http = PipeClient(Pipe(*HELLO, end=True))
+    given: Any = {"providers": {"toy": Asked}, "api_key": "k", "temperature": 0.5}
+    async with client_of(**given, http=http) as client:
+        await client.complete(MODEL, "Hi", seed=7, extra={"temperature": 0.7})
+    assert {*seen} == {"api", "learned", "notices", "buffers"}
+    assert all(said == {"large 7"} for said in seen.values())
+
+
+# (name, features, what the conversion raises, whether it is asked for, whether it is enough)
+ADDRESSES: list[tuple[str, set[str], Kind | None, int, bool]] = [
+    ("converted", {"images"}, None, 1, True),
+    ("unsupported", {"images"}, Kind.UNSUPPORTED, 1, False),
+    ("another failure", {"images"}, Kind.AUTH, 1, True),
+    ("no images at all", set(), Kind.UNSUPPORTED, 0, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("own", "kind", "times", "takes"), [row[1:] for row in ADDRESSES], ids=[r[0] for r in ADDRESSES]
+)
+def test_an_api_fetches_media_unless_their_conversion_is_unsupported(
+    own: set[str], kind: Kind | None, times: int, takes: bool
+) -> None:
+    converted = []
+
+    class Strict(Toy):
+        features = frozenset(own)
+
+        def convert(self, model: Any, context: Context, options: StreamOptions) -> Any:
+            converted.append((model, [message.content for message in context.messages], options))
+            if kind is not None:
+                raise swink.ProviderFailure(Failure("request", kind=kind))
+
+    model, options = Model("toy", "large"), StreamOptions(seed=7)
+    block = ImageBlock(UrlSource("https://a.example/b.png"))
+    assert Strict("toy").takes_address(model, block, options) is takes
+    assert [(model, content) for model, content, _ in converted] == [(model, [[block]])] * times
+
+
 # -- features and knobs --------------------------------------------------------------------------
 
 NO_TOOLS = swink.Model("toy", "small", ModelInfo("small", capabilities=frozenset({"images"})))
@@ -370,6 +433,19 @@ def test_the_address_is_the_callers_the_environments_or_the_providers() -> None:
     assert provider.base_url(StreamOptions(), {}) == "https://own.example/v1"
     with pytest.raises(swink.ProviderFailure, match="pass base_url=… or set A_URL"):
         provider_with(base_url_env=("A_URL",)).base_url(StreamOptions(), {})
+
+
+def test_a_call_is_at_home_at_the_address_of_the_package() -> None:
+    provider = provider_with(base_url="https://own.example/v1", base_url_env=("A_URL",))
+    for url, home in (
+        (None, True),
+        ("https://own.example/v1/", True),
+        ("https://own.example", False),
+        ("https://caller.example/v1", False),
+    ):
+        assert provider.at_home(StreamOptions(base_url=url), {}) is home
+        assert provider.at_home(StreamOptions(), {"A_URL": url or ""}) is home
+    assert provider_with().at_home(StreamOptions(), {}) is True
 
 
 FREE = Model("acme", "m", ModelInfo("m"))
@@ -1074,3 +1150,4 @@ async def test_a_call_without_a_required_variable_fails_before_it_is_sent(
     assert len(http.requests) == 1
     assert caught.value.message == "acme needs ACME_PROJECT, which is not set"
     assert caught.value.resolution == "Set ACME_PROJECT in the environment."
+    assert (caught.value.kind, caught.value.code) == (Kind.AUTH, "no_variable")

@@ -226,6 +226,47 @@ def test_a_call_that_would_lose_its_meaning_is_refused_unless_rules_are_off(
     assert fit(ruled(rule), context, **options, rules=False).failure is None
 
 
+def test_media_in_an_answer_that_the_api_does_not_accept_are_refused_with_their_path() -> None:
+    class Seeing(Acme):
+        features = Acme.features | {"images"}
+
+    class Painting(Seeing):
+        features = Seeing.features | {"assistant_images"}
+
+    image = ImageBlock(UrlSource("https://a.example/a.png"))
+    asked = UserMessage([image])
+    context = Context([asked, AssistantMessage([TextBlock("Look"), image]), asked])
+
+    refused = Fitted(ruled(), context, StreamOptions()).fit(Seeing()).failure
+
+    assert refused is not None
+    assert (refused.kind, refused.code) == ("unsupported", "assistant_images")
+    said = "acme/large does not accept images in assistant messages (messages[1].content[1])"
+    assert refused.message == said
+    assert Fitted(ruled(), context, StreamOptions()).fit(Painting()).failure is None
+
+
+VIDEO = DocumentBlock(Base64Source("video/mp4", "AAAA"))
+LINKED = DocumentBlock(UrlSource("https://a.example/a.pdf"))
+
+
+@pytest.mark.parametrize(
+    ("documents", "count"),
+    [
+        ([PAGE], None),
+        ([PAGE, VIDEO, VIDEO], None),
+        ([PAGE, LINKED], 2),
+        ([LINKED, VIDEO, LINKED, PAGE], 3),
+    ],
+)
+def test_documents_are_counted_without_videos(documents: list[Block], count: int | None) -> None:
+    call = fit(
+        ruled("most = { documents = 1 }"), Context([UserMessage("Hi"), UserMessage(documents)])
+    )
+    message = call.failure and call.failure.message
+    assert message == (count and f"acme/large accepts at most 1 documents, not {count}")
+
+
 # (shape, conversation, options)
 ACCEPTED: list[tuple[str, Context, dict[str, Any]]] = [
     ("assistant_first", Context([SystemMessage("Be brief."), UserMessage("Hi")]), {}),
@@ -236,6 +277,9 @@ ACCEPTED: list[tuple[str, Context, dict[str, Any]]] = [
     ("blank_end", PREFILLED, {}),
     ("blank_end", Context([]), {}),
     ("blank_stop", HELLO, {"stop": "END\n"}),
+    ("calls_apart", Context([AssistantMessage([TextBlock("a"), *CALL.content, *CALL.content,
+                                               TextBlock("b")])]), {}),
+    ("calls_apart", Context([AssistantMessage([*CALL.content, TextBlock("b")])]), {}),
     ("recursive_schema", HELLO, {"response_format": TWICE}),
     ("root_schema", HELLO, {"response_format": TWICE}),
     ("root_schema", HELLO, {"response_format": "json"}),
@@ -415,6 +459,24 @@ def test_tools_have_one_other_name_wherever_they_are_named() -> None:
     assert context == before
 
 
+def test_tools_that_only_the_conversation_names_have_another_name_too() -> None:
+    messages = [
+        UserMessage("Hi"),
+        AssistantMessage([ToolCallBlock("1", "first tool", {})]),
+        ToolResultMessage("2", "second tool", "gone"),
+        ToolResultMessage("3", "", "unknown"),
+    ]
+
+    call = fit(ruled("tool_name = '[a-z_][a-z0-9_]*'"), Context(messages))
+
+    assert sorted(call.names.values()) == ["first tool", "second tool"]
+    [made] = call.context.messages[1].tool_calls
+    results = [message.tool_name for message in call.context.messages[2:]]
+    assert call.names[made.name] == "first tool"
+    assert call.names[results[0]] == "second tool"
+    assert results[1] == ""
+
+
 def test_an_id_that_is_too_long_is_shortened_and_stays_its_own() -> None:
     model = ruled("most = { session_id = 20 }")
     one, again, other = (
@@ -443,22 +505,29 @@ def test_a_schema_is_changed_only_where_its_root_says_what_is_refused() -> None:
 
 def test_joined_alternatives_still_accept_their_values() -> None:
     schema = {
-        "allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}],
+        "allOf": [
+            {"properties": {"a": {"type": "string"}}, "required": ["a"]},
+            {"properties": {"own": {"type": "null"}}, "required": ["c"]},
+        ],
+        "oneOf": [{"properties": {"c": {"type": "number"}}, "required": ["d"]}],
+        "required": ["own"],
         "anyOf": [{"$ref": "#/$defs/B"}, {"properties": {"b": {"const": 2}}}, True],
         "$defs": {"B": {"properties": {"b": {"const": 1}}}},
         "properties": {"own": {}},
     }
 
-    assert joined_root(schema, ("allOf", "anyOf", "not")) == {
+    assert joined_root(schema, ("allOf", "anyOf", "oneOf", "not")) == {
         "$defs": {"B": {"properties": {"b": {"const": 1}}}},
         "properties": {
             "a": {"type": "string"},
             "b": {"anyOf": [{"const": 1}, {"const": 2}]},
+            "c": {"type": "number"},
             "own": {},
         },
-        "required": ["a"],
+        "required": ["own", "a", "c"],
         "type": "object",
     }
+    assert joined_root(schema, ("allOf",))["oneOf"] == schema["oneOf"]
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 from fakes import HELLO, Toy, ToyParser, broken_rules, frame, types
 
 import swink_core as swink
 from swink_core import Done, Error, Failure, Notice, ProviderFailure, StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_core.framing.text import TextDecoder
 from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, EventWriter, SSEDecoder
 from swink_core.vocabulary.depth import MAX_DEPTH
 from swink_testing.calls import call_of
@@ -70,6 +70,8 @@ ENDINGS: list[tuple[str, list[Any], Kind | None]] = [
     ("thinking_is_no_answer", [frame(thinking="Hm"), END], Kind.EMPTY_RESPONSE),
     ("an_extension_is_an_answer", [frame(extension={"a": 1}), END], None),
     ("a_call_is_an_answer", [frame(call={"key": 0, "id": "a", "name": "f"}), END], None),
+    ("a_stop_sequence_is_an_answer", [frame(facts={"stop_sequence": "END"}), END], None),
+    ("other_facts_are_no_answer", [frame(facts={"tier": "auto"}), END], Kind.EMPTY_RESPONSE),
     ("no_answer_within_the_length_limit", [frame(stop="length", finish=True)], None),
     ("a_filtered_answer_may_be_empty", [frame(stop="content_filter", finish=True)], None),
     ("a_pause_may_be_empty", [frame(stop="pause", finish=True)], None),
@@ -115,6 +117,15 @@ async def test_an_empty_answer_is_complete_only_after_tool_results(
     last = [event async for event in source][-1]
     assert isinstance(last, Done) is complete
     assert getattr(last, "error_kind", None) is (None if complete else Kind.EMPTY_RESPONSE)
+
+
+async def test_what_follows_the_end_in_the_same_read_is_not_parsed() -> None:
+    rest = [frame(text="more"), BAD, b"datum: x\n\n", frame(text="x" * 200)]
+    read = b"".join([*HELLO, *rest])
+    events = await events_of(read, limit=100)
+    assert fold(events).text == "Hello"
+    assert types(events)[-2:] == ["text_end", "done"]
+    assert "notice" not in types(events)
 
 
 # (name, input, phase of the failure)
@@ -211,11 +222,19 @@ async def test_facts_of_an_answer_are_available_while_it_streams() -> None:
     known: list[Any] = []
 
     def tap(attempt: Any, leg: Any, data: bytes) -> None:
-        known.append((attempt.response_id, attempt.usage and attempt.usage.output))
+        output = attempt.usage and attempt.usage.output
+        known.append((attempt.response_id, output, attempt.response_model))
 
-    said = [frame(text="a"), frame(usage={"output": 3}), frame(text="b"), frame(id="r1")]
-    await events_of(*said, *HELLO[-2:], taps=[tap])
-    assert known[:5] == [(None, None), (None, None), (None, 3), (None, 3), ("r1", 3)]
+    said = [frame(usage={"output": 3}), frame(text="b"), frame(id="r1"), frame(model="m")]
+    await events_of(frame(text="a"), *said, *HELLO[-2:], taps=[tap])
+    assert known[:6] == [
+        (None, None, None),
+        (None, None, None),
+        (None, 3, None),
+        (None, 3, None),
+        ("r1", 3, None),
+        ("r1", 3, "m"),
+    ]
 
 
 async def test_what_fails_halfway_says_so_whenever_its_failure_thinks_it_was() -> None:
@@ -232,6 +251,12 @@ NOISE = b"data: ping\n\n"
 def nested(levels: int) -> bytes:
     """Return a frame whose unknown key has nested arrays."""
     return b'data: {"new": ' + b"[" * levels + b'"%s"' % (b"x" * 1024) + b"]" * levels + b"}\n\n"
+
+
+def sized(size: int) -> bytes:
+    """Return a frame of this size whose unknown key has nested arrays."""
+    text = b'{"new": ' + b"[" * 200 + b"]" * 200 + b"}"
+    return b"data: " + text.replace(b": ", b":".ljust(size - len(text) + 2)) + b"\n\n"
 
 
 # (name, frames that do not parse at each place, how many notices, whether it fails)
@@ -251,6 +276,8 @@ SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("a_lone_surrogate", [b'data: {"text": "\\ud83e"}\n\n'], 1, False),
     ("unknown_keys", [b'data: {"new": 1}\n\n'], 0, False),
     ("nested_too_deep", [b"data: " + b"[" * 100_000 + b"\n\n"], 1, False),
+    ("nested_too_deep_in_more_than_1_kib", [sized(1025)], 1, False),
+    ("nested_too_deep_in_1_kib", [sized(1024)], 0, False),
     ("nested_as_deep_as_allowed", [nested(MAX_DEPTH - 1)], 0, False),
     ("nested_too_deep_in_an_unknown_key", [nested(MAX_DEPTH)], 1, False),
     ("noise", [NOISE] * 4, 4, False),
@@ -375,17 +402,86 @@ async def test_damage_before_a_restart_is_discarded() -> None:
     assert fold(events).text == "Hello"
 
 
-async def test_plain_text_is_not_checked_as_json() -> None:
-    class Said:
-        def feed(self, frame: bytes, out: EventWriter) -> None:
-            out.text(frame.decode())
-            out.stop(StopReason.STOP)
+class Counting(ToyParser):
+    """Counts its frames; the count of all frames of a read is reported after the read."""
 
-    text = "[" * 2000 + "]" * 2000
-    source = EventSource(call_of(TOY, "large"), chunks_of(text.encode()), TextDecoder(), Said())
+    class writer(EventWriter):
+        def notice(self, code: str, detail: str = "") -> None:
+            super().notice(f"own_{code}", detail)
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.reads = 0
+
+    def feed(self, data: bytes, out: EventWriter) -> None:
+        self.frames += 1
+        super().feed(data, out)
+
+    def after_read(self, out: EventWriter) -> None:
+        self.reads += 1
+        out.usage(input=self.frames)
+
+
+async def test_a_parser_reports_after_each_read_and_after_a_frame_without_its_end() -> None:
+    parser = Counting()
+    pieces = chunks_of(frame(text="a") + frame(text="b"), b"", STOP[:-1])
+    source = EventSource(call_of(TOY, "large"), pieces, SSEDecoder(), parser)
     events = [event async for event in source]
-    assert fold(events).text == text
-    assert types(events) == ["start", "text_start", "text_delta", "text_end", "done"]
+    assert (parser.frames, parser.reads) == (3, 4)
+    assert events[-1].usage == swink.Usage(input=3, reported=True)  # type: ignore[union-attr]
+
+
+async def test_a_parser_may_have_a_writer_of_its_own() -> None:
+    source = EventSource(call_of(TOY, "large"), chunks_of(BAD, *HELLO), SSEDecoder(), Counting())
+    events = [event async for event in source]
+    assert [event.code for event in events if isinstance(event, Notice)] == ["own_malformed_frame"]
+
+
+class Whole:
+    """A decoder whose frames are the reads, and are not UTF-8."""
+
+    binary = True
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return [data] if data else []
+
+    def finish(self) -> list[bytes]:
+        return []
+
+
+class Latin:
+    """A parser whose frames are text, each a part of the answer."""
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        out.text(frame.decode("latin-1"))
+        out.stop(StopReason.STOP)
+
+
+class Said(msgspec.Struct):
+    text: str = ""
+
+
+class Skipping:
+    """A parser that skips fields with unknown names."""
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        out.text(msgspec.json.decode(frame, type=Said).text)
+
+
+@pytest.mark.parametrize("unended", [True, False])
+async def test_a_frame_is_checked_where_its_parser_skips_it(unended: bool) -> None:
+    bad = b'data: {"text": "b", "new": "\xff"}' + b"\n\n" * (not unended)
+    pieces = chunks_of(frame(text="a"), bad)
+    source = EventSource(call_of(TOY, "large"), pieces, SSEDecoder(), Skipping())
+    assert fold([event async for event in source]).text == "a"
+
+
+async def test_frames_that_are_not_text_are_not_checked_as_json() -> None:
+    pieces = [b"\xfc", b"[" * 2000 + b"]" * 2000, b'{"a": "\\ud83e"}']
+    source = EventSource(call_of(TOY, "large"), chunks_of(*pieces), Whole(), Latin())
+    events = [event async for event in source]
+    assert fold(events).text == b"".join(pieces).decode("latin-1")
+    assert types(events) == ["start", "text_start", *["text_delta"] * 3, "text_end", "done"]
 
 
 async def test_repaired_arguments_have_the_intended_value() -> None:
@@ -475,9 +571,11 @@ async def test_after_the_end_the_rest_of_the_input_is_read_so_that_the_connectio
 
 async def test_no_more_than_a_bounded_rest_is_read() -> None:
     chunks = Chunks(*HELLO, *[b":" * 1024] * 1024)
-    async for _ in source_on(chunks):
+    source = source_on(chunks)
+    async for _ in source:
         pass
-    assert len(chunks.pieces) > 900
+    await source.aclose()  # once more
+    assert len(chunks.pieces) == 1024 - 65
     assert chunks.closed
 
 

@@ -18,6 +18,7 @@ from swink_core import Failure, ProviderFailure, ResponseHead, StreamOptions, Ti
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import Grant, HTTPRequest, Token, TokenHTTP
 from swink_core.providers.tokens import FETCH_SECONDS, MOST_TOKENS, TOKEN_BYTES
+from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
 
 ISSUER = "https://login.toy.invalid/token"
@@ -55,6 +56,7 @@ class Service:
         self.owners: dict[str, str] = {}
         self.calls: list[str] = []
         self.requests: list[HTTPRequest] = []
+        self.answers: list[Pipe] = []
         self.life = 3600.0
         self.status = 200
         self.body: bytes | None = None
@@ -71,7 +73,9 @@ class Service:
             if self.status == 200:
                 self.owners[token] = form["key"]
             given = msgspec.json.encode(Given(token, self.life))
-            return Pipe(given if self.body is None else self.body, status=self.status, end=True)
+            body = given if self.body is None else self.body
+            self.answers.append(Pipe(body, status=self.status, end=True))
+            return self.answers[-1]
         token = request.headers["Authorization"].removeprefix("Bearer ")
         self.calls.append(token)
         if token not in self.owners:
@@ -149,7 +153,8 @@ async def test_nothing_of_a_call_goes_to_the_token_service() -> None:
         stream.call.headers["traceparent"] = "00-1-1-01"
         await collect(stream)
     fetch, call = service.requests
-    assert set(fetch.headers) == {"Accept", "Content-Type"}
+    form = "application/x-www-form-urlencoded"
+    assert fetch.headers == {"Accept": "application/json", "Content-Type": form}
     assert {"X-Mine", "traceparent", "Authorization"} <= set(call.headers)
 
 
@@ -161,6 +166,24 @@ async def test_no_more_tokens_are_kept_than_the_bound(monkeypatch: pytest.Monkey
         for key in ("key-1", "key-2", "key-3", "key-3", "key-1"):
             await toy.complete(MODEL, "Hi", api_key=key)
     assert [form["key"] for form in service.fetches] == ["key-1", "key-2", "key-3", "key-1"]
+
+
+@pytest.mark.parametrize(
+    ("before", "seconds", "after", "fetched"),
+    [("12131", 0.0, "2", "1232"), ("12", 3600.0, "131", "1213")],
+    ids=["kept", "fetched again"],
+)
+async def test_of_too_many_tokens_the_least_recently_used_is_dropped(
+    before: str, seconds: float, after: str, fetched: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_core.providers.tokens.MOST_TOKENS", 2)
+    service, clock = Service(), ManualClock()
+    async with client(service, clock=clock) as toy:
+        for keys, passed in ((before, seconds), (after, 0.0)):
+            for key in keys:
+                await toy.complete(MODEL, "Hi", api_key=f"key-{key}")
+            await clock.advance(passed)
+    assert [form["key"] for form in service.fetches] == [f"key-{key}" for key in fetched]
 
 
 async def test_a_grant_that_compares_by_identity_is_a_fault_of_the_plugin() -> None:
@@ -437,6 +460,29 @@ async def test_a_refusal_without_a_code_of_its_own_has_the_code_of_tokens(
         with pytest.raises(swink.AuthenticationError) as caught:
             await toy.complete(MODEL, "Hi")
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_response_of_the_token_service_is_closed(status: int) -> None:
+    service = Service()
+    service.status = status
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        await collect(stream)
+    assert service.answers[0].closed
+
+
+async def test_calls_that_share_a_refusal_have_a_failure_of_their_own() -> None:
+    service, provider = Service(), Exchanging("toy")
+    service.status, service.body = 400, b"{}"
+    request = HTTPRequest("http://toy.invalid")
+    options = StreamOptions(api_key="first-key-secret")
+    calls = [call_of(provider, "large", options=options, http=service) for _ in range(2)]
+    authorized = (provider.authorize(request, options, call) for call in calls)
+    errors: list[Any] = await asyncio.gather(*authorized, return_exceptions=True)
+    first, second = (error.failure for error in errors)
+    assert len(service.fetches) == 1
+    assert first is not second
+    assert (first.kind, first.message) == (second.kind, second.message)
 
 
 async def test_numbers_may_be_written_as_text() -> None:

@@ -74,6 +74,17 @@ def test_a_fragment_that_completes_a_call_under_another_key_is_no_block_of_its_o
     for number in range(3, BOUND):
         out.text("a", key=number)
     assert out.failure is None
+    out.text("a", key=BOUND)
+    assert out.failure is not None
+
+
+def test_a_block_too_many_does_not_go_on_after_the_events_are_taken() -> None:
+    out = EventWriter("toy", "1")
+    for number in range(BOUND + 1):
+        out.text("a", key=number)
+    assert sum(isinstance(event, ev.TextDelta) for event in out.take()) == BOUND
+    out.text("b", key=BOUND)
+    assert out.take() == []
 
 
 def test_an_answer_that_begins_anew_has_the_whole_bound_again() -> None:
