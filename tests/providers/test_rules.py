@@ -153,6 +153,11 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
      {"top_p": 0.5, "stop": "END"}, {"top_p": None},
      ["option_ignored does not support top_p; it was not sent"]),
     ('when = { stop = ["set"] }\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
+    ("most = { stop = 1 }", {"stop": "END"}, {"stop": ("END",)}, []),
+    *((f'when = {{ thinking = ["{word}"] }}\ntakes = {{ top_p = false }}',
+       {"top_p": 0.5, "thinking": "low"}, {"top_p": None},
+       ["option_ignored does not support top_p; it was not sent"])
+      for word in ("set", "on", "low")),
     ('when = { stop = ["unset"] }\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": None},
      ["option_ignored does not support top_p; it was not sent"]),
     ('apis = ["other"]\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
@@ -376,6 +381,70 @@ def test_a_transport_that_the_api_has_not_is_refused_and_a_stream_every_api_has(
     assert (failure and failure.code) == refused
 
 
+@pytest.mark.parametrize(("word", "left"), [("set", [0.5, None]), ("unset", [None, 0.5])])
+def test_a_shape_is_set_if_the_call_has_it(word: str, left: list[float | None]) -> None:
+    model = ruled(f'when = {{ prefill = ["{word}"] }}\ntakes = {{ temperature = false }}')
+
+    calls = [fit(model, context, temperature=0.5) for context in (HELLO, PREFILLED)]
+
+    assert [call.options.temperature for call in calls] == left
+
+
+# (what the model can do, thinking, what is told)
+SILENT: list[tuple[frozenset[str] | None, Any, list[str]]] = [
+    (None, "off", []),
+    (None, 0, []),
+    (frozenset({"tools"}), "off", []),
+    (frozenset({"thinking"}), "off", ["option_ignored"]),
+    (frozenset({"thinking"}), 0, ["option_ignored"]),
+    (None, "low", ["option_ignored"]),
+    (None, 1, ["option_ignored"]),
+]
+
+
+@pytest.mark.parametrize(("capabilities", "thinking", "codes"), SILENT)
+def test_thinking_that_cannot_be_turned_off_is_told_only_of_a_model_that_thinks(
+    capabilities: frozenset[str] | None, thinking: Any, codes: list[str]
+) -> None:
+    class Plain(Acme):
+        knobs = Acme.knobs - {"thinking"}
+
+    model = Model("acme", "large", info=ModelInfo("large", capabilities=capabilities))
+
+    call = Fitted(model, HELLO, StreamOptions(thinking=thinking)).fit(Plain())
+
+    assert call.options.thinking is None
+    assert [notice.code for notice in call.notices] == codes
+
+
+def test_system_messages_and_extensions_stay_for_an_api_that_takes_them() -> None:
+    class Marked(Acme):
+        features = Acme.features | {"extensions"}
+        system_marks = ("cache",)
+
+    class Anywhere(Acme):
+        features = Acme.features | {"system_messages"}
+
+    extension: list[TextBlock | ExtensionBlock] = [ExtensionBlock("acme", "prompt", {"id": 1})]
+    context = Context([UserMessage("Hi")], system_prompt=extension)
+    leading = Context([SystemMessage("Be brief."), UserMessage("Hi")])
+
+    assert Fitted(ruled(), context, StreamOptions()).fit(Marked()).failure is None
+    refused = Fitted(ruled(), context, StreamOptions()).fit(Anywhere()).failure
+    assert refused is not None
+    assert Fitted(ruled(), leading, StreamOptions()).fit(Anywhere()).context == leading
+    folded = Fitted(ruled(), leading, StreamOptions()).fit(Acme()).context
+    assert (folded.system_prompt, folded.messages) == ("Be brief.", leading.messages[1:])
+
+
+def test_a_change_that_a_provider_tells_of_is_a_changed_option() -> None:
+    call = Fitted(ruled(), HELLO, StreamOptions())
+    call.tell(": temperature was rounded")
+    call.tell(": a", "other", "messages[0]")
+    assert told(call) == ["option_changed: temperature was rounded", "other: a"]
+    assert [notice.paths for notice in call.notices] == [(), ("messages[0]",)]
+
+
 def test_tools_are_set_by_the_conversation_or_by_what_goes_out_as_it_is() -> None:
     model = ruled('when = { tools = ["set"] }\ntakes = { temperature = false }')
 
@@ -424,6 +493,8 @@ def test_a_later_rule_counts_for_what_both_name() -> None:
     for bound in ("least", "most"):
         both = ruled(f"{bound} = {{ top_p = 1, seed = 1 }}", f"{bound} = {{ top_p = 2 }}")
         assert getattr(rule_of(both), bound) == {"top_p": 2, "seed": 1}
+    told = ruled("facts = { a = 1, b = 1 }", "facts = { a = 2 }")
+    assert rule_of(told).facts == {"a": 2, "b": 1}
 
 
 def test_conditions_look_at_the_call_as_the_rules_before_have_left_it() -> None:
@@ -575,7 +646,8 @@ def test_a_retired_model_is_refused_at_its_own_address_after_a_confirmed_date(
         return
     assert call.failure is not None
     assert call.failure.message == "acme/large was retired on 2026-10-23; use huge instead"
-    assert (call.failure.phase, call.failure.kind) == ("request", StreamErrorKind.MODEL_NOT_FOUND)
+    assert (call.failure.phase, call.failure.code) == ("request", "retired")
+    assert call.failure.kind is StreamErrorKind.MODEL_NOT_FOUND
     assert "retired=True" in (call.failure.resolution or "")
 
 

@@ -119,6 +119,14 @@ async def test_an_empty_answer_is_complete_only_after_tool_results(
     assert getattr(last, "error_kind", None) is (None if complete else Kind.EMPTY_RESPONSE)
 
 
+@pytest.mark.parametrize(("pieces", "codes"), [([STOP], ["cut_frame"]), ([], [])])
+async def test_a_frame_that_is_cut_is_a_notice_only_after_the_answer(
+    pieces: list[bytes], codes: list[str]
+) -> None:
+    events = await events_of(frame(text="a"), *pieces, b'data: {"usage": {"inp')
+    assert [event.code for event in events if isinstance(event, Notice)] == codes
+
+
 async def test_what_follows_the_end_in_the_same_read_is_not_parsed() -> None:
     rest = [frame(text="more"), BAD, b"datum: x\n\n", frame(text="x" * 200)]
     read = b"".join([*HELLO, *rest])
