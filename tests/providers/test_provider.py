@@ -408,7 +408,7 @@ async def test_missing_credentials_fail_before_any_request_and_say_what_to_set(
         with pytest.raises(swink.AuthenticationError) as caught:
             await client.complete(MODEL, "Hi")
     assert http.requests == []
-    assert caught.value.phase == "request"
+    assert (caught.value.phase, caught.value.code) == ("request", "no_credentials")
     assert "TOY_API_KEY" in str(caught.value)
     assert "https://toy.invalid/keys" in caught.value.resolution
 
@@ -469,6 +469,46 @@ def test_a_model_without_a_price_is_free_on_a_machine_of_ones_own(
     model: Model, url: str, free: bool
 ) -> None:
     assert HTTPProvider("acme").is_free(model, StreamOptions(base_url=url)) is free
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [((), "api_key"), (("A_KEY",), "A_KEY"), (("A_KEY", "B_KEY"), "A_KEY or B_KEY")],
+)
+def test_a_missing_key_is_named_by_its_variables(variables: tuple[str, ...], named: str) -> None:
+    provider = provider_with(api_key_env=variables)
+    with pytest.raises(swink.ProviderFailure) as caught:
+        provider.api_key(StreamOptions(), {"A_KEY": " "})
+    assert caught.value.failure.message == f"no API key for acme: {named} is not set"
+
+
+@pytest.mark.parametrize(
+    ("known", "message", "resolution"),
+    [
+        (
+            ("project",),
+            'acme needs A_PROJECT: neither it nor the setting "project" is set',
+            'Set A_PROJECT in the environment, or pass settings={"project": …}.',
+        ),
+        (
+            ("region",),
+            "acme needs A_PROJECT, which is not set",
+            "Set A_PROJECT in the environment.",
+        ),
+    ],
+)
+def test_a_missing_variable_is_named_with_the_setting_that_replaces_it(
+    known: tuple[str, ...], message: str, resolution: str
+) -> None:
+    provider = provider_with(required_env=("A_PROJECT",), settings=known)
+    provider.settings_of = {"A_PROJECT": "project"}
+    with pytest.raises(swink.ProviderFailure) as caught:
+        provider.require_variables(StreamOptions(settings={"other": "x"}), {})
+    failure = caught.value.failure
+    assert (failure.phase, failure.kind, failure.code) == ("request", Kind.AUTH, "no_variable")
+    assert (failure.message, failure.resolution) == (message, resolution)
+    provider.require_variables(StreamOptions(settings={"project": "p"}), {})
+    provider.require_variables(StreamOptions(), {"A_PROJECT": "p"})
 
 
 # -- what is sent --------------------------------------------------------------------------------

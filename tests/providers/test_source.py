@@ -14,6 +14,7 @@ from fakes import HELLO, Toy, ToyParser, broken_rules, frame, types
 import swink_core as swink
 from swink_core import Done, Error, Failure, Notice, ProviderFailure, StopReason
 from swink_core import StreamErrorKind as Kind
+from swink_core.framing import FrameError
 from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, EventWriter, SSEDecoder
 from swink_core.vocabulary.depth import MAX_DEPTH
 from swink_testing.calls import call_of
@@ -273,6 +274,7 @@ SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("one", [BAD], 1, False),
     ("three_in_a_row", [BAD] * 3, 3, False),
     ("four_in_a_row", [BAD] * 4, 3, True),
+    ("three_in_a_row_twice", [*[BAD] * 3, frame(text="x"), *[BAD] * 3], 6, False),
     ("ten_in_all", [BAD, frame(text="x")] * 10, 10, False),
     ("eleven_in_all", [BAD, frame(text="x")] * 11, 10, True),
     ("not_utf_8", [b'data: {"text": "\xff\xfe"}\n\n'], 1, False),
@@ -484,6 +486,72 @@ async def test_a_frame_is_checked_where_its_parser_skips_it(unended: bool) -> No
     assert fold([event async for event in source]).text == "a"
 
 
+@pytest.mark.parametrize(
+    "reads",
+    [
+        [b'data: {"text": "b", "new": "\xff', b'"}\n\n'],
+        [b'data: {"text": "b", "new": "\xff', b"x", b'"}\n\n'],
+        [frame(text="") + b'data: {"text": "b", "new": "\xff', b'"}\n\n'],
+    ],
+)
+async def test_a_frame_is_checked_as_a_whole_however_it_was_read(reads: list[bytes]) -> None:
+    pieces = chunks_of(frame(text="a"), *reads)
+    source = EventSource(call_of(TOY, "large"), pieces, SSEDecoder(), Skipping())
+    assert fold([event async for event in source]).text == "a"
+
+
+class Objects:
+    """A parser whose calls have their arguments as JSON objects."""
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        for name, value in msgspec.json.decode(frame).items():
+            if name == "f":
+                out.tool_call(None, "a", name, msgspec.json.encode(value).decode())
+                out.stop(StopReason.STOP)
+
+
+async def test_arguments_nested_too_deep_are_kept_as_text_but_no_other_data() -> None:
+    deep = b'{"x": ' + b"[" * 600 + b"]" * 600 + b"}"
+    pieces = chunks_of(b'data: {"f": ' + deep + b"}\n\n" + b'data: {"g": ' + deep + b"}\n\n")
+    source = EventSource(call_of(TOY, "large"), pieces, SSEDecoder(), Objects(), malformed="skip")
+    events = [event async for event in source]
+    assert [event.code for event in events if isinstance(event, Notice)] == ["malformed_frame"]
+    [call] = fold(events).tool_calls
+    assert (call.raw_arguments, call.state) == (deep.replace(b" ", b"").decode(), "invalid")
+
+
+async def test_a_frame_with_a_wrong_checksum_is_no_noise() -> None:
+    class Checking:
+        def feed(self, frame: bytes, out: EventWriter) -> None:
+            raise FrameError("the checksum is wrong")
+
+    source = EventSource(call_of(TOY, "large"), chunks_of(b"data: x\n\n"), SSEDecoder(), Checking())
+    events = [event async for event in source]
+    assert [event.code for event in events if isinstance(event, Notice)] == ["malformed_frame"]
+
+
+async def test_events_name_the_provider_and_the_attempt_they_are_of() -> None:
+    events = await events_of(frame(extension={"a": 1}), frame(call={"key": 0, "name": "f"}), END)
+    extension = next(event for event in events if isinstance(event, swink.Extension))
+    assert extension.provider == "toy"
+    restarted = await events_of(frame(restart="anew"), *HELLO)
+    assert next(e.model for e in restarted if isinstance(e, swink.Retry)) == "toy/large"
+
+
+async def test_the_size_of_an_answer_is_known_while_it_streams_and_after_it() -> None:
+    source = source_of(frame(text="Hel"), frame(text="lo"), frame(text="!", stop="stop"))
+    assert [source.kept async for _ in source.batches()] == [0, 3, 5, 6, 6]
+    ended = source_of(frame(text="Hello", stop="stop", finish=True))
+    assert [ended.kept async for _ in ended.batches()] == [0, 5]
+
+
+async def test_the_usage_of_an_answer_before_a_restart_is_voided() -> None:
+    source = source_of(frame(usage={"output": 3}), frame(restart="anew"), *HELLO)
+    async for _ in source:
+        pass
+    assert source.voided == swink.Usage(output=3, reported=True)
+
+
 async def test_frames_that_are_not_text_are_not_checked_as_json() -> None:
     pieces = [b"\xfc", b"[" * 2000 + b"]" * 2000, b'{"a": "\\ud83e"}']
     source = EventSource(call_of(TOY, "large"), chunks_of(*pieces), Whole(), Latin())
@@ -585,6 +653,16 @@ async def test_no_more_than_a_bounded_rest_is_read() -> None:
     await source.aclose()  # once more
     assert len(chunks.pieces) == 1024 - 65
     assert chunks.closed
+
+
+async def test_an_input_that_has_ended_is_not_read_again() -> None:
+    class Ended(Chunks):
+        at_end = True
+
+    chunks = Ended(*HELLO, b": bye\n\n")
+    async for _ in source_on(chunks):
+        pass
+    assert (chunks.pieces, chunks.closed) == ([b": bye\n\n"], True)
 
 
 async def test_an_input_that_does_not_end_is_not_waited_for() -> None:

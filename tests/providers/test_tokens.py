@@ -17,7 +17,7 @@ import swink_core as swink
 from swink_core import Failure, ProviderFailure, ResponseHead, StreamOptions, Timeouts
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import Grant, HTTPRequest, Token, TokenHTTP
-from swink_core.providers.tokens import FETCH_SECONDS, MOST_TOKENS, TOKEN_BYTES
+from swink_core.providers.tokens import FETCH_SECONDS, MOST_TOKENS
 from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
 
@@ -308,7 +308,8 @@ async def test_a_renewal_that_fails_keeps_a_token_that_is_good(
     service, clock = Service(), ManualClock()
     async with client(service, clock=clock) as toy:
         await toy.complete(MODEL, "Hi")
-        service.status, service.body = 503, b"{}"
+        service.status = 503
+        service.body = b'{"error": {"message": "no such key: first-key-secret"}}'
         await clock.advance(3400)
         for _ in range(3):
             await toy.complete(MODEL, "Hi")
@@ -433,7 +434,7 @@ async def test_what_refuses_a_token_is_the_grants_to_say() -> None:
         (200, b"{}", Kind.AUTH),
         (200, b'{"token": "t", "life": "soon"}', Kind.AUTH),
         (200, b"\xff", Kind.AUTH),
-        (200, b" " * (TOKEN_BYTES + 1), Kind.AUTH),
+        (200, b'{"token": "t", "life": 9}'.ljust(64 * 1024 + 1), Kind.AUTH),
     ],
 )
 async def test_an_invalid_token_is_a_classified_failure(
@@ -471,6 +472,18 @@ async def test_a_response_of_the_token_service_is_closed(status: int) -> None:
     assert service.answers[0].closed
 
 
+@pytest.mark.parametrize(("status", "body"), [(200, None), (400, b"{}")])
+async def test_taps_get_the_answer_of_the_token_service(status: int, body: bytes | None) -> None:
+    seen: list[tuple[str, bytes]] = []
+    service = Service()
+    service.status, service.body = status, body
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        stream.call.taps.append(lambda _, leg, data: seen.append((leg.kind, data)))
+        await collect(stream)
+    said = body or msgspec.json.encode(Given("token-1-secret", 3600.0))
+    assert seen[0] == ("token", said)
+
+
 async def test_calls_that_share_a_refusal_have_a_failure_of_their_own() -> None:
     service, provider = Service(), Exchanging("toy")
     service.status, service.body = 400, b"{}"
@@ -487,7 +500,7 @@ async def test_calls_that_share_a_refusal_have_a_failure_of_their_own() -> None:
 
 async def test_numbers_may_be_written_as_text() -> None:
     service = Service()
-    service.body = b'{"token": "token-1-secret", "life": "3600"}'
+    service.body = b'{"token": "token-1-secret", "life": "3600"}'.ljust(64 * 1024)
     async with client(service) as toy:
         await toy.complete(MODEL, "Hi")
     assert service.calls == ["token-1-secret"]
@@ -572,9 +585,14 @@ async def test_neither_key_nor_token_is_shown_or_logged(caplog: pytest.LogCaptur
 
 async def test_parts_of_a_token_that_its_repr_leaves_out_are_hidden() -> None:
     @define(frozen=True)
+    class Inner:
+        hidden: str = field(default="inner-secret", repr=False)
+
+    @define(frozen=True)
     class Pair(Token):
         public: str = ""
         private: str = field(default="", repr=False)
+        inner: Inner = field(factory=Inner)
 
     class Provider(Toy):
         def credential(self, request: HTTPRequest, options: StreamOptions) -> Token:
@@ -582,11 +600,11 @@ async def test_parts_of_a_token_that_its_repr_leaves_out_are_hidden() -> None:
 
     class Echoing(Service):
         async def send(self, request: HTTPRequest, connect_timeout: float | None) -> Any:
-            said = b'{"message": "value-secret, private-secret, public-name"}'
+            said = b'{"message": "value-secret, private-secret, inner-secret, public-name"}'
             return Pipe(said, status=400, end=True)
 
     async with client(Echoing(), provider=Provider) as toy:
-        with pytest.raises(swink.StreamError, match=r"\[hidden\], \[hidden\], public-name"):
+        with pytest.raises(swink.StreamError, match=r"(\[hidden\], ){3}public-name"):
             await toy.complete(MODEL, "Hi")
 
 

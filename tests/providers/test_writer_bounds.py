@@ -52,6 +52,7 @@ def test_one_block_more_fails_the_answer_and_nothing_after_it_is_taken_in(
     assert out.finished
     assert out.failure is not None
     assert (out.failure.kind, out.failure.code) == (StreamErrorKind.OUTPUT_TOO_LARGE, "blocks")
+    assert out.failure.phase == "streaming"
     assert out.failure.message == "the answer has more than 4096 blocks"
     out.close()
     events: list[Any] = [ev.Start(), *out.take()]
