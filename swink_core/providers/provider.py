@@ -391,7 +391,7 @@ class HTTPProvider:
         attempt.follow(plan)
         for notice in plan.notices:
             if notice not in known:
-                call.notice(notice.code, notice.detail)
+                call.notice(notice.code, notice.detail, *notice.paths)
         return plan
 
     @final

@@ -21,6 +21,7 @@ from swink_core.failures.failure import Failure, MalformedFrame, Phase
 from swink_core.failures.faults import FAULT, raised
 from swink_core.failures.redaction import excerpt, redact
 from swink_core.framing.frame import Decoder, FrameError
+from swink_core.plugins.attempt import Leg
 from swink_core.plugins.call import Call
 from swink_core.providers.exchange import DrivenExchange
 from swink_core.providers.intact import LONE_SURROGATE, REPAIRED, TOO_DEEP, repaired_json
@@ -183,6 +184,7 @@ class EventSource:
         self._policy = malformed
         self._notices = notices
         self._phase: Phase = "connect"
+        self._answer_leg: Leg | None = None  # the request whose response completed the answer
         self._drains = False
         self._bad_run = 0
         self._bad_total = 0
@@ -257,7 +259,10 @@ class EventSource:
             self._report(len(frames))
         self._after_read(out)
         self.kept = out.kept
-        self.completed = out.stop_reason is not None and out.failure is None
+        completed = out.stop_reason is not None and out.failure is None
+        if completed and not self.completed:
+            self._answer_leg = self._attempt.leg
+        self.completed = completed
         if out.finished:
             self._drains = out.failure is None
             return self._end(out.failure)
@@ -464,10 +469,9 @@ class EventSource:
     def _is_after_answer(self) -> bool:
         """Whether the provider has sent another request after the one that completed the answer."""
         out = self._out
-        if self._exchange is None or out.stop_reason is None or out.failure is not None:
+        if self._answer_leg is None or out.stop_reason is None or out.failure is not None:
             return False
-        kinds = [leg.kind for leg in self._attempt.legs]
-        return kinds.count("stream") + kinds.count("whole") > 1
+        return self._attempt.leg is not self._answer_leg
 
     @property
     def _ends_an_agent(self) -> bool:

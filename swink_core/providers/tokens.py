@@ -185,8 +185,10 @@ class Tokens:
         if kept is None or now >= kept.until:
             call.secrets |= secrets_of(grant)
             kept = await self._fetched(grant, call)
-        elif now >= kept.due:
-            self._fetch(grant, call)
+        else:
+            self._kept.move_to_end(grant)
+            if now >= kept.due:
+                self._fetch(grant, call)
         call.secrets |= kept.secrets
         return kept.token
 

@@ -79,6 +79,12 @@ TUPLES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"prefixItems": [TEXT, NULL, TEXT], "minItems": 3, "maxItems": 3},
         {"prefixItems": [TEXT, NULL, TEXT], "minItems": 3, "maxItems": 3, "items": {}},
     ),
+    ("one item", {"prefixItems": [TEXT], "maxItems": 1}, {"items": TEXT, "maxItems": 1}),
+    (
+        "fewer than all items",
+        {"prefixItems": [TEXT, NULL], "maxItems": 1},
+        {"prefixItems": [TEXT, NULL], "maxItems": 1, "items": {}},
+    ),
     ("equal items", {"prefixItems": [TEXT, TEXT], "maxItems": 2}, {"items": TEXT, "maxItems": 2}),
     (
         "no further items",

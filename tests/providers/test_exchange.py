@@ -686,6 +686,37 @@ async def test_a_request_that_fails_after_the_answer_is_a_notice(counts: Any) ->
     assert service.asked == [CREATE, STREAM, COUNTS]
 
 
+class Counted(Jobs):
+    """Streams a job that exists already, and asks for the counts after that."""
+
+    async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        async for data in x.stream(HTTPRequest(STREAM, method="GET")):
+            yield data
+        yield x.frame(await x.read(HTTPRequest(COUNTS, method="GET")))
+
+
+class Uncounted(Jobs):
+    """Creates a job and streams it, and asks for nothing after that."""
+
+    async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        await x.read(HTTPRequest(CREATE))
+        async for data in x.stream(HTTPRequest(STREAM, method="GET")):
+            yield data
+
+
+@pytest.mark.parametrize(("provider", "codes"), [(Counted, ["after_answer"]), (Uncounted, [])])
+async def test_only_a_request_after_that_of_the_answer_is_one_after_the_answer(
+    provider: Any, codes: list[str]
+) -> None:
+    ending = {Counted: b"", Uncounted: dropped()}[provider]
+    service = Service(stream=Pipe(*WORDS, ending), counts=Pipe(b"{}", status=500, end=True))
+    observer = Observer()
+    async with client(service, observer, provider=provider) as toy:
+        message = await toy.complete(MODEL, "Hi")
+    assert message.text == "Hello"
+    assert [e.code for e in observer.events if isinstance(e, Notice)] == codes
+
+
 async def test_a_request_after_the_answer_may_not_take_for_ever() -> None:
     service, clock, observer = Service(), ManualClock(), Observer()
     service.held.add(COUNTS)

@@ -190,3 +190,14 @@ def test_options_are_sent_in_their_fields_at_any_depth() -> None:
         "options": {"num_predict": 9, "temperature": 0.5, "top_k": 3},
         "seed": 7,
     }
+
+
+def test_of_two_options_in_one_field_the_later_in_the_table_is_sent() -> None:
+    knobs: dict[str, Any] = {
+        "temperature": "heat",
+        "top_p": lambda model, options: {"heat": options.top_p, "include": ["p"]},
+        "top_k": lambda model, options: {"include": ["k"]},
+    }
+    options = StreamOptions(temperature=0.5, top_p=0.25)
+    sent = sent_options(knobs, Model("acme", "m"), options)
+    assert sent == {"heat": 0.25, "include": ["k", "p"]}

@@ -19,9 +19,11 @@ from swink_core import (
     Message,
     StreamErrorKind,
     TextBlock,
+    ThinkingBlock,
     Tool,
     ToolCallBlock,
     ToolResultMessage,
+    UrlSource,
     UserMessage,
     replace,
 )
@@ -195,6 +197,28 @@ def test_a_message_that_changes_is_copied_and_the_given_one_kept() -> None:
     assert marked.content == [TextBlock("x", {"a": 1}), TextBlock("")]
 
 
+# (name, content of a message, its size in characters)
+SIZES: list[tuple[str, Any, int]] = [
+    ("text", "four", 4),
+    ("blocks of text", [TextBlock("two"), TextBlock("")], 3),
+    ("media", [ImageBlock(Base64Source("image/png", "iVBO"))], 4),
+    ("media at an address", [ImageBlock(UrlSource("https://a.example/a.png"))], 0),
+    ("thinking", [ThinkingBlock("Hmm")], 3),
+    ("signed thinking", [ThinkingBlock("Hm", "signature")], 11),
+    ("a tool call", [ToolCallBlock("c1", "f", {"a": 1}, '{"a": 1}')], 8),
+    ("a tool call without its text", [ToolCallBlock("c1", "f", {"a": 1})], 0),
+    ("an extension", [ExtensionBlock("toy", "x", {"a": "one", "b": "four", "c": 5})], 7),
+    ("an extension with a list", [ExtensionBlock("toy", "x", ["one"])], 0),
+]
+
+
+@pytest.mark.parametrize(("content", "size"), [r[1:] for r in SIZES], ids=[r[0] for r in SIZES])
+def test_the_size_of_a_conversation_is_that_of_its_text_and_data(content: Any, size: int) -> None:
+    message = AssistantMessage(content) if isinstance(content, list) else UserMessage(content)
+    assert media.size_of(Context([message])) == size
+    assert media.size_of(Context([message, UserMessage("and"), message])) == 2 * size + 3
+
+
 # -- schemas ---------------------------------------------------------------------------------------
 
 
@@ -211,6 +235,19 @@ def test_a_schema_is_rewritten_once_for_its_bytes() -> None:
     assert rewritten_schema(rewrite, {"type": "object"}, "b") == {"type": "object", "more": ("b",)}
     assert rewritten_schema(rewrite, {"type": "array"}, "a")["type"] == "array"
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize(("beyond", "times"), [(0, 1), (1, 2)])
+def test_a_schema_is_remembered_up_to_64_kib(beyond: int, times: int) -> None:
+    calls = []
+
+    def rewrite(schema: Any) -> dict[str, Any]:
+        calls.append(schema)
+        return {**schema}
+
+    schema = {"title": "x" * (64 * 1024 - len('{"title":""}') + beyond)}
+    assert rewritten_schema(rewrite, schema) == rewritten_schema(rewrite, schema) == schema
+    assert len(calls) == times
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,13 @@ async def test_a_conversation_without_files_is_returned_as_it_is() -> None:
     assert await read_media(context) is context
 
 
+async def test_a_file_may_be_as_large_as_the_limits(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(PNG)
+    context = _asks(FileSource(str(tmp_path / "a.png")))
+    whole = await read_media(context, each=len(PNG), in_all=len(PNG))
+    assert whole == _asks(Base64Source("image/png", base64.b64encode(PNG).decode()))
+
+
 @pytest.mark.parametrize(
     ("limits", "what"), [({"each": 3}, "a.png"), ({"in_all": 7}, "b.png: 4 bytes, but only 3 more")]
 )

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import swink_core as swink
-from swink_core import ModelInfo, StreamOptions, Tool
-from swink_core.providers import Grant, HTTPRequest, Token, first_set
+from swink_core import ModelInfo, Notice, StreamOptions, Tool
+from swink_core.providers import Exchange, Grant, HTTPRequest, HTTPResponse, Token, first_set
 from swink_core.vocabulary.models import Rule
 from swink_testing.clock import ManualClock
 
@@ -164,6 +165,55 @@ async def test_a_hand_written_stream_hook_has_no_plan() -> None:
     ):
         await collect(stream)
     assert stream.call.attempt.plan is None
+
+
+class Learning(Toy):
+    """A provider that learns from its server, before it sends a call, what the model lacks."""
+
+    lacks: Mapping[str, Any] = {}
+    plan: Any = None
+
+    def fit(self, model: Any, context: Any, options: StreamOptions) -> Any:
+        rule = Rule(match=".", takes=self.lacks)
+        return super().fit(swink.Model(model.provider, model.id, rules=(rule,)), context, options)
+
+    def convert(self, model: Any, context: Any, options: StreamOptions) -> Any:
+        body = super().convert(model, context, options)
+        return {**body, "temperature": options.temperature, "top_p": options.top_p}
+
+    def exchange(self, x: Exchange) -> Any:
+        async def respond() -> HTTPResponse:
+            await x.convert()
+            self.lacks = {"temperature": False, "stop": False}
+            self.plan = self.plan_again(x.call, x.call.options)
+            x.payload = x.call.convert()
+            return await x.send()
+
+        return x.stream(respond=respond)
+
+
+async def test_a_plan_that_is_made_again_is_sent_and_tells_what_is_new() -> None:
+    http = PipeClient(Pipe(*HELLO, end=True))
+    providers: dict[str, Any] = {"toy": Learning}
+    async with client_of(providers=providers, api_key="k", http=http) as client:
+        async with client.stream(MODEL, "Hi", temperature=0.5, top_p=0.25, top_k=3) as stream:
+            events = await collect(stream)
+        plan = provider_of(client).plan
+    assert plan is stream.call.attempt.plan
+    body = json.loads(http.requests[0].body)
+    assert (body["temperature"], body["top_p"]) == (None, 0.25)
+    notices = [event for event in events if isinstance(event, Notice)]
+    assert [notice.paths for notice in notices] == [("options.top_k",), ("options.temperature",)]
+    assert all(notice in plan.notices for notice in notices)
+
+
+async def test_a_plan_that_is_made_again_may_refuse_the_call() -> None:
+    http = PipeClient(Pipe(*HELLO, end=True))
+    providers: dict[str, Any] = {"toy": Learning}
+    async with client_of(providers=providers, api_key="k", http=http) as client:
+        with pytest.raises(swink.Unsupported, match="does not support stop"):
+            await client.complete(MODEL, "Hi", stop="END")
+    assert http.requests == []
 
 
 # -- never out of date ---------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from swink_core import (
     Error,
     Failure,
     ImageBlock,
+    Model,
     ModelInfo,
     Notice,
     ProviderInfo,
@@ -56,6 +57,7 @@ from swink_core.providers import (
     TokenHTTP,
 )
 from swink_core.providers.buffered import BufferedDecoder
+from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of
 
 JSON = {"Content-Type": "application/json"}
@@ -139,6 +141,69 @@ async def test_a_provider_is_asked_with_the_options_that_are_left() -> None:
     async with client_of(providers={"toy": Plain}, api_key="k", http=http) as client:
         await client.complete(MODEL, "Hi", temperature=0.5)
     assert seen == {"buffers": None, "convert": None, "request": None}
+
+
+async def test_a_provider_is_asked_with_the_model_before_the_options() -> None:
+    seen: dict[str, set[str]] = {}
+
+    def note(name: str, model: Any, options: Any) -> None:
+        seen.setdefault(name, set()).add(f"{model.id} {options.seed}")
+
+    class Asked(Toy):
+        knobs = dict.fromkeys(("seed", "temperature"))
+
+        def api(self, model: Any, options: Any) -> Any:
+            note("api", model, options)
+            return self
+
+        def learned(self, model: Any, options: Any) -> Any:
+            note("learned", model, options)
+
+        def notices(self, model: Any, options: Any) -> Any:
+            note("notices", model, options)
+            return ()
+
+        def buffers(self, model: Any, context: Any, options: Any) -> bool:
+            note("buffers", model, options)
+            return False
+
+    http = PipeClient(Pipe(*HELLO, end=True))
+    given: Any = {"providers": {"toy": Asked}, "api_key": "k", "temperature": 0.5}
+    async with client_of(**given, http=http) as client:
+        await client.complete(MODEL, "Hi", seed=7, extra={"temperature": 0.7})
+    assert {*seen} == {"api", "learned", "notices", "buffers"}
+    assert all(said == {"large 7"} for said in seen.values())
+
+
+# (name, features, what the conversion raises, whether it is asked for, whether it is enough)
+ADDRESSES: list[tuple[str, set[str], Kind | None, int, bool]] = [
+    ("converted", {"images"}, None, 1, True),
+    ("unsupported", {"images"}, Kind.UNSUPPORTED, 1, False),
+    ("another failure", {"images"}, Kind.AUTH, 1, True),
+    ("no images at all", set(), Kind.UNSUPPORTED, 0, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("own", "kind", "times", "takes"), [row[1:] for row in ADDRESSES], ids=[r[0] for r in ADDRESSES]
+)
+def test_an_api_fetches_media_unless_their_conversion_is_unsupported(
+    own: set[str], kind: Kind | None, times: int, takes: bool
+) -> None:
+    converted = []
+
+    class Strict(Toy):
+        features = frozenset(own)
+
+        def convert(self, model: Any, context: Context, options: StreamOptions) -> Any:
+            converted.append((model, [message.content for message in context.messages], options))
+            if kind is not None:
+                raise swink.ProviderFailure(Failure("request", kind=kind))
+
+    model, options = Model("toy", "large"), StreamOptions(seed=7)
+    block = ImageBlock(UrlSource("https://a.example/b.png"))
+    assert Strict("toy").takes_address(model, block, options) is takes
+    assert [(model, content) for model, content, _ in converted] == [(model, [[block]])] * times
 
 
 # -- features and knobs --------------------------------------------------------------------------
@@ -343,7 +408,7 @@ async def test_missing_credentials_fail_before_any_request_and_say_what_to_set(
         with pytest.raises(swink.AuthenticationError) as caught:
             await client.complete(MODEL, "Hi")
     assert http.requests == []
-    assert caught.value.phase == "request"
+    assert (caught.value.phase, caught.value.code) == ("request", "no_credentials")
     assert "TOY_API_KEY" in str(caught.value)
     assert "https://toy.invalid/keys" in caught.value.resolution
 
@@ -368,6 +433,82 @@ def test_the_address_is_the_callers_the_environments_or_the_providers() -> None:
     assert provider.base_url(StreamOptions(), {}) == "https://own.example/v1"
     with pytest.raises(swink.ProviderFailure, match="pass base_url=… or set A_URL"):
         provider_with(base_url_env=("A_URL",)).base_url(StreamOptions(), {})
+
+
+def test_a_call_is_at_home_at_the_address_of_the_package() -> None:
+    provider = provider_with(base_url="https://own.example/v1", base_url_env=("A_URL",))
+    for url, home in (
+        (None, True),
+        ("https://own.example/v1/", True),
+        ("https://own.example", False),
+        ("https://caller.example/v1", False),
+    ):
+        assert provider.at_home(StreamOptions(base_url=url), {}) is home
+        assert provider.at_home(StreamOptions(), {"A_URL": url or ""}) is home
+    assert provider_with().at_home(StreamOptions(), {}) is True
+
+
+FREE = Model("acme", "m", ModelInfo("m"))
+PRICED = Model("acme", "m", ModelInfo("m", prices=Prices(input=1.0)))
+
+# (name, model, address, whether its answers are free)
+FREE_MODELS: list[tuple[str, Model, str, bool]] = [
+    ("on_this_machine", FREE, "http://localhost:1", True),
+    ("in_a_private_network", FREE, "http://192.168.0.2:1", True),
+    ("elsewhere", FREE, "https://acme.example", False),
+    ("unknown_on_this_machine", Model("acme", "m"), "http://localhost:1", True),
+    ("unknown_elsewhere", Model("acme", "m"), "https://acme.example", False),
+    ("with_a_price_on_this_machine", PRICED, "http://localhost:1", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "url", "free"), [case[1:] for case in FREE_MODELS], ids=[c[0] for c in FREE_MODELS]
+)
+def test_a_model_without_a_price_is_free_on_a_machine_of_ones_own(
+    model: Model, url: str, free: bool
+) -> None:
+    assert HTTPProvider("acme").is_free(model, StreamOptions(base_url=url)) is free
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [((), "api_key"), (("A_KEY",), "A_KEY"), (("A_KEY", "B_KEY"), "A_KEY or B_KEY")],
+)
+def test_a_missing_key_is_named_by_its_variables(variables: tuple[str, ...], named: str) -> None:
+    provider = provider_with(api_key_env=variables)
+    with pytest.raises(swink.ProviderFailure) as caught:
+        provider.api_key(StreamOptions(), {"A_KEY": " "})
+    assert caught.value.failure.message == f"no API key for acme: {named} is not set"
+
+
+@pytest.mark.parametrize(
+    ("known", "message", "resolution"),
+    [
+        (
+            ("project",),
+            'acme needs A_PROJECT: neither it nor the setting "project" is set',
+            'Set A_PROJECT in the environment, or pass settings={"project": …}.',
+        ),
+        (
+            ("region",),
+            "acme needs A_PROJECT, which is not set",
+            "Set A_PROJECT in the environment.",
+        ),
+    ],
+)
+def test_a_missing_variable_is_named_with_the_setting_that_replaces_it(
+    known: tuple[str, ...], message: str, resolution: str
+) -> None:
+    provider = provider_with(required_env=("A_PROJECT",), settings=known)
+    provider.settings_of = {"A_PROJECT": "project"}
+    with pytest.raises(swink.ProviderFailure) as caught:
+        provider.require_variables(StreamOptions(settings={"other": "x"}), {})
+    failure = caught.value.failure
+    assert (failure.phase, failure.kind, failure.code) == ("request", Kind.AUTH, "no_variable")
+    assert (failure.message, failure.resolution) == (message, resolution)
+    provider.require_variables(StreamOptions(settings={"project": "p"}), {})
+    provider.require_variables(StreamOptions(), {"A_PROJECT": "p"})
 
 
 # -- what is sent --------------------------------------------------------------------------------
@@ -902,6 +1043,30 @@ def test_a_request_shows_neither_headers_nor_body() -> None:
     assert "canary" not in repr(request)
 
 
+# -- damaged frames ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "kind", "text"),
+    [
+        ("skip", None, None, "Hello"),
+        ("skip", "fail", Kind.PROTOCOL, ""),
+        ("fail", None, Kind.PROTOCOL, ""),
+        ("fail", "read_on", Kind.PROTOCOL, "Hello"),
+        ("fail", "skip", None, "Hello"),
+    ],
+)
+async def test_the_callers_policy_for_damaged_frames_replaces_the_providers(
+    own: str, asked: Any, kind: Kind | None, text: str
+) -> None:
+    policed = type("Policed", (Toy,), {"malformed": own})
+    http = PipeClient(Pipe(b"data: {broken\n\n", *HELLO, end=True))
+    async with client_of(providers={"toy": policed}, api_key="k", http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi", malformed=asked))
+    assert getattr(events[-1], "error_kind", None) is kind
+    assert "".join(e.delta for e in events if isinstance(e, swink.TextDelta)) == text
+
+
 # -- the hooks -----------------------------------------------------------------------------------
 
 
@@ -1025,3 +1190,4 @@ async def test_a_call_without_a_required_variable_fails_before_it_is_sent(
     assert len(http.requests) == 1
     assert caught.value.message == "acme needs ACME_PROJECT, which is not set"
     assert caught.value.resolution == "Set ACME_PROJECT in the environment."
+    assert (caught.value.kind, caught.value.code) == (Kind.AUTH, "no_variable")

@@ -15,6 +15,7 @@ from swink_core import (
     CacheStrategy,
     Context,
     DocumentBlock,
+    ExtensionBlock,
     ImageBlock,
     Model,
     ModelInfo,
@@ -148,6 +149,17 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
      ["option_ignored does not support top_p; it was not sent"]),
     ('when = { thinking = ["tokens"] }\ntakes = { top_p = false }',
      {"top_p": 0.5, "thinking": "low"}, {"top_p": 0.5}, []),
+    ('when = { stop = ["set"] }\ntakes = { top_p = false }',
+     {"top_p": 0.5, "stop": "END"}, {"top_p": None},
+     ["option_ignored does not support top_p; it was not sent"]),
+    ('when = { stop = ["set"] }\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
+    ("most = { stop = 1 }", {"stop": "END"}, {"stop": ("END",)}, []),
+    *((f'when = {{ thinking = ["{word}"] }}\ntakes = {{ top_p = false }}',
+       {"top_p": 0.5, "thinking": "low"}, {"top_p": None},
+       ["option_ignored does not support top_p; it was not sent"])
+      for word in ("set", "on", "low")),
+    ('when = { stop = ["unset"] }\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": None},
+     ["option_ignored does not support top_p; it was not sent"]),
     ('apis = ["other"]\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
 ]  # fmt: skip
 
@@ -219,6 +231,47 @@ def test_a_call_that_would_lose_its_meaning_is_refused_unless_rules_are_off(
     assert fit(ruled(rule), context, **options, rules=False).failure is None
 
 
+def test_media_in_an_answer_that_the_api_does_not_accept_are_refused_with_their_path() -> None:
+    class Seeing(Acme):
+        features = Acme.features | {"images"}
+
+    class Painting(Seeing):
+        features = Seeing.features | {"assistant_images"}
+
+    image = ImageBlock(UrlSource("https://a.example/a.png"))
+    asked = UserMessage([image])
+    context = Context([asked, AssistantMessage([TextBlock("Look"), image]), asked])
+
+    refused = Fitted(ruled(), context, StreamOptions()).fit(Seeing()).failure
+
+    assert refused is not None
+    assert (refused.kind, refused.code) == ("unsupported", "assistant_images")
+    said = "acme/large does not accept images in assistant messages (messages[1].content[1])"
+    assert refused.message == said
+    assert Fitted(ruled(), context, StreamOptions()).fit(Painting()).failure is None
+
+
+VIDEO = DocumentBlock(Base64Source("video/mp4", "AAAA"))
+LINKED = DocumentBlock(UrlSource("https://a.example/a.pdf"))
+
+
+@pytest.mark.parametrize(
+    ("documents", "count"),
+    [
+        ([PAGE], None),
+        ([PAGE, VIDEO, VIDEO], None),
+        ([PAGE, LINKED], 2),
+        ([LINKED, VIDEO, LINKED, PAGE], 3),
+    ],
+)
+def test_documents_are_counted_without_videos(documents: list[Block], count: int | None) -> None:
+    call = fit(
+        ruled("most = { documents = 1 }"), Context([UserMessage("Hi"), UserMessage(documents)])
+    )
+    message = call.failure and call.failure.message
+    assert message == (count and f"acme/large accepts at most 1 documents, not {count}")
+
+
 # (shape, conversation, options)
 ACCEPTED: list[tuple[str, Context, dict[str, Any]]] = [
     ("assistant_first", Context([SystemMessage("Be brief."), UserMessage("Hi")]), {}),
@@ -226,7 +279,12 @@ ACCEPTED: list[tuple[str, Context, dict[str, Any]]] = [
     ("blank_end", Context([UserMessage("Hi"), CALL, RESULT, UserMessage(" ")]), {}),
     ("blank_end", Context([UserMessage("Hi"), UserMessage(" ")]), {}),
     ("blank_end", Context([UserMessage([PAGE])]), {}),
+    ("blank_end", PREFILLED, {}),
+    ("blank_end", Context([]), {}),
     ("blank_stop", HELLO, {"stop": "END\n"}),
+    ("calls_apart", Context([AssistantMessage([TextBlock("a"), *CALL.content, *CALL.content,
+                                               TextBlock("b")])]), {}),
+    ("calls_apart", Context([AssistantMessage([*CALL.content, TextBlock("b")])]), {}),
     ("recursive_schema", HELLO, {"response_format": TWICE}),
     ("root_schema", HELLO, {"response_format": TWICE}),
     ("root_schema", HELLO, {"response_format": "json"}),
@@ -255,6 +313,21 @@ def test_text_between_tool_calls_goes_out_before_them() -> None:
     ]
     assert [notice.paths for notice in call.notices] == [("messages[1]",)]
     assert context.messages[1].content == said
+
+
+def test_the_system_text_is_one_string_unless_the_api_takes_blocks() -> None:
+    class Marked(Acme):
+        system_marks = ("cache",)
+
+    blocks: list[TextBlock | ExtensionBlock] = [TextBlock("a"), TextBlock("b")]
+    context = Context([UserMessage("Hi")], system_prompt=blocks)
+
+    joined = fit(ruled(), context)
+    kept = Fitted(ruled(), context, StreamOptions()).fit(Marked())
+
+    assert joined.context.system_prompt == "a\nb"
+    assert [notice.code for notice in joined.notices] == ["system_blocks_joined"]
+    assert (kept.context.system_prompt, kept.notices) == (blocks, [])
 
 
 def test_white_space_at_the_end_of_an_answer_that_goes_on_is_left_out() -> None:
@@ -308,6 +381,70 @@ def test_a_transport_that_the_api_has_not_is_refused_and_a_stream_every_api_has(
     assert (failure and failure.code) == refused
 
 
+@pytest.mark.parametrize(("word", "left"), [("set", [0.5, None]), ("unset", [None, 0.5])])
+def test_a_shape_is_set_if_the_call_has_it(word: str, left: list[float | None]) -> None:
+    model = ruled(f'when = {{ prefill = ["{word}"] }}\ntakes = {{ temperature = false }}')
+
+    calls = [fit(model, context, temperature=0.5) for context in (HELLO, PREFILLED)]
+
+    assert [call.options.temperature for call in calls] == left
+
+
+# (what the model can do, thinking, what is told)
+SILENT: list[tuple[frozenset[str] | None, Any, list[str]]] = [
+    (None, "off", []),
+    (None, 0, []),
+    (frozenset({"tools"}), "off", []),
+    (frozenset({"thinking"}), "off", ["option_ignored"]),
+    (frozenset({"thinking"}), 0, ["option_ignored"]),
+    (None, "low", ["option_ignored"]),
+    (None, 1, ["option_ignored"]),
+]
+
+
+@pytest.mark.parametrize(("capabilities", "thinking", "codes"), SILENT)
+def test_thinking_that_cannot_be_turned_off_is_told_only_of_a_model_that_thinks(
+    capabilities: frozenset[str] | None, thinking: Any, codes: list[str]
+) -> None:
+    class Plain(Acme):
+        knobs = Acme.knobs - {"thinking"}
+
+    model = Model("acme", "large", info=ModelInfo("large", capabilities=capabilities))
+
+    call = Fitted(model, HELLO, StreamOptions(thinking=thinking)).fit(Plain())
+
+    assert call.options.thinking is None
+    assert [notice.code for notice in call.notices] == codes
+
+
+def test_system_messages_and_extensions_stay_for_an_api_that_takes_them() -> None:
+    class Marked(Acme):
+        features = Acme.features | {"extensions"}
+        system_marks = ("cache",)
+
+    class Anywhere(Acme):
+        features = Acme.features | {"system_messages"}
+
+    extension: list[TextBlock | ExtensionBlock] = [ExtensionBlock("acme", "prompt", {"id": 1})]
+    context = Context([UserMessage("Hi")], system_prompt=extension)
+    leading = Context([SystemMessage("Be brief."), UserMessage("Hi")])
+
+    assert Fitted(ruled(), context, StreamOptions()).fit(Marked()).failure is None
+    refused = Fitted(ruled(), context, StreamOptions()).fit(Anywhere()).failure
+    assert refused is not None
+    assert Fitted(ruled(), leading, StreamOptions()).fit(Anywhere()).context == leading
+    folded = Fitted(ruled(), leading, StreamOptions()).fit(Acme()).context
+    assert (folded.system_prompt, folded.messages) == ("Be brief.", leading.messages[1:])
+
+
+def test_a_change_that_a_provider_tells_of_is_a_changed_option() -> None:
+    call = Fitted(ruled(), HELLO, StreamOptions())
+    call.tell(": temperature was rounded")
+    call.tell(": a", "other", "messages[0]")
+    assert told(call) == ["option_changed: temperature was rounded", "other: a"]
+    assert [notice.paths for notice in call.notices] == [(), ("messages[0]",)]
+
+
 def test_tools_are_set_by_the_conversation_or_by_what_goes_out_as_it_is() -> None:
     model = ruled('when = { tools = ["set"] }\ntakes = { temperature = false }')
 
@@ -356,6 +493,8 @@ def test_a_later_rule_counts_for_what_both_name() -> None:
     for bound in ("least", "most"):
         both = ruled(f"{bound} = {{ top_p = 1, seed = 1 }}", f"{bound} = {{ top_p = 2 }}")
         assert getattr(rule_of(both), bound) == {"top_p": 2, "seed": 1}
+    told = ruled("facts = { a = 1, b = 1 }", "facts = { a = 2 }")
+    assert rule_of(told).facts == {"a": 2, "b": 1}
 
 
 def test_conditions_look_at_the_call_as_the_rules_before_have_left_it() -> None:
@@ -391,6 +530,24 @@ def test_tools_have_one_other_name_wherever_they_are_named() -> None:
     assert context == before
 
 
+def test_tools_that_only_the_conversation_names_have_another_name_too() -> None:
+    messages = [
+        UserMessage("Hi"),
+        AssistantMessage([ToolCallBlock("1", "first tool", {})]),
+        ToolResultMessage("2", "second tool", "gone"),
+        ToolResultMessage("3", "", "unknown"),
+    ]
+
+    call = fit(ruled("tool_name = '[a-z_][a-z0-9_]*'"), Context(messages))
+
+    assert sorted(call.names.values()) == ["first tool", "second tool"]
+    [made] = call.context.messages[1].tool_calls
+    results = [message.tool_name for message in call.context.messages[2:]]
+    assert call.names[made.name] == "first tool"
+    assert call.names[results[0]] == "second tool"
+    assert results[1] == ""
+
+
 def test_an_id_that_is_too_long_is_shortened_and_stays_its_own() -> None:
     model = ruled("most = { session_id = 20 }")
     one, again, other = (
@@ -419,22 +576,29 @@ def test_a_schema_is_changed_only_where_its_root_says_what_is_refused() -> None:
 
 def test_joined_alternatives_still_accept_their_values() -> None:
     schema = {
-        "allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}],
+        "allOf": [
+            {"properties": {"a": {"type": "string"}}, "required": ["a"]},
+            {"properties": {"own": {"type": "null"}}, "required": ["c"]},
+        ],
+        "oneOf": [{"properties": {"c": {"type": "number"}}, "required": ["d"]}],
+        "required": ["own"],
         "anyOf": [{"$ref": "#/$defs/B"}, {"properties": {"b": {"const": 2}}}, True],
         "$defs": {"B": {"properties": {"b": {"const": 1}}}},
         "properties": {"own": {}},
     }
 
-    assert joined_root(schema, ("allOf", "anyOf", "not")) == {
+    assert joined_root(schema, ("allOf", "anyOf", "oneOf", "not")) == {
         "$defs": {"B": {"properties": {"b": {"const": 1}}}},
         "properties": {
             "a": {"type": "string"},
             "b": {"anyOf": [{"const": 1}, {"const": 2}]},
+            "c": {"type": "number"},
             "own": {},
         },
-        "required": ["a"],
+        "required": ["own", "a", "c"],
         "type": "object",
     }
+    assert joined_root(schema, ("allOf",))["oneOf"] == schema["oneOf"]
 
 
 @pytest.mark.parametrize(
@@ -482,7 +646,8 @@ def test_a_retired_model_is_refused_at_its_own_address_after_a_confirmed_date(
         return
     assert call.failure is not None
     assert call.failure.message == "acme/large was retired on 2026-10-23; use huge instead"
-    assert (call.failure.phase, call.failure.kind) == ("request", StreamErrorKind.MODEL_NOT_FOUND)
+    assert (call.failure.phase, call.failure.code) == ("request", "retired")
+    assert call.failure.kind is StreamErrorKind.MODEL_NOT_FOUND
     assert "retired=True" in (call.failure.resolution or "")
 
 

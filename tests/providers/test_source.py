@@ -7,13 +7,15 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 from fakes import HELLO, Toy, ToyParser, broken_rules, frame, types
 
 import swink_core as swink
 from swink_core import Done, Error, Failure, Notice, ProviderFailure, StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, SSEDecoder
+from swink_core.framing import FrameError
+from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, EventWriter, SSEDecoder
 from swink_core.vocabulary.depth import MAX_DEPTH
 from swink_testing.calls import call_of
 from swink_testing.chunking import byte_by_byte, every_cut
@@ -69,6 +71,8 @@ ENDINGS: list[tuple[str, list[Any], Kind | None]] = [
     ("thinking_is_no_answer", [frame(thinking="Hm"), END], Kind.EMPTY_RESPONSE),
     ("an_extension_is_an_answer", [frame(extension={"a": 1}), END], None),
     ("a_call_is_an_answer", [frame(call={"key": 0, "id": "a", "name": "f"}), END], None),
+    ("a_stop_sequence_is_an_answer", [frame(facts={"stop_sequence": "END"}), END], None),
+    ("other_facts_are_no_answer", [frame(facts={"tier": "auto"}), END], Kind.EMPTY_RESPONSE),
     ("no_answer_within_the_length_limit", [frame(stop="length", finish=True)], None),
     ("a_filtered_answer_may_be_empty", [frame(stop="content_filter", finish=True)], None),
     ("a_pause_may_be_empty", [frame(stop="pause", finish=True)], None),
@@ -114,6 +118,23 @@ async def test_an_empty_answer_is_complete_only_after_tool_results(
     last = [event async for event in source][-1]
     assert isinstance(last, Done) is complete
     assert getattr(last, "error_kind", None) is (None if complete else Kind.EMPTY_RESPONSE)
+
+
+@pytest.mark.parametrize(("pieces", "codes"), [([STOP], ["cut_frame"]), ([], [])])
+async def test_a_frame_that_is_cut_is_a_notice_only_after_the_answer(
+    pieces: list[bytes], codes: list[str]
+) -> None:
+    events = await events_of(frame(text="a"), *pieces, b'data: {"usage": {"inp')
+    assert [event.code for event in events if isinstance(event, Notice)] == codes
+
+
+async def test_what_follows_the_end_in_the_same_read_is_not_parsed() -> None:
+    rest = [frame(text="more"), BAD, b"datum: x\n\n", frame(text="x" * 200)]
+    read = b"".join([*HELLO, *rest])
+    events = await events_of(read, limit=100)
+    assert fold(events).text == "Hello"
+    assert types(events)[-2:] == ["text_end", "done"]
+    assert "notice" not in types(events)
 
 
 # (name, input, phase of the failure)
@@ -210,11 +231,19 @@ async def test_facts_of_an_answer_are_available_while_it_streams() -> None:
     known: list[Any] = []
 
     def tap(attempt: Any, leg: Any, data: bytes) -> None:
-        known.append((attempt.response_id, attempt.usage and attempt.usage.output))
+        output = attempt.usage and attempt.usage.output
+        known.append((attempt.response_id, output, attempt.response_model))
 
-    said = [frame(text="a"), frame(usage={"output": 3}), frame(text="b"), frame(id="r1")]
-    await events_of(*said, *HELLO[-2:], taps=[tap])
-    assert known[:5] == [(None, None), (None, None), (None, 3), (None, 3), ("r1", 3)]
+    said = [frame(usage={"output": 3}), frame(text="b"), frame(id="r1"), frame(model="m")]
+    await events_of(frame(text="a"), *said, *HELLO[-2:], taps=[tap])
+    assert known[:6] == [
+        (None, None, None),
+        (None, None, None),
+        (None, 3, None),
+        (None, 3, None),
+        ("r1", 3, None),
+        ("r1", 3, "m"),
+    ]
 
 
 async def test_what_fails_halfway_says_so_whenever_its_failure_thinks_it_was() -> None:
@@ -233,12 +262,19 @@ def nested(levels: int) -> bytes:
     return b'data: {"new": ' + b"[" * levels + b'"%s"' % (b"x" * 1024) + b"]" * levels + b"}\n\n"
 
 
+def sized(size: int) -> bytes:
+    """Return a frame of this size whose unknown key has nested arrays."""
+    text = b'{"new": ' + b"[" * 200 + b"]" * 200 + b"}"
+    return b"data: " + text.replace(b": ", b":".ljust(size - len(text) + 2)) + b"\n\n"
+
+
 # (name, frames that do not parse at each place, how many notices, whether it fails)
 SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("none", [], 0, False),
     ("one", [BAD], 1, False),
     ("three_in_a_row", [BAD] * 3, 3, False),
     ("four_in_a_row", [BAD] * 4, 3, True),
+    ("three_in_a_row_twice", [*[BAD] * 3, frame(text="x"), *[BAD] * 3], 6, False),
     ("ten_in_all", [BAD, frame(text="x")] * 10, 10, False),
     ("eleven_in_all", [BAD, frame(text="x")] * 11, 10, True),
     ("not_utf_8", [b'data: {"text": "\xff\xfe"}\n\n'], 1, False),
@@ -250,6 +286,8 @@ SKIPS: list[tuple[str, list[bytes], int, bool]] = [
     ("a_lone_surrogate", [b'data: {"text": "\\ud83e"}\n\n'], 1, False),
     ("unknown_keys", [b'data: {"new": 1}\n\n'], 0, False),
     ("nested_too_deep", [b"data: " + b"[" * 100_000 + b"\n\n"], 1, False),
+    ("nested_too_deep_in_more_than_1_kib", [sized(1025)], 1, False),
+    ("nested_too_deep_in_1_kib", [sized(1024)], 0, False),
     ("nested_as_deep_as_allowed", [nested(MAX_DEPTH - 1)], 0, False),
     ("nested_too_deep_in_an_unknown_key", [nested(MAX_DEPTH)], 1, False),
     ("noise", [NOISE] * 4, 4, False),
@@ -374,6 +412,154 @@ async def test_damage_before_a_restart_is_discarded() -> None:
     assert fold(events).text == "Hello"
 
 
+class Counting(ToyParser):
+    """Counts its frames; the count of all frames of a read is reported after the read."""
+
+    class writer(EventWriter):
+        def notice(self, code: str, detail: str = "") -> None:
+            super().notice(f"own_{code}", detail)
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.reads = 0
+
+    def feed(self, data: bytes, out: EventWriter) -> None:
+        self.frames += 1
+        super().feed(data, out)
+
+    def after_read(self, out: EventWriter) -> None:
+        self.reads += 1
+        out.usage(input=self.frames)
+
+
+async def test_a_parser_reports_after_each_read_and_after_a_frame_without_its_end() -> None:
+    parser = Counting()
+    pieces = chunks_of(frame(text="a") + frame(text="b"), b"", STOP[:-1])
+    source = EventSource(call_of(TOY, "large"), pieces, SSEDecoder(), parser)
+    events = [event async for event in source]
+    assert (parser.frames, parser.reads) == (3, 4)
+    assert events[-1].usage == swink.Usage(input=3, reported=True)  # type: ignore[union-attr]
+
+
+async def test_a_parser_may_have_a_writer_of_its_own() -> None:
+    source = EventSource(call_of(TOY, "large"), chunks_of(BAD, *HELLO), SSEDecoder(), Counting())
+    events = [event async for event in source]
+    assert [event.code for event in events if isinstance(event, Notice)] == ["own_malformed_frame"]
+
+
+class Whole:
+    """A decoder whose frames are the reads, and are not UTF-8."""
+
+    binary = True
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return [data] if data else []
+
+    def finish(self) -> list[bytes]:
+        return []
+
+
+class Latin:
+    """A parser whose frames are text, each a part of the answer."""
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        out.text(frame.decode("latin-1"))
+        out.stop(StopReason.STOP)
+
+
+class Said(msgspec.Struct):
+    text: str = ""
+
+
+class Skipping:
+    """A parser that skips fields with unknown names."""
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        out.text(msgspec.json.decode(frame, type=Said).text)
+
+
+@pytest.mark.parametrize("unended", [True, False])
+async def test_a_frame_is_checked_where_its_parser_skips_it(unended: bool) -> None:
+    bad = b'data: {"text": "b", "new": "\xff"}' + b"\n\n" * (not unended)
+    pieces = chunks_of(frame(text="a"), bad)
+    source = EventSource(call_of(TOY, "large"), pieces, SSEDecoder(), Skipping())
+    assert fold([event async for event in source]).text == "a"
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        [b'data: {"text": "b", "new": "\xff', b'"}\n\n'],
+        [b'data: {"text": "b", "new": "\xff', b"x", b'"}\n\n'],
+        [frame(text="") + b'data: {"text": "b", "new": "\xff', b'"}\n\n'],
+    ],
+)
+async def test_a_frame_is_checked_as_a_whole_however_it_was_read(reads: list[bytes]) -> None:
+    pieces = chunks_of(frame(text="a"), *reads)
+    source = EventSource(call_of(TOY, "large"), pieces, SSEDecoder(), Skipping())
+    assert fold([event async for event in source]).text == "a"
+
+
+class Objects:
+    """A parser whose calls have their arguments as JSON objects."""
+
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        for name, value in msgspec.json.decode(frame).items():
+            if name == "f":
+                out.tool_call(None, "a", name, msgspec.json.encode(value).decode())
+                out.stop(StopReason.STOP)
+
+
+async def test_arguments_nested_too_deep_are_kept_as_text_but_no_other_data() -> None:
+    deep = b'{"x": ' + b"[" * 600 + b"]" * 600 + b"}"
+    pieces = chunks_of(b'data: {"f": ' + deep + b"}\n\n" + b'data: {"g": ' + deep + b"}\n\n")
+    source = EventSource(call_of(TOY, "large"), pieces, SSEDecoder(), Objects(), malformed="skip")
+    events = [event async for event in source]
+    assert [event.code for event in events if isinstance(event, Notice)] == ["malformed_frame"]
+    [call] = fold(events).tool_calls
+    assert (call.raw_arguments, call.state) == (deep.replace(b" ", b"").decode(), "invalid")
+
+
+async def test_a_frame_with_a_wrong_checksum_is_no_noise() -> None:
+    class Checking:
+        def feed(self, frame: bytes, out: EventWriter) -> None:
+            raise FrameError("the checksum is wrong")
+
+    source = EventSource(call_of(TOY, "large"), chunks_of(b"data: x\n\n"), SSEDecoder(), Checking())
+    events = [event async for event in source]
+    assert [event.code for event in events if isinstance(event, Notice)] == ["malformed_frame"]
+
+
+async def test_events_name_the_provider_and_the_attempt_they_are_of() -> None:
+    events = await events_of(frame(extension={"a": 1}), frame(call={"key": 0, "name": "f"}), END)
+    extension = next(event for event in events if isinstance(event, swink.Extension))
+    assert extension.provider == "toy"
+    restarted = await events_of(frame(restart="anew"), *HELLO)
+    assert next(e.model for e in restarted if isinstance(e, swink.Retry)) == "toy/large"
+
+
+async def test_the_size_of_an_answer_is_known_while_it_streams_and_after_it() -> None:
+    source = source_of(frame(text="Hel"), frame(text="lo"), frame(text="!", stop="stop"))
+    assert [source.kept async for _ in source.batches()] == [0, 3, 5, 6, 6]
+    ended = source_of(frame(text="Hello", stop="stop", finish=True))
+    assert [ended.kept async for _ in ended.batches()] == [0, 5]
+
+
+async def test_the_usage_of_an_answer_before_a_restart_is_voided() -> None:
+    source = source_of(frame(usage={"output": 3}), frame(restart="anew"), *HELLO)
+    async for _ in source:
+        pass
+    assert source.voided == swink.Usage(output=3, reported=True)
+
+
+async def test_frames_that_are_not_text_are_not_checked_as_json() -> None:
+    pieces = [b"\xfc", b"[" * 2000 + b"]" * 2000, b'{"a": "\\ud83e"}']
+    source = EventSource(call_of(TOY, "large"), chunks_of(*pieces), Whole(), Latin())
+    events = [event async for event in source]
+    assert fold(events).text == b"".join(pieces).decode("latin-1")
+    assert types(events) == ["start", "text_start", *["text_delta"] * 3, "text_end", "done"]
+
+
 async def test_repaired_arguments_have_the_intended_value() -> None:
     events = await events_of(b'data: {"text": "a\\ud83e\\udd8ab\\ud83e"}\n\n', END)
     assert fold(events).text == "a🦊b\N{REPLACEMENT CHARACTER}"
@@ -461,10 +647,22 @@ async def test_after_the_end_the_rest_of_the_input_is_read_so_that_the_connectio
 
 async def test_no_more_than_a_bounded_rest_is_read() -> None:
     chunks = Chunks(*HELLO, *[b":" * 1024] * 1024)
+    source = source_on(chunks)
+    async for _ in source:
+        pass
+    await source.aclose()  # once more
+    assert len(chunks.pieces) == 1024 - 65
+    assert chunks.closed
+
+
+async def test_an_input_that_has_ended_is_not_read_again() -> None:
+    class Ended(Chunks):
+        at_end = True
+
+    chunks = Ended(*HELLO, b": bye\n\n")
     async for _ in source_on(chunks):
         pass
-    assert len(chunks.pieces) > 900
-    assert chunks.closed
+    assert (chunks.pieces, chunks.closed) == ([b": bye\n\n"], True)
 
 
 async def test_an_input_that_does_not_end_is_not_waited_for() -> None:

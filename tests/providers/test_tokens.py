@@ -14,10 +14,11 @@ from attrs import define, evolve, field
 from fakes import HELLO, MODEL, Pipe, Toy, client_of, collect
 
 import swink_core as swink
-from swink_core import Failure, ProviderFailure, StreamOptions, Timeouts
+from swink_core import Failure, ProviderFailure, ResponseHead, StreamOptions, Timeouts
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import Grant, HTTPRequest, Token, TokenHTTP
-from swink_core.providers.tokens import MOST_TOKENS, TOKEN_BYTES
+from swink_core.providers.tokens import FETCH_SECONDS, MOST_TOKENS
+from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
 
 ISSUER = "https://login.toy.invalid/token"
@@ -55,6 +56,7 @@ class Service:
         self.owners: dict[str, str] = {}
         self.calls: list[str] = []
         self.requests: list[HTTPRequest] = []
+        self.answers: list[Pipe] = []
         self.life = 3600.0
         self.status = 200
         self.body: bytes | None = None
@@ -71,7 +73,9 @@ class Service:
             if self.status == 200:
                 self.owners[token] = form["key"]
             given = msgspec.json.encode(Given(token, self.life))
-            return Pipe(given if self.body is None else self.body, status=self.status, end=True)
+            body = given if self.body is None else self.body
+            self.answers.append(Pipe(body, status=self.status, end=True))
+            return self.answers[-1]
         token = request.headers["Authorization"].removeprefix("Bearer ")
         self.calls.append(token)
         if token not in self.owners:
@@ -149,7 +153,8 @@ async def test_nothing_of_a_call_goes_to_the_token_service() -> None:
         stream.call.headers["traceparent"] = "00-1-1-01"
         await collect(stream)
     fetch, call = service.requests
-    assert set(fetch.headers) == {"Accept", "Content-Type"}
+    form = "application/x-www-form-urlencoded"
+    assert fetch.headers == {"Accept": "application/json", "Content-Type": form}
     assert {"X-Mine", "traceparent", "Authorization"} <= set(call.headers)
 
 
@@ -161,6 +166,24 @@ async def test_no_more_tokens_are_kept_than_the_bound(monkeypatch: pytest.Monkey
         for key in ("key-1", "key-2", "key-3", "key-3", "key-1"):
             await toy.complete(MODEL, "Hi", api_key=key)
     assert [form["key"] for form in service.fetches] == ["key-1", "key-2", "key-3", "key-1"]
+
+
+@pytest.mark.parametrize(
+    ("before", "seconds", "after", "fetched"),
+    [("12131", 0.0, "2", "1232"), ("12", 3600.0, "131", "1213")],
+    ids=["kept", "fetched again"],
+)
+async def test_of_too_many_tokens_the_least_recently_used_is_dropped(
+    before: str, seconds: float, after: str, fetched: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_core.providers.tokens.MOST_TOKENS", 2)
+    service, clock = Service(), ManualClock()
+    async with client(service, clock=clock) as toy:
+        for keys, passed in ((before, seconds), (after, 0.0)):
+            for key in keys:
+                await toy.complete(MODEL, "Hi", api_key=f"key-{key}")
+            await clock.advance(passed)
+    assert [form["key"] for form in service.fetches] == [f"key-{key}" for key in fetched]
 
 
 async def test_a_grant_that_compares_by_identity_is_a_fault_of_the_plugin() -> None:
@@ -285,7 +308,8 @@ async def test_a_renewal_that_fails_keeps_a_token_that_is_good(
     service, clock = Service(), ManualClock()
     async with client(service, clock=clock) as toy:
         await toy.complete(MODEL, "Hi")
-        service.status, service.body = 503, b"{}"
+        service.status = 503
+        service.body = b'{"error": {"message": "no such key: first-key-secret"}}'
         await clock.advance(3400)
         for _ in range(3):
             await toy.complete(MODEL, "Hi")
@@ -298,7 +322,8 @@ async def test_a_renewal_that_fails_keeps_a_token_that_is_good(
         await clock.advance(170)
         with pytest.raises(swink.NetworkError, match="issued no token"):
             await toy.complete(MODEL, "Hi")
-    assert "a token could not be renewed, and the old one is still used" in caplog.text
+    said = "toy: a token could not be renewed, and the old one is still used"
+    assert caplog.text.count(said) == 2  # the last failure leaves no token to use
     assert "secret" not in caplog.text
 
 
@@ -401,6 +426,7 @@ async def test_what_refuses_a_token_is_the_grants_to_say() -> None:
         (400, b"{}", Kind.AUTH),
         (401, b"", Kind.AUTH),
         (404, b"<html>", Kind.AUTH),
+        (300, b'{"token": "t", "life": 9}', Kind.PROTOCOL),
         (302, b"", Kind.PROTOCOL),
         (408, b"", Kind.NETWORK),
         (429, b"", Kind.NETWORK),
@@ -408,7 +434,7 @@ async def test_what_refuses_a_token_is_the_grants_to_say() -> None:
         (200, b"{}", Kind.AUTH),
         (200, b'{"token": "t", "life": "soon"}', Kind.AUTH),
         (200, b"\xff", Kind.AUTH),
-        (200, b" " * (TOKEN_BYTES + 1), Kind.AUTH),
+        (200, b'{"token": "t", "life": 9}'.ljust(64 * 1024 + 1), Kind.AUTH),
     ],
 )
 async def test_an_invalid_token_is_a_classified_failure(
@@ -437,12 +463,74 @@ async def test_a_refusal_without_a_code_of_its_own_has_the_code_of_tokens(
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_response_of_the_token_service_is_closed(status: int) -> None:
+    service = Service()
+    service.status = status
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        await collect(stream)
+    assert service.answers[0].closed
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, None), (400, b"{}")])
+async def test_taps_get_the_answer_of_the_token_service(status: int, body: bytes | None) -> None:
+    seen: list[tuple[str, bytes]] = []
+    service = Service()
+    service.status, service.body = status, body
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        stream.call.taps.append(lambda _, leg, data: seen.append((leg.kind, data)))
+        await collect(stream)
+    said = body or msgspec.json.encode(Given("token-1-secret", 3600.0))
+    assert seen[0] == ("token", said)
+
+
+async def test_calls_that_share_a_refusal_have_a_failure_of_their_own() -> None:
+    service, provider = Service(), Exchanging("toy")
+    service.status, service.body = 400, b"{}"
+    request = HTTPRequest("http://toy.invalid")
+    options = StreamOptions(api_key="first-key-secret")
+    calls = [call_of(provider, "large", options=options, http=service) for _ in range(2)]
+    authorized = (provider.authorize(request, options, call) for call in calls)
+    errors: list[Any] = await asyncio.gather(*authorized, return_exceptions=True)
+    first, second = (error.failure for error in errors)
+    assert len(service.fetches) == 1
+    assert first is not second
+    assert (first.kind, first.message) == (second.kind, second.message)
+
+
 async def test_numbers_may_be_written_as_text() -> None:
     service = Service()
-    service.body = b'{"token": "token-1-secret", "life": "3600"}'
+    service.body = b'{"token": "token-1-secret", "life": "3600"}'.ljust(64 * 1024)
     async with client(service) as toy:
         await toy.complete(MODEL, "Hi")
     assert service.calls == ["token-1-secret"]
+
+
+async def test_a_token_that_does_not_arrive_in_time_is_a_timeout_of_the_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert FETCH_SECONDS == 60
+    monkeypatch.setattr("swink_core.providers.tokens.FETCH_SECONDS", 0.0)
+    service = Service()
+    service.gate.clear()
+    async with client(service) as toy:
+        with pytest.raises(swink.StreamError) as caught:
+            await toy.complete(MODEL, "Hi")
+    error = caught.value
+    assert (error.kind, error.phase, error.code) == (Kind.TIMEOUT, "request", "token")
+    assert error.message == "no token was received within 0 s"
+    assert service.calls == []
+
+
+async def test_an_attempt_records_the_request_for_its_token_and_the_answer() -> None:
+    service, clock = Service(), ManualClock(7.0)
+    async with client(service, clock=clock) as toy, toy.stream(MODEL, "Hi") as stream:
+        await collect(stream)
+    fetch, call = stream.call.attempt.legs
+    assert (fetch.kind, call.kind) == ("token", "stream")
+    assert fetch.request is service.requests[0]
+    assert fetch.sent_at == 7.0
+    assert fetch.response == ResponseHead(200, Pipe().headers, 7.0)
 
 
 async def test_a_fetch_that_returns_no_token_is_a_fault_of_the_plugin() -> None:
@@ -497,9 +585,14 @@ async def test_neither_key_nor_token_is_shown_or_logged(caplog: pytest.LogCaptur
 
 async def test_parts_of_a_token_that_its_repr_leaves_out_are_hidden() -> None:
     @define(frozen=True)
+    class Inner:
+        hidden: str = field(default="inner-secret", repr=False)
+
+    @define(frozen=True)
     class Pair(Token):
         public: str = ""
         private: str = field(default="", repr=False)
+        inner: Inner = field(factory=Inner)
 
     class Provider(Toy):
         def credential(self, request: HTTPRequest, options: StreamOptions) -> Token:
@@ -507,11 +600,11 @@ async def test_parts_of_a_token_that_its_repr_leaves_out_are_hidden() -> None:
 
     class Echoing(Service):
         async def send(self, request: HTTPRequest, connect_timeout: float | None) -> Any:
-            said = b'{"message": "value-secret, private-secret, public-name"}'
+            said = b'{"message": "value-secret, private-secret, inner-secret, public-name"}'
             return Pipe(said, status=400, end=True)
 
     async with client(Echoing(), provider=Provider) as toy:
-        with pytest.raises(swink.StreamError, match=r"\[hidden\], \[hidden\], public-name"):
+        with pytest.raises(swink.StreamError, match=r"(\[hidden\], ){3}public-name"):
             await toy.complete(MODEL, "Hi")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from fakes import broken_rules, types
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import swink_core as swink
 from swink_core import StopReason, TextBlock, ThinkingBlock, ToolCallBlock
-from swink_core.providers import EventWriter, is_synthetic_id
+from swink_core.providers import EventWriter, MalformedFrame, is_synthetic_id
 from swink_core.streaming.builder import MessageBuilder
 from swink_core.vocabulary import events as ev
 
@@ -151,6 +152,11 @@ FRAGMENTS: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, str, str]]
             said(2, "b", "clock", '{"zone": "CET"}'),
         ],
         [PARIS, NOON],
+    ),
+    (
+        "the_end_of_a_list_and_of_the_arguments_under_an_index_that_drifted",
+        [said(0, "a", "f", '{"x": ["1", '), said(1, args='"2"]}')],
+        [("a", "f", '{"x": ["1", "2"]}', "complete")],
     ),
     (
         "indexes_that_skip",
@@ -717,3 +723,29 @@ def test_json_that_is_not_utf_8_is_refused_before_it_is_decoded() -> None:
     with pytest.raises(UnicodeDecodeError):
         EventWriter().decode_json(b'{"a": "\xff"}', lambda text: {"a": "read"})
     assert EventWriter().decode_json('{"a": "\u00fc"}'.encode(), json.loads) == {"a": "\u00fc"}
+
+
+def test_half_a_character_in_json_is_replaced_and_told() -> None:
+    out = EventWriter()
+    decoded = out.decode_json(b'{"a": "x\\ud83e"}', msgspec.json.decode)
+    assert decoded == {"a": "x\N{REPLACEMENT CHARACTER}"}
+    [notice] = out.take()
+    assert isinstance(notice, swink.Notice)
+    assert notice.code == "lone_surrogate"
+    assert "replaced" in notice.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (b'{"a": ', msgspec.DecodeError),
+        (b'{"a": ' + b"[" * 128 + b" " * 128 + b"]" * 128 + b"}", MalformedFrame),
+    ],
+)
+def test_json_that_is_broken_or_nested_too_deep_is_refused(
+    text: bytes, error: type[Exception]
+) -> None:
+    out = EventWriter()
+    with pytest.raises(error):
+        out.decode_json(text, msgspec.json.decode)
+    assert out.take() == []

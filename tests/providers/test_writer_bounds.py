@@ -52,6 +52,7 @@ def test_one_block_more_fails_the_answer_and_nothing_after_it_is_taken_in(
     assert out.finished
     assert out.failure is not None
     assert (out.failure.kind, out.failure.code) == (StreamErrorKind.OUTPUT_TOO_LARGE, "blocks")
+    assert out.failure.phase == "streaming"
     assert out.failure.message == "the answer has more than 4096 blocks"
     out.close()
     events: list[Any] = [ev.Start(), *out.take()]
@@ -74,6 +75,17 @@ def test_a_fragment_that_completes_a_call_under_another_key_is_no_block_of_its_o
     for number in range(3, BOUND):
         out.text("a", key=number)
     assert out.failure is None
+    out.text("a", key=BOUND)
+    assert out.failure is not None
+
+
+def test_a_block_too_many_does_not_go_on_after_the_events_are_taken() -> None:
+    out = EventWriter("toy", "1")
+    for number in range(BOUND + 1):
+        out.text("a", key=number)
+    assert sum(isinstance(event, ev.TextDelta) for event in out.take()) == BOUND
+    out.text("b", key=BOUND)
+    assert out.take() == []
 
 
 def test_an_answer_that_begins_anew_has_the_whole_bound_again() -> None:
@@ -243,6 +255,7 @@ WHOLE: list[tuple[str, list[str], bool]] = [
     ("an_object_in_pieces", ['{"a"', ': {"b": [1', "]}", "}"], True),
     ("a_brace_in_a_string", ['{"a": "}'], False),
     ("a_brace_after_a_string", ['{"a": "}"', "}"], True),
+    ("a_string_in_pieces", ['{"a": "b', "c", 'd"', "}"], True),
     ("an_escape_cut_in_two", ['{"a": "\\', '"}', '"}'], True),
     ("an_escaped_quote_that_ends_nothing", ['{"a": "\\', '"}'], False),
     ("an_escaped_backslash", ['{"a": "\\\\"}'], True),
