@@ -7,6 +7,7 @@ rejects data, `_Reading` reads the data again and lists every fault with its loc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
@@ -129,7 +130,7 @@ class _Reading:
     def _struct(self, structs: list[Any], data: Any, place: str) -> Any:
         kind = structs[0]
         tag = structs[0].__struct_config__.tag_field
-        if not isinstance(data, dict):
+        if not isinstance(data, Mapping):
             if len(structs) == 1:
                 self._hold(dict, data, place)
             else:
@@ -149,7 +150,7 @@ class _Reading:
             self._note(f"extra fields found ({unknown})", place)
         return {**data, **self._fields(kind, data, place)}
 
-    def _fields(self, kind: Any, data: dict[str, Any], place: str) -> dict[str, Any]:
+    def _fields(self, kind: Any, data: Mapping[str, Any], place: str) -> dict[str, Any]:
         read: dict[str, Any] = {}
         annotations = annotations_of(kind)
         for field in msgspec.structs.fields(kind):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, get_args
 
 import pytest
@@ -506,6 +508,14 @@ FAULTS: list[tuple[str, Any, Any, str, str]] = [
      "$.messages[0].content", "got `int`: 5"),
     ("the_second_of_two", Context, {"messages": [{"role": "user", "content": 5},
      {"role": "critic"}]}, "$.messages[1]", "unknown role 'critic'"),
+    ("a_file", Block, {"type": "image", "source": {"type": "file", "path": "a.png"}},
+     " @ $.source", "only with allow_files=True"),
+    ("a_file_beside_a_fault", Context, {"messages": [USER, {"role": "user", "content": [{"type":
+     "image", "source": {"type": "file", "path": "a.png"}}, {"type": "text", "text": 5}]}]},
+     "; expected `str`, got `int`: 5 @ $.messages[1].content[1].text",
+     "only with allow_files=True"),
+    ("an_unfit_mapping", Block, MappingProxyType({"type": "text", "text": 5}),
+     "$.text", "got `int`: 5"),
 ]  # fmt: skip
 
 
@@ -519,6 +529,31 @@ def test_data_of_the_wrong_form_is_refused_by_place_and_reason(
         load(kind, data)
     assert reason in str(caught.value)
     assert place in str(caught.value)
+
+
+def test_unknown_keys_are_faults_only_of_data_that_must_be_exact() -> None:
+    data = {"type": "text", "text": 5, "new": 1}
+    with pytest.raises(CodecError) as caught:
+        load(Block, data)
+    assert str(caught.value) == "expected `str`, got `int`: 5 @ $.text"
+    with pytest.raises(CodecError) as caught:
+        load(Block, data, exact=True)
+    fault = "extra fields found (new) @ $; expected `str`, got `int`: 5 @ $.text"
+    assert str(caught.value) == fault
+    with pytest.raises(CodecError) as caught:
+        load(Block, {"type": "text", "text": 5}, exact=True)
+    assert str(caught.value) == "expected `str`, got `int`: 5 @ $.text"
+
+
+@pytest.mark.parametrize("form", [dict, MappingProxyType])
+def test_a_mapping_is_read_as_a_dict_is(form: Callable[[dict[str, Any]], Any]) -> None:
+    message = form({"role": "assistant", "content": "x", "usage": form({"input": 1.0})})
+    assert load(Message, message) == AssistantMessage("x", usage=Usage(1))
+    unknown = form({"messages": [], "colour": "red", "age": 5})
+    assert load(Context, unknown) == Context([])
+    with pytest.raises(CodecError) as caught:
+        load(Context, unknown, exact=True)
+    assert str(caught.value) == "extra fields found (age, colour) @ $"
 
 
 def test_a_whole_number_may_be_written_as_a_float_and_seconds_as_a_whole_number() -> None:
