@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from copy import copy, deepcopy
 
 import pytest
 
@@ -95,6 +97,20 @@ def test_a_failed_call_survives_pickling_with_all_its_facts() -> None:
     assert (error.kind, error.provider, error.attempts) == (StreamErrorKind.NETWORK, "acme", 3)
     assert error.retryable
     assert error.args == made.args == ("cut",)
+
+
+@pytest.mark.parametrize("copied", [copy, deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_a_failure_of_a_provider_survives_copying_and_pickling(
+    copied: Callable[[swink.ProviderFailure], swink.ProviderFailure],
+) -> None:
+    failure = Failure("request", 429, message="slow down", title="Busy", resolution="Wait.")
+    made = swink.ProviderFailure(failure)
+    made.add_note("in the second request")
+    error = copied(made)
+    assert type(error) is swink.ProviderFailure
+    assert error.failure == failure
+    assert (str(error), error.title) == ("slow down\nWait.", "Busy")
+    assert error.__notes__ == ["in the second request"]
 
 
 def test_a_message_that_is_given_by_its_name_survives_pickling_too() -> None:

@@ -207,10 +207,11 @@ def test_finish_returns_the_incomplete_frame(stream: bytes, expected: list[bytes
         assert decode(SSEDecoder(), chunks)[1] == expected
 
 
-def test_finish_returns_the_incomplete_frame_once() -> None:
+@pytest.mark.parametrize("stream", [b"data: x\nfoo", b"data: x", b"data: x\n"])
+def test_finish_returns_the_incomplete_frame_once(stream: bytes) -> None:
     decoder = SSEDecoder()
-    assert decoder.feed(b"data: x\nfoo") == []
-    assert len(decoder.finish()) == 1
+    assert decoder.feed(stream) == []
+    assert decoder.finish() == [b"x"]
     assert decoder.finish() == []
 
 

@@ -111,7 +111,7 @@ FOUND = {"type": "web_search"}
 ADDITION = {"type": "tool_addition", "tool": FOUND}
 HIDDEN = {"type": "mcp_list_tools", "item": {"tools": [FOUND]}}
 USED = {"type": "mcp_tool_use", "input": {"tools": ["web_search"], "tool": FOUND}}
-LISTED = {"type": "mcp_list_tools", "tools": [{"name": "search", "input_schema": {}}]}
+LISTED = {"type": "mcp_list_tools", "tools": [{**FOUND, "name": "search", "input_schema": {}}]}
 
 # (where a tool of the provider is, searches)
 ELSEWHERE: list[tuple[Context, int]] = [
