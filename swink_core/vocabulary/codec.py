@@ -143,7 +143,10 @@ class _Reading:
             if kind is None:
                 self._note(f"unknown {tag} {found!r:.80}; known: {', '.join(by_tag)}", place)
                 return data
-        if kind is ms.FileSource and not self.allow_files:
+        names_file = kind is ms.FileSource or (
+            kind is ms.UrlSource and ms.is_file_url(data.get("url"))
+        )
+        if names_file and not self.allow_files:
             self._note(ms.FILES_REFUSED, place)
         unknown = ", ".join(sorted(map(str, data.keys() - _shape(kind)[0])))
         if unknown and self.exact:
