@@ -132,6 +132,9 @@ REDACTED = [
     ("none", "nothing here", {"sk-123456"}, "nothing here"),
     ("too_short_to_be_one", "a key", {"key", ""}, "a key"),
     ("as_short_as_one_may_be", "12345 123456", {"12345", "123456"}, "12345 [hidden]"),
+    ("a_lone_surrogate", "key sk-\ud800-1 is bad", {"sk-\ud800-1"}, "key [hidden] is bad"),
+    ("base64_for_urls", "key YWJjZGU_, or YWJjZGU/", {"abcde?"}, "key [hidden], or [hidden]"),
+    ("json_of_a_backslash", '"abcdef\\\\"', {"abcdef\\"}, '"[hidden]"'),
     ("one_within_another", "sk-123456-long", {"sk-123456", "sk-123456-long"}, "[hidden]"),
 ]
 

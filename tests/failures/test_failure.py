@@ -41,6 +41,6 @@ def test_a_failure_has_no_facts_but_those_that_are_given() -> None:
 
 
 def test_a_kind_may_be_named_in_words_and_a_message_may_be_any_value() -> None:
-    failure = Failure("request", kind="auth", message=KeyError("key"))  # type: ignore[arg-type]  # on purpose
+    failure = Failure("request", kind="auth", message=KeyError("key"))
     assert failure.kind is StreamErrorKind.AUTH
     assert failure.message == "'key'"
