@@ -46,8 +46,6 @@ class AsyncOnly:
 class _AsyncPieces(AsyncOnly, AsyncGenerator[T, None]):
     """An async generator that raises UsageError when used with `await`, `for` or `with`."""
 
-    __slots__ = ("_generator", "name")
-
     def __init__(self, generator: AsyncGenerator[T, None], name: str) -> None:
         self._generator = generator
         self.name = name

@@ -7,6 +7,7 @@ rejects data, `_Reading` reads the data again and lists every fault with its loc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
@@ -129,7 +130,7 @@ class _Reading:
     def _struct(self, structs: list[Any], data: Any, place: str) -> Any:
         kind = structs[0]
         tag = structs[0].__struct_config__.tag_field
-        if not isinstance(data, dict):
+        if not isinstance(data, Mapping):
             if len(structs) == 1:
                 self._hold(dict, data, place)
             else:
@@ -142,14 +143,17 @@ class _Reading:
             if kind is None:
                 self._note(f"unknown {tag} {found!r:.80}; known: {', '.join(by_tag)}", place)
                 return data
-        if kind is ms.FileSource and not self.allow_files:
+        names_file = kind is ms.FileSource or (
+            kind is ms.UrlSource and ms.is_file_url(data.get("url"))
+        )
+        if names_file and not self.allow_files:
             self._note(ms.FILES_REFUSED, place)
         unknown = ", ".join(sorted(map(str, data.keys() - _shape(kind)[0])))
         if unknown and self.exact:
             self._note(f"extra fields found ({unknown})", place)
         return {**data, **self._fields(kind, data, place)}
 
-    def _fields(self, kind: Any, data: dict[str, Any], place: str) -> dict[str, Any]:
+    def _fields(self, kind: Any, data: Mapping[str, Any], place: str) -> dict[str, Any]:
         read: dict[str, Any] = {}
         annotations = annotations_of(kind)
         for field in msgspec.structs.fields(kind):

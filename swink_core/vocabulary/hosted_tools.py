@@ -101,11 +101,10 @@ def _tools_inside(data: Any) -> Iterator[Mapping[str, Any]]:
         is_addition = data.get("type") == "tool_addition"
         for name, value in data.items():
             is_list = name == "tools" and isinstance(value, list | tuple)
+            is_arguments = name == "input" and isinstance(value, Mapping)  # of a tool call
             if is_list or (name == "tool" and is_addition):
                 yield from _definitions(value)
-            elif name == "input" and isinstance(value, Mapping):
-                continue  # the arguments of a tool call
-            elif name not in _DEFINES_NOTHING:
+            elif name not in _DEFINES_NOTHING and not is_arguments:
                 yield from _tools_inside(value)
     elif isinstance(data, list | tuple):
         for value in data:

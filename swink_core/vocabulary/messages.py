@@ -100,8 +100,13 @@ class UrlSource(_Typed, tag="url"):
     media_type: MediaType | None = None
 
     def __post_init__(self) -> None:
-        if no_files.get() and self.url.strip().lower().startswith("file:"):
+        if no_files.get() and is_file_url(self.url):
             raise ValueError(FILES_REFUSED)
+
+
+def is_file_url(url: object) -> bool:
+    """Return True for a URL that names a file of this machine."""
+    return isinstance(url, str) and url.strip().lower().startswith("file:")
 
 
 no_files: ContextVar[bool] = ContextVar("no_files", default=False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from copy import copy, deepcopy
 
 import pytest
 
@@ -98,6 +100,20 @@ def test_a_failed_call_survives_pickling_with_all_its_facts() -> None:
     assert error.args == made.args == ("cut",)
 
 
+@pytest.mark.parametrize("copied", [copy, deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_a_failure_of_a_provider_survives_copying_and_pickling(
+    copied: Callable[[swink.ProviderFailure], swink.ProviderFailure],
+) -> None:
+    failure = Failure("request", 429, message="slow down", title="Busy", resolution="Wait.")
+    made = swink.ProviderFailure(failure)
+    made.add_note("in the second request")
+    error = copied(made)
+    assert type(error) is swink.ProviderFailure
+    assert error.failure == failure
+    assert (str(error), error.title) == ("slow down\nWait.", "Busy")
+    assert error.__notes__ == ["in the second request"]
+
+
 def test_a_message_that_is_given_by_its_name_survives_pickling_too() -> None:
     made = swink.NetworkError(message="cut", code="connection")
     error = pickle.loads(pickle.dumps(made))
@@ -117,6 +133,9 @@ REDACTED = [
     ("none", "nothing here", {"sk-123456"}, "nothing here"),
     ("too_short_to_be_one", "a key", {"key", ""}, "a key"),
     ("as_short_as_one_may_be", "12345 123456", {"12345", "123456"}, "12345 [hidden]"),
+    ("a_lone_surrogate", "key sk-\ud800-1 is bad", {"sk-\ud800-1"}, "key [hidden] is bad"),
+    ("base64_for_urls", "key YWJjZGU_, or YWJjZGU/", {"abcde?"}, "key [hidden], or [hidden]"),
+    ("json_of_a_backslash", '"abcdef\\\\"', {"abcdef\\"}, '"[hidden]"'),
     ("one_within_another", "sk-123456-long", {"sk-123456", "sk-123456-long"}, "[hidden]"),
 ]
 

@@ -35,6 +35,7 @@ ECHOED: list[tuple[str, dict[str, str], list[str]]] = [
     ("a_password", {"X-Password": CANARY}, [CANARY]),
     ("a_token", {"X-Session-Token": CANARY}, [CANARY]),
     ("two_keys", {"X-Keys": f"{CANARY}, other-key"}, [CANARY]),
+    ("a_credential_without_a_scheme", {"Authorization": CANARY}, [CANARY]),
     ("padding", {"Authorization": f"Basic {CANARY}=="}, [f"{CANARY}=="]),
 ]
 
@@ -104,6 +105,7 @@ ADDRESSES = [
     ("https://a.example/v1", "https://a.example/v1", ""),
     ("https://me:pass@a.example:8/v1?q=@", "https://a.example:8/v1?q=@", "Basic bWU6cGFzcw=="),
     ("https://me@a.example/", "https://a.example/", "Basic bWU6"),
+    ("https://me@a.example/me@b", "https://a.example/me@b", "Basic bWU6"),
     ("https://me:p%40ss@a.example/", "https://a.example/", "Basic bWU6cEBzcw=="),
     ("http://[broken@", "http://[broken@", ""),
     ("https://a.example/@cf/meta", "https://a.example/@cf/meta", ""),

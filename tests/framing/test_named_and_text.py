@@ -54,6 +54,9 @@ EVENTS = [
     ("returns_alone", b"event:a\rdata:{}\r\r", [b'{"type":"a","data":{}}']),
     ("two_lines", b"\xef\xbb\xbfevent: a\r\ndata: [1,\r\ndata: 2]\r\n\r\n",
      [b'{"type":"a","data":[1,\n2]}']),
+    ("data_without_a_value", b"event: a\ndata\n\n", [b'{"type":"a","data":null}']),
+    ("a_name_to_escape", b'event: "\xc3\xa9\ndata: 1\n\n', [b'{"type":"\\"\xc3\xa9","data":1}']),
+    ("a_name_that_is_not_utf8", b"event: \xff\ndata: 1\n\n", [b'{"type":"\xff","data":1}']),
 ]  # fmt: skip
 
 
@@ -65,12 +68,24 @@ def test_events_with_names_are_read_as_their_specification_does(
         assert fed(SSEDecoder.named, pieces) == frames
 
 
+# (data as it comes, the frame's)
+PLAIN = [(b"caf\xc3\xa9", b'"caf\xc3\xa9"'), (b'"', b'"\\""'), (b"\xff", b'"\xff"'), (b"", b'""')]
+
+
+@pytest.mark.parametrize(("data", "text"), PLAIN)
+def test_plain_text_is_a_json_string_or_no_json_at_all(data: bytes, text: bytes) -> None:
+    for pieces in cuts_of(b"event: a\ndata: " + data + b"\n\n"):
+        assert fed(SSEDecoder.named_text, pieces) == [b'{"type":"a","data":' + text + b"}"]
+
+
 @pytest.mark.parametrize("make", [SSEDecoder.named, SSEDecoder.named_text])
 def test_a_frame_can_be_written_as_its_event(make: Any) -> None:
     decoder = make()
-    frame = b'{"type":"a","data":"one\\ntwo"}'
-    assert decoder.as_json(frame) == frame
-    assert decoder.feed(decoder.of_json(frame)) == [frame]
+    for frame in (b'{"type":"a","data":"one\\ntwo"}', b'{"type":"\xc3\xa9","data":"\xc3\xa9"}'):
+        assert decoder.as_json(frame) == frame
+        assert decoder.feed(decoder.of_json(frame)) == [frame]
+    unnamed = decoder.of_json(b'{"data":"x"}')
+    assert decoder.feed(unnamed) == [b'{"type":"message","data":"x"}']
 
 
 def fed(make: Callable[[], SSEDecoder | TextDecoder], pieces: Iterable[bytes]) -> list[bytes]:

@@ -121,6 +121,7 @@ SHORT_CUTS = [
     ("a_name_after_data", b"data: x\nevent: a\n\ndata: y\n\n", [b"x", b"y"]),
     ("a_name_without_data", b"data: x\n\nevent: a\n\ndata: y\n\n", [b"x", b"y"]),
     ("a_comment_between", b"data: x\n\n: ping\n\ndata: y\n\n", [b"x", b"y"]),
+    ("a_field_that_ends_in_data", b"xdata: x\n\ndata: y\n\n", [b"y"]),
     ("three_blank_lines", b"data: x\n\n\n\ndata: y\n\n", [b"x", b"y"]),
     ("a_cr_in_data", b"data: x\n\ndata: y\rdata: z\n\n", [b"x", b"y\nz"]),
     ("a_cr_in_data_of_crlf", b"data: x\r\n\r\ndata: y\rdata: z\r\n\r\n", [b"x", b"y\nz"]),
@@ -207,10 +208,11 @@ def test_finish_returns_the_incomplete_frame(stream: bytes, expected: list[bytes
         assert decode(SSEDecoder(), chunks)[1] == expected
 
 
-def test_finish_returns_the_incomplete_frame_once() -> None:
+@pytest.mark.parametrize("stream", [b"data: x\nfoo", b"data: x", b"data: x\n"])
+def test_finish_returns_the_incomplete_frame_once(stream: bytes) -> None:
     decoder = SSEDecoder()
-    assert decoder.feed(b"data: x\nfoo") == []
-    assert len(decoder.finish()) == 1
+    assert decoder.feed(stream) == []
+    assert decoder.finish() == [b"x"]
     assert decoder.finish() == []
 
 
@@ -221,6 +223,7 @@ LIMITS = [
     ("a_frame_at_the_limit", b"data: " + b"x" * 14 + b"\n\n", False),
     ("a_frame_at_the_limit_with_crlf", b"data: " + b"x" * 14 + b"\r\n\r\n", False),
     ("a_frame_at_the_limit_after_a_bom", b"\xef\xbb\xbfdata: " + b"x" * 14 + b"\n\n", False),
+    ("two_frames_at_the_limit", b"data: " + b"x" * 14 + b"\n\ndata:" + b"x" * 15 + b"\n\n", False),
     ("a_frame_one_over", b"data: " + b"x" * 15 + b"\n\n", True),
     ("a_frame_one_over_with_crlf", b"data: " + b"x" * 15 + b"\r\n\r\n", True),
     ("an_unterminated_line_at_the_limit", b"data: " + b"x" * 14, False),
@@ -258,10 +261,11 @@ def test_a_frame_that_is_too_long_may_be_pickled() -> None:
     assert str(error) == str(FrameTooLong("an SSE frame", 20))
 
 
-def test_a_frame_that_is_too_long_is_named_with_the_limit() -> None:
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_a_frame_that_is_too_long_is_named_with_the_limit(end: bytes) -> None:
     with pytest.raises(FrameTooLong, match="SSE frame is longer than the limit of 20 bytes") as e:
-        SSEDecoder(limit=LIMIT).feed(b"data: " + b"x" * 15)
-    assert e.value.limit == LIMIT
+        SSEDecoder(limit=LIMIT).feed(b"data: " + b"x" * 15 + end)
+    assert (e.value.limit, e.value.frames) == (LIMIT, [])
 
 
 SIZE = 50_000

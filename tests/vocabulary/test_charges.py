@@ -14,6 +14,7 @@ from swink_core import (
     CacheStrategy,
     Charge,
     Context,
+    Cost,
     ExtensionBlock,
     Model,
     ModelInfo,
@@ -32,11 +33,13 @@ from swink_core.vocabulary.charges import (
     SEARCH_TOKENS,
     TYPICAL_OUTPUT,
     completed_usage,
+    dollars_of,
     reservation,
     reserved,
     reserved_output,
+    tokens_of,
 )
-from swink_core.vocabulary.hosted_tools import SEARCHES, searches_of
+from swink_core.vocabulary.hosted_tools import SEARCHES, hosted_tools, searches_of
 from swink_core.vocabulary.prices import PriceCase, Prices
 from swink_core.vocabulary.tokens import MediaTokens
 from swink_testing.calls import call_of
@@ -95,6 +98,8 @@ SEARCHES_OF: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"tools": [{"type": "tool_search_tool_regex_20251119"}, {"type": "mcp"}]}, {}),
     ({"tool_choice": {"type": "allowed_tools", "tools": [{"type": "web_search"}]}}, {}),
     ({"tools": [{"type": "function", "parameters": {"tools": ["web_search"]}}]}, {}),
+    ({"tools": [{"type": "tool_search"}]}, {}),
+    ({"tools": [{"fileSearch": {}}]}, {"file_searches": SEARCHES}),
     ({"tools": {"type": "web_search"}}, {}),
     ({"seed": 1}, {}),
 ]  # fmt: skip
@@ -111,7 +116,7 @@ FOUND = {"type": "web_search"}
 ADDITION = {"type": "tool_addition", "tool": FOUND}
 HIDDEN = {"type": "mcp_list_tools", "item": {"tools": [FOUND]}}
 USED = {"type": "mcp_tool_use", "input": {"tools": ["web_search"], "tool": FOUND}}
-LISTED = {"type": "mcp_list_tools", "tools": [{"name": "search", "input_schema": {}}]}
+LISTED = {"type": "mcp_list_tools", "tools": [{**FOUND, "name": "search", "input_schema": {}}]}
 
 # (where a tool of the provider is, searches)
 ELSEWHERE: list[tuple[Context, int]] = [
@@ -122,10 +127,14 @@ ELSEWHERE: list[tuple[Context, int]] = [
     (Context([], None, [Tool("f", "", {}, metadata={"a": FOUND})]), SEARCHES),
     (Context([], None, [Tool("f", "", {}, metadata={"a": {"tools": [FOUND]}})]), SEARCHES),
     (Context([AssistantMessage([ThinkingBlock("Hm", metadata=HIDDEN)])]), SEARCHES),
+    (Context([UserMessage([ExtensionBlock("a", "b", {**ADDITION, "of": ["web_search"]})])]),
+     SEARCHES),
+    (Context([UserMessage([ExtensionBlock("a", "b", {"type": "x", "tool": FOUND})])]), 0),
+    (Context([UserMessage([ExtensionBlock("a", "b", {"input": [{"tools": [FOUND]}]})])]), SEARCHES),
     (Context([AssistantMessage([ExtensionBlock("a", "b", LISTED)])]), 0),
     (Context([AssistantMessage([ExtensionBlock("a", "b", USED)])]), 0),
     (Context([], None, [Tool("search", "web_search", {}, metadata={"a": {"strict": True}})]), 0),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("context", "searches"), ELSEWHERE, ids=repr)
@@ -133,6 +142,15 @@ def test_tools_of_the_provider_in_a_conversation_are_counted_too(
     context: Context, searches: int
 ) -> None:
     assert searches_of(context, StreamOptions()).get("searches", 0) == searches
+
+
+def test_fields_of_a_clients_tool_are_those_of_a_function_unless_they_say_otherwise() -> None:
+    metadata: dict[str, dict[str, Any]] = {"a": {"strict": True}, "b": {"type": "custom"}}
+    context = Context([], None, [Tool("f", metadata=metadata), Tool("g")])
+    assert list(hosted_tools(context)) == [
+        {"type": "function", "strict": True},
+        {"type": "custom"},
+    ]
 
 
 # (extra, US dollars)
@@ -367,6 +385,17 @@ def test_missing_usage_is_completed(
     assert (usage.input, usage.output, usage.total) == (input, output, input + output)
 
 
+@pytest.mark.parametrize(
+    ("info", "rate"),
+    [(None, OUTPUT_RATE), (ModelInfo("a"), OUTPUT_RATE), (ModelInfo("a", output_rate=40), 40)],
+)
+def test_an_answer_that_broke_off_was_written_at_the_rate_of_its_model(
+    info: ModelInfo | None, rate: float
+) -> None:
+    usage = completed_usage(None, 100, 0, 2.0, False, info, StreamOptions())
+    assert usage.output == 2 * rate
+
+
 TEN = {"tools": [{"type": "web_search_20250305", "max_uses": 10}]}
 
 # (reported usage, seconds, is complete, counted searches, prompt tokens)
@@ -417,6 +446,46 @@ def test_an_estimate_has_the_price_of_the_requested_tier(
     attempt.settle(reported, None, 1_000, is_complete=False, at=AT)
     assert attempt.charge.cost == pytest.approx(dollars)
     assert attempt.charge.estimated
+
+
+# (cost, US dollars)
+DOLLARS: list[tuple[Cost | None, float | None]] = [
+    (None, None),
+    (Cost(), None),
+    (Cost(1.0, 2.0, 4.0, 8.0, 32.0, fees=16.0), 32.0),
+    (Cost(total=0.0), 0.0),
+    (Cost(1.0, 2.0, 4.0, 8.0, None, fees=16.0), 31.0),
+    (Cost(1.0), 1.0),
+    (Cost(output=2.0), 2.0),
+    (Cost(cache_read=4.0), 4.0),
+    (Cost(cache_write=8.0), 8.0),
+    (Cost(fees=16.0), 16.0),
+    (Cost(0.0), 0.0),
+]
+
+
+@pytest.mark.parametrize(("cost", "dollars"), DOLLARS)
+def test_a_cost_without_a_total_is_the_sum_of_its_known_parts(
+    cost: Cost | None, dollars: float | None
+) -> None:
+    assert dollars_of(cost) == dollars
+
+
+# (usage, tokens of the prompt and the output)
+TOKENS: list[tuple[Usage, int]] = [
+    (Usage(), 0),
+    (Usage(3), 3),
+    (Usage(output=4), 4),
+    (Usage(3, 4), 7),
+    (Usage(3, 4, total=9), 9),
+    (Usage(3, 4, total=5), 7),
+    (Usage(total=5), 5),
+]
+
+
+@pytest.mark.parametrize(("usage", "tokens"), TOKENS)
+def test_the_tokens_of_a_usage_are_its_prompt_and_output(usage: Usage, tokens: int) -> None:
+    assert tokens_of(usage) == tokens
 
 
 def test_charges_add_up() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, get_args
 
 import pytest
@@ -492,13 +496,13 @@ FAULTS: list[tuple[str, Any, Any, str, str]] = [
      "$.arguments", "expected `dict`, got `array`: []"),
     ("usage_as_number", Event, {"type": "done", "stop_reason": "stop", "usage": 1},
      "$.usage", "expected `dict`, got `int`: 1"),
-    ("context_as_text", Context, "hello", "", "expected `dict`, got `str`: 'hello'"),
+    ("context_as_text", Context, "hello", "$", "expected `dict`, got `str`: 'hello'"),
     ("unknown_stop_reason", Event, {"type": "done", "stop_reason": "tired"},
      "$.stop_reason", "tired"),
     ("unknown_state", Block, {"type": "tool_call", "id": "a", "name": "f", "state": "new"},
      "$.state", "new"),
-    ("no_tag", Block, {"text": "x"}, "", "unknown type None"),
-    ("a_tag_that_is_no_text", Block, {"type": ["text"]}, "", "unknown type ['text']"),
+    ("no_tag", Block, {"text": "x"}, "$", "unknown type None"),
+    ("a_tag_that_is_no_text", Block, {"type": ["text"]}, "$", "unknown type ['text']"),
     ("missing", Block, {"type": "image"}, "$.source", "required field missing"),
     ("deep", Context, {"messages": [USER, {"role": "user", "content": [{"type": "image", "source":
      {"type": "ftp"}}]}]}, "$.messages[1].content[0].source", "unknown type 'ftp'"),
@@ -506,6 +510,20 @@ FAULTS: list[tuple[str, Any, Any, str, str]] = [
      "$.messages[0].content", "got `int`: 5"),
     ("the_second_of_two", Context, {"messages": [{"role": "user", "content": 5},
      {"role": "critic"}]}, "$.messages[1]", "unknown role 'critic'"),
+    ("a_file", Block, {"type": "image", "source": {"type": "file", "path": "a.png"}},
+     "$.source", "only with allow_files=True"),
+    ("a_url_of_a_file", Block, {"type": "image", "source": {"type": "url", "url": " FILE:///a"}},
+     "$.source", "only with allow_files=True"),
+    ("a_url_that_is_no_text", Block, {"type": "image", "source": {"type": "url", "url": 5}},
+     "$.source.url", "expected `str`, got `int`: 5"),
+    ("a_tag_of_another_class", TextBlock, {"type": "image", "text": "x"},
+     "$", "unknown type 'image'; known: text"),
+    ("no_tag_of_two_classes", UserMessage | SystemMessage, {"content": "x"},
+     "$", "unknown role None; known: user, system"),
+    ("no_object_of_two_classes", UserMessage | SystemMessage, ["x"],
+     "$", "an object with 'role' was expected, not ['x']"),
+    ("an_unfit_mapping", Block, MappingProxyType({"type": "text", "text": 5}),
+     "$.text", "got `int`: 5"),
 ]  # fmt: skip
 
 
@@ -517,8 +535,112 @@ def test_data_of_the_wrong_form_is_refused_by_place_and_reason(
 ) -> None:
     with pytest.raises(CodecError) as caught:
         load(kind, data)
-    assert reason in str(caught.value)
-    assert place in str(caught.value)
+    fault = rf"{re.escape(reason)}.* @ {re.escape(place)}(;|$)"
+    assert re.search(fault, str(caught.value))
+
+
+def test_unknown_keys_are_faults_only_of_data_that_must_be_exact() -> None:
+    data = {"type": "text", "text": 5, "new": 1}
+    with pytest.raises(CodecError) as caught:
+        load(Block, data)
+    assert str(caught.value) == "expected `str`, got `int`: 5 @ $.text"
+    with pytest.raises(CodecError) as caught:
+        load(Block, data, exact=True)
+    fault = "extra fields found (new) @ $; expected `str`, got `int`: 5 @ $.text"
+    assert str(caught.value) == fault
+    with pytest.raises(CodecError) as caught:
+        load(Block, {"type": "text", "text": 5}, exact=True)
+    assert str(caught.value) == "expected `str`, got `int`: 5 @ $.text"
+
+
+# (a source without a file, or with one that is allowed; whether files are)
+ALLOWED: list[tuple[dict[str, Any], bool]] = [
+    ({"type": "file", "path": "a.png"}, True),
+    ({"type": "url", "url": "file:///a.png"}, True),
+    ({"type": "url", "url": "https://a.example/file:"}, False),
+]
+
+
+@pytest.mark.parametrize(("source", "allow_files"), ALLOWED)
+def test_a_source_that_names_no_file_or_an_allowed_one_is_no_fault(
+    source: dict[str, Any], allow_files: bool
+) -> None:
+    with pytest.raises(CodecError) as caught:
+        load(
+            Block, {"type": "image", "source": {**source, "media_type": 5}}, allow_files=allow_files
+        )
+    fault = "expected a media type, for example image/png: 5 @ $.source.media_type"
+    assert str(caught.value) == fault
+    image: Any = load(Block, {"type": "image", "source": source}, allow_files=allow_files)
+    assert dump(image.source) == source
+
+
+@pytest.mark.parametrize("form", [dict, MappingProxyType])
+def test_a_mapping_is_read_as_a_dict_is(form: Callable[[dict[str, Any]], Any]) -> None:
+    usage = form({"input": 1.0, "extra": {"tier": "x"}, "reported": True})
+    message = form({"role": "assistant", "content": "x", "usage": usage})
+    read = Usage(1, extra={"tier": "x"}, reported=True)
+    assert load(Message, message) == AssistantMessage("x", usage=read)
+    unknown = form({"messages": [], "colour": "red", "age": 5})
+    assert load(Context, unknown) == Context([])
+    with pytest.raises(CodecError) as caught:
+        load(Context, unknown, exact=True)
+    assert str(caught.value) == "extra fields found (age, colour) @ $"
+
+
+# (what is read, data with an unknown key, its place)
+INEXACT: list[tuple[Any, Any, str]] = [
+    (Event, {"type": "start", "new": 1}, "$"),
+    (Message, {"role": "user", "content": [{"type": "text", "text": "x", "new": 1}]},
+     "$.content[0]"),
+    (Message, {"role": "user", "content": ({"type": "text", "text": "x", "new": 1},)},
+     "$.content[0]"),
+    (Message, {"role": "assistant", "content": "x", "usage": {"input": 1, "new": 1}}, "$.usage"),
+    (Context, {"messages": [USER, {**USER, "new": 1}]}, "$.messages[1]"),
+    (Context, {"messages": [], "tools": [{"name": "f", "new": 1}]}, "$.tools[0]"),
+    (list[Message], [USER, {**USER, "new": 1}], "$[1]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "data", "place"), INEXACT)
+def test_an_unknown_key_at_any_depth_is_a_fault_of_data_that_must_be_exact(
+    kind: Any, data: Any, place: str
+) -> None:
+    load(kind, data)
+    with pytest.raises(CodecError) as caught:
+        load(kind, data, exact=True)
+    assert str(caught.value) == f"extra fields found (new) @ {place}"
+
+
+def test_exact_data_of_any_depth_is_read() -> None:
+    tool = {"name": "f", "parameters": {"new": 1}, "metadata": {"acme": {"new": 1}}}
+    message = {"role": "assistant", "content": [{"type": "text", "text": "x"}], "usage": {}}
+    context = load(Context, {"messages": [message], "tools": [tool]}, exact=True)
+    assert context == Context(
+        [AssistantMessage("x", usage=Usage())],
+        tools=[Tool("f", parameters={"new": 1}, metadata={"acme": {"new": 1}})],
+    )
+
+
+def test_data_without_a_tag_is_read_as_the_only_class_that_it_may_be() -> None:
+    read = load(AssistantMessage, {"content": "x", "usage": {"input": 1.0}})
+    assert read == AssistantMessage("x", usage=Usage(1))
+
+
+def test_data_that_is_too_deep_is_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(CodecError):
+        load(Message, {"role": "user", "content": deep})
+
+
+def test_files_may_be_named_again_after_data_was_read() -> None:
+    for data in (USER, {"role": "critic"}):
+        with suppress(CodecError):
+            load(Message, data)
+        assert FileSource("a.png").path == "a.png"
+        assert UrlSource("file:///a.png").url == "file:///a.png"
 
 
 def test_a_whole_number_may_be_written_as_a_float_and_seconds_as_a_whole_number() -> None:

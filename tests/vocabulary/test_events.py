@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from swink_core import AssistantMessageEvent, Error, Event, StopReason, StreamErrorKind
+from swink_core import AssistantMessageEvent, Error, Event, Start, StopReason, StreamErrorKind
 from swink_core.vocabulary.grammar import RULES
 
 HELPERS = {
@@ -47,3 +47,9 @@ def test_the_union_of_events_is_those_of_the_grammar() -> None:
 
 def test_tags_are_unique() -> None:
     assert len({cls.type for cls in RULES}) == len(RULES)
+
+
+def test_the_first_event_answers_the_attributes_of_other_libraries() -> None:
+    with pytest.raises(AttributeError, match=r"'Start' object has no attribute 'choices'; .*delta"):
+        Start().choices  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(Start(), "colour")

@@ -192,12 +192,48 @@ def test_a_notice_may_come_anywhere_before_the_end() -> None:
 
 
 def test_text_of_a_kind_of_its_own_is_text() -> None:
-    class Marked(str):
-        __slots__ = ()
-
     automaton = Automaton()
     given = [Start(), TextStart(0), TextDelta(0, Marked("x")), TextEnd(0), DONE]
     assert [automaton.step(event) for event in given] == [None] * len(given)
+
+
+class Marked(str):
+    """Text of another library's."""
+
+    __slots__ = ()
+
+
+# (name, events of an attempt, the characters that are kept of them)
+KEPT: list[tuple[str, list[Any], int]] = [
+    ("nothing", [], 0),
+    ("text", [TextStart(0), TextDelta(0, "abc"), TextDelta(0, "d"), TextEnd(0)], 4),
+    ("marked_text", [TextStart(0), TextDelta(0, Marked("abc"))], 3),
+    ("a_call", [ToolCallStart(0, "a", "f"), ToolCallDelta(0, "{}")], len('["a","f"]{}')),
+    ("a_signature", [ThinkingStart(0), ThinkingEnd(0, "sig")], len('["sig"]')),
+    ("metadata", [TextStart(0), TextEnd(0, {"x": 1})], len('[{"x":1}]')),
+    ("an_extension", [Extension(0, "toy", "k", [1, {}])], len('["k",[1,{}]]')),
+    ("data_that_is_no_json", [Extension(0, "toy", "k", 1j)], len("['k', 1j]")),
+    ("an_event_that_breaks_a_rule", [TextStart(0), TextStart(0), TextDelta(1, "abc")], 0),
+    ("what_is_tried_again", [TextStart(0), TextDelta(0, "abc"), TextEnd(0), RETRY], 0),
+    ("what_follows", [TextStart(0), TextDelta(0, "a"), TextEnd(0), RETRY, Start(), TextStart(0),
+     TextDelta(0, "bc")], 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("events", "kept"), [k[1:] for k in KEPT], ids=[k[0] for k in KEPT])
+def test_the_characters_of_an_attempts_content_are_counted(events: list[Any], kept: int) -> None:
+    automaton = Automaton()
+    assert (automaton.kept, automaton.started) == (0, 0)
+    for event in [Start(), *events]:
+        automaton.step(event)
+    assert automaton.kept == kept
+
+
+def test_open_blocks_are_closed_in_their_order() -> None:
+    automaton = after([Start(), TextStart(0), ThinkingStart(1), ToolCallStart(2, "a", "f")])
+    assert automaton.closing() == [TextEnd(0), ThinkingEnd(1), ToolCallEnd(2)]
+    assert automaton.closing() == []
+    assert automaton.step(DONE) is None
 
 
 # (event, what of it has another type)

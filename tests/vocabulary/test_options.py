@@ -75,8 +75,16 @@ TAKEN: list[tuple[str, Any, Any]] = [
     ("thinking", ThinkingLevel.OFF, ThinkingLevel.OFF),
     ("thinking", 0, 0),
     ("thinking", 2000, 2000),
+    ("thinking", {"type": "enabled", "budget_tokens": 2000}, 2000),
+    ("thinking", {"type": "disabled"}, ThinkingLevel.OFF),
     ("tool_choice", "required", "required"),
     ("tool_choice", "weather", "weather"),
+    ("tool_choice", {"type": "auto"}, "auto"),
+    ("tool_choice", {"type": "none"}, "none"),
+    ("tool_choice", {"type": "any"}, "required"),
+    ("tool_choice", {"type": "tool", "name": "weather"}, "weather"),
+    ("tool_choice", {"type": "function", "name": "weather"}, "weather"),
+    ("tool_choice", {"type": "function", "function": {"name": "weather"}}, "weather"),
     ("parallel_tool_calls", False, False),
     ("response_format", "json", "json"),
     ("response_format", {"type": "object"}, {"type": "object"}),
@@ -88,11 +96,20 @@ TAKEN: list[tuple[str, Any, Any]] = [
         {"type": "json_schema", "json_schema": {"name": "a", "schema": {"minimum": 1}}},
         {"title": "a", "minimum": 1},
     ),
+    (
+        "response_format",
+        {"type": "json_schema", "name": "a", "description": "b", "schema": {"title": "c"}},
+        {"title": "a", "description": "b"},
+    ),
     ("cache", "none", CacheStrategy("none")),
+    ("cache", "auto", CacheStrategy("auto")),
     ("cache", CacheStrategy("auto", 3600), CacheStrategy("auto", 3600)),
     ("api_key", "key", "key"),
     ("base_url", "http://localhost:1/v1", "http://localhost:1/v1"),
     ("headers", {"X-A": "b"}, {"X-A": "b"}),
+    ("retry", False, RetryPolicy.none()),
+    ("retry", True, RetryPolicy()),
+    ("retry", RetryPolicy(base=5), RetryPolicy(base=5)),
     ("malformed", "fail", "fail"),
     ("max_output_chars", 10, 10),
     ("max_output_chars", None, None),
@@ -139,7 +156,22 @@ REFUSED: list[tuple[str, Any, str]] = [
         ("thinking", no, f"thinking={no!r}: expected 0 or more tokens, or a level; one of: off")
         for no in ("deep", -1, True, 0.5, "5")
     ),
+    ("thinking", {"type": "adaptive"}, "thinking={'type': 'adaptive'}: write a level"),
     ("tool_choice", 5, "tool_choice=5: expected `str | None`, got `int`"),
+    *(
+        ("tool_choice", {"type": word, "more": 1}, f"{word}', 'more': 1}}: expected `str | None`")
+        for word in ("auto", "none", "any", "tool")
+    ),
+    (
+        "tool_choice",
+        {"type": "tool", "name": "f", "more": 1},
+        "'more': 1}: expected `str | None`, got `dict`",
+    ),
+    ("response_format", int, "not the type int; call answer(…, type=int)"),
+    ("response_format", list[int], "not the type list; call answer(…, type=list)"),
+    ("response_format", int | str, "not the type int | str; call answer(…, type=int | str)"),
+    ("response_format", {"type": "json_schema"}, "has no JSON schema under 'schema'"),
+    ("response_format", {"type": "json_schema", "json_schema": 5}, "has no JSON schema under"),
     ("parallel_tool_calls", "yes", "parallel_tool_calls='yes': expected `bool | None`, got `str`"),
     ("response_format", "xml", "response_format='xml': invalid enum value 'xml'; one of: json"),
     (
@@ -238,6 +270,23 @@ def test_secrets_have_no_repr() -> None:
     )
     assert "canary" not in repr(options)
     assert "canary" not in str(options)
+
+
+# (a base URL, how it is shown)
+ADDRESSES = [
+    ("https://a.example/v1", "'https://a.example/v1'"),
+    ("https://me:pw@a.example/v1", "[hidden]"),
+    ("https://a.example/v1?key=1", "[hidden]"),
+]
+
+
+@pytest.mark.parametrize(("url", "shown"), ADDRESSES)
+def test_an_address_is_shown_unless_it_may_contain_a_secret(url: str, shown: str) -> None:
+    assert f" base_url={shown}," in repr(StreamOptions(base_url=url))
+    with pytest.raises(ValueError, match="an address that begins with") as caught:
+        StreamOptions(base_url=f"f{url}")
+    shown = shown.replace("'h", "'fh")
+    assert str(caught.value).startswith(f"base_url={shown}: ")
 
 
 # (thinking, budget, level)

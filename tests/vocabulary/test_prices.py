@@ -50,11 +50,19 @@ CASES: list[tuple[str, Usage, datetime, float]] = [
     ("tier_and_length", Usage(3 * M, M, extra={"service_tier": "flex"}), SATURDAY, 13.5),
     ("a_tier_without_a_price", Usage(M, M, extra={"service_tier": "default"}), SATURDAY, 12.0),
     ("region", Usage(M, M, extra={"inference_geo": "us"}), SATURDAY, 13.2),
+    ("before_a_day", Usage(M, M), datetime(2026, 11, 30, 23, 59, tzinfo=UTC), 13.0),
+    ("on_the_first_day", Usage(M, M), datetime(2026, 12, 1, 12, tzinfo=UTC), 22.0),
     ("from_a_day_on", Usage(M, M), datetime(2026, 12, 5, 12, tzinfo=UTC), 22.0),
     ("busy_hours", Usage(M, M), MONDAY, 32.0),
+    ("before_busy_hours", Usage(M, M), MONDAY.replace(hour=0, minute=59), 12.0),
+    ("busy_hours_begin", Usage(M, M), MONDAY.replace(hour=1), 32.0),
+    ("busy_hours_end", Usage(M, M), MONDAY.replace(hour=3, minute=59), 32.0),
     ("busy_hours_on_a_friday", Usage(M, M), MONDAY.replace(day=27), 32.0),
     ("busy_hours_are_over", Usage(M, M), MONDAY.replace(hour=4), 12.0),
+    ("before_the_evening", Usage(M, M), MONDAY.replace(hour=21, minute=59), 12.0),
+    ("the_evening_begins", Usage(M, M), MONDAY.replace(hour=22), 13.0),
     ("over_midnight", Usage(M, M), MONDAY.replace(hour=0, minute=29), 13.0),
+    ("after_midnight", Usage(M, M), MONDAY.replace(hour=0, minute=30), 12.0),
     ("written", Usage(M, 0, 0, M), SATURDAY, 2.5),
     ("written_for_long", Usage(M, 0, 0, M, extra={"cache_write_long": M // 2}), SATURDAY, 3.25),
     ("audio", Usage(M, 0, extra={"input_audio": M // 2}), SATURDAY, 17.0),
@@ -136,6 +144,10 @@ EXACT: list[tuple[Usage, float | None]] = [
     (Usage(10, 20, 0, 4), 50.0 + 4 * 0.25),
     (Usage(10, 20, reasoning=5), 50.0 + 5 * 1.0),
     (Usage(10, 20, extra={"input_audio": 3}), 50.0 + 3 * 6.0),
+    (Usage(10, 20, 10, extra={"input_audio": 3}), 40.0 + 10 * 0.5),
+    (Usage(10, 20, extra={"cache_read_audio": 0}), 50.0),
+    (Usage(10, 20, 4, extra={"cache_read_audio": 4}), 50.0 - 4 * 0.5),
+    (Usage(10, 20, extra={"input_audio": -3, "output_audio": None, "citation": {}}), 50.0),
     (Usage(0, 0), 0.0),
     (Usage(None, 20, extra={"billed_input": 10}), 50.0),
     (Usage(None, 20), None),
@@ -179,3 +191,23 @@ def test_prices_are_values_whose_names_are_checked() -> None:
             prices.input = 3.0  # type: ignore[misc]  # on purpose
     with pytest.raises(TypeError):
         PriceCase(*[1.0] * len(Rates.__struct_fields__), 200_000)  # what a case is has a name
+
+
+def test_what_has_no_price_of_its_own_costs_as_much_as_other_input() -> None:
+    cost = cost_of(Usage(4 * M, M, 2 * M, M), Prices(2.0, 10.0), SATURDAY)
+    assert cost is not None
+    parts = (cost.input, cost.output, cost.cache_read, cost.cache_write, cost.total)
+    assert parts == pytest.approx((2.0, 10.0, 4.0, 2.0, 18.0))
+
+
+def test_without_usage_or_prices_there_is_no_cost() -> None:
+    assert cost_of(None, Prices(2.0, 10.0), SATURDAY) is None
+    assert cost_of(Usage(M, M), None, SATURDAY) is None
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.0, 2.0])
+def test_a_factor_multiplies_the_price_of_all_tokens(factor: float) -> None:
+    prices = Prices(2.0, 10.0, cases=(PriceCase(factor=factor), PriceCase(output=20.0)))
+    cost = cost_of(Usage(M, M), prices, SATURDAY)
+    assert cost is not None
+    assert (cost.input, cost.output) == pytest.approx((2.0 * factor, 20.0 * factor))

@@ -93,7 +93,6 @@ def test_a_representation_leaves_out_the_data_of_media() -> None:
     for shown in (
         repr(source),
         repr(UserMessage([ImageBlock(source)])),
-        str(source.__rich_repr__()),
     ):
-        assert "image/png" in shown
-        assert "SECRET" not in shown
+        assert "Base64Source(media_type='image/png')" in shown
+    assert source.__rich_repr__() == [("media_type", "image/png")]

@@ -143,6 +143,8 @@ MEDIA = [
 
 DEFAULTS = MediaTokens()
 SIDES = MediaTokens(image_side=512, image_tile=512, image_tile_tokens=100)
+HALVED = MediaTokens(image_side=512, image_tile=300, image_tile_tokens=100)
+ENOUGH = MediaTokens(image_side=1_000, image_tile=300, image_tile_tokens=100)
 ADDRESS = UrlSource("https://example.org/a")
 
 AS_TEXT = [
@@ -162,6 +164,8 @@ BOUNDS: list[tuple[Any, MediaTokens, float, float]] = [
     (ImageBlock(Base64Source("image/png", PNG)), DEFAULTS, 2_200, 2_420),
     (ImageBlock(Base64Source("image/png", PNG)), SIDES, 100, 110),
     (ImageBlock(Base64Source("image/gif", GIF)), SIDES, 100, 110),
+    (ImageBlock(Base64Source("image/png", PNG)), HALVED, 4 * 100, 440),
+    (ImageBlock(Base64Source("image/jpeg", JPEG)), ENOUGH, 6 * 100, 660),
     (ImageBlock(Base64Source("image/png", PNG)), RULES, 85 + 4 * 170, 1.1 * (85 + 4 * 170)),
     (AudioBlock(ADDRESS), DEFAULTS, 60 * 32, 600 * 32),
     (AudioBlock(Base64Source("audio/mp3", encoded(bytes(24_000)))), DEFAULTS, 3 * 32, 32 * 32),
