@@ -163,6 +163,24 @@ def test_a_mistake_in_the_clients_defaults_raises_when_it_is_made() -> None:
         swink.Client(host=host_of(), api_kye="k")
 
 
+@pytest.mark.parametrize("name", ["system_prompt", "tools"])
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda given: swink.Client(host=host_of(), **given),
+        lambda given: client_of().target(MODEL, **given),
+        lambda given: client_of().stream([(MODEL, given)], "Hi"),
+    ],
+    ids=["client", "target", "chain"],
+)
+def test_a_part_of_the_conversation_can_only_be_set_for_a_call(
+    give: Callable[[dict[str, Any]], Any], name: str
+) -> None:
+    with pytest.raises(InvalidOption, match=f"^{name} can only be set for a call") as caught:
+        give({name: []})
+    assert caught.value.resolution == "Pass it to each call."
+
+
 LISTED = """
 [[providers]]
 name = "toy"

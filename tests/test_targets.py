@@ -146,6 +146,21 @@ def test_deep_data_is_never_shared_by_two_calls(name: str) -> None:
     assert getattr(first, name)["a"] is not getattr(second, name)["a"]
 
 
+@pytest.mark.parametrize("place", ["call", "pair"])
+def test_a_target_keeps_the_options_that_it_was_given_when_the_caller_changes_them(
+    place: str,
+) -> None:
+    client = client_of()
+    extra = {"a": 1}
+    if place == "call":
+        target = client.target(MODEL, extra=extra)
+    else:
+        target = client.target((MODEL, {"extra": extra}))
+    extra["a"] = 2
+    assert target.options.extra == {"a": 1}
+    assert client.stream(target, "Hi").call.options.extra == {"a": 1}
+
+
 DIFFERENT: list[tuple[Any, Any]] = [
     (1, 1.0),
     (True, 1),

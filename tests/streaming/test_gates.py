@@ -126,6 +126,16 @@ async def test_a_refused_target_is_skipped_with_an_event() -> None:
     ]
 
 
+async def test_each_refused_target_is_skipped_with_one_event() -> None:
+    gates = [Logging([], "first", "large"), Logging([], "second", "middle")]
+    events, _ = await asked(gates, models=[MODEL, "spare/middle", "spare/small"])
+    assert events[:2] == [
+        Notice("target_passed_over", "toy/large: enough for today"),
+        Notice("target_passed_over", "spare/middle: enough for today"),
+    ]
+    assert types(events)[2] == "start"
+
+
 async def test_where_all_targets_are_refused_the_last_refusal_is_the_answer() -> None:
     events, http = await asked([Logging([], "a", "large"), Logging([], "b", "small")], models=CHAIN)
     assert types(events) == ["notice", "start", "error"]

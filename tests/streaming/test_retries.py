@@ -475,6 +475,20 @@ async def test_a_second_stale_connection_counts_as_a_fault() -> None:
     assert len(http.requests) == 5  # the first, one for nothing, three retries
 
 
+async def test_a_stale_connection_is_not_counted_once_for_each_target() -> None:
+    stale = failed(Kind.NETWORK, "stale")
+    client, http = chain_client(stale, refused(404), stale, good(), retry=RetryPolicy.none())
+    async with client.stream(chain(), "Hi") as stream:
+        events = await collect(stream)
+    assert types(events)[-1] == "done"
+    assert [(e.model, e.attempt) for e in events if isinstance(e, Retry)] == [
+        (MODEL, 1),
+        ("spare/small", 1),
+        ("spare/small", 1),
+    ]
+    assert len(http.requests) == 4
+
+
 # -- the wait can be left -------------------------------------------------------------------------
 
 
