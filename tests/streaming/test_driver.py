@@ -922,6 +922,7 @@ async def test_a_terminal_event_is_priced_by_the_catalogue() -> None:
     assert message.cost.input == pytest.approx(3e-6)
     assert message.cost.output == pytest.approx(4e-6)
     assert message.cost.total == pytest.approx(7e-6)
+    assert not message.cost.estimated
 
 
 async def test_a_cost_that_the_provider_reports_outranks_the_catalogue() -> None:
@@ -930,6 +931,25 @@ async def test_a_cost_that_the_provider_reports_outranks_the_catalogue() -> None
         message = await client.complete(PRICED, "Hi")
     assert message.cost is not None
     assert message.cost.total == 0.5
+
+
+# (the first frame, what becomes of the answer, whether its cost is an estimate)
+WHOLE: list[tuple[bytes, Kind, bool]] = [
+    (b"data: {\n\n", Kind.PROTOCOL, True),  # it may have had the rest of the usage
+    (frame(id="r1"), Kind.EMPTY_RESPONSE, False),
+]
+
+
+@pytest.mark.parametrize(("first", "kind", "estimated"), WHOLE)
+async def test_usage_of_a_whole_answer_that_fails_is_final_unless_a_frame_was_damaged(
+    first: bytes, kind: Kind, estimated: bool
+) -> None:
+    pipe = Pipe(first, frame(usage={"input": 3, "output": 2}), HELLO[-1])
+    async with client_of(http=PipeClient(pipe), clock=ManualClock()) as client:
+        stream = client.stream(PRICED, "Hi")
+        error = (await collect(stream))[-1]
+    assert (error.error_kind, error.cost.estimated) == (kind, estimated)
+    assert stream.call.charge.estimated is estimated
 
 
 async def test_usage_of_an_answer_that_was_begun_anew_in_its_body_is_in_the_calls_sum() -> None:

@@ -79,7 +79,8 @@ async def break_and_forget(scene: Scene) -> None:
     async for event in scene.stream:
         if isinstance(event, swink.TextDelta):
             break
-    with pytest.warns(ResourceWarning, match="toy/large was neither read to its end nor closed"):
+    advice = "toy/large was neither read to its end nor closed: use async with$"
+    with pytest.warns(ResourceWarning, match=advice):
         await forget(scene)
     await settled()
 
