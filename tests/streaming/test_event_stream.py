@@ -733,6 +733,16 @@ async def test_result_does_not_begin_again_what_a_loop_has_shown() -> None:
     assert len(http.requests) == 1
 
 
+async def test_result_reads_to_its_end_what_a_loop_has_begun() -> None:
+    http = PipeClient(Pipe(*HELLO, end=True))
+    async with client_of(http=http) as client, client.stream(MODEL, "Hi") as stream:
+        async for event in stream:
+            if isinstance(event, swink.TextDelta):
+                break
+        message = await stream.result()
+    assert (message.text, message.stop_reason) == ("Hello", StopReason.STOP)
+
+
 async def test_result_after_the_loop_has_read_everything_returns_the_message() -> None:
     async with client_of(http=PipeClient(Pipe(*HELLO, end=True))) as client:
         async with client.stream(MODEL, "Hi") as stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -226,6 +227,29 @@ async def test_a_gate_refuses_with_the_kind_of_the_error_it_raises(
     assert types(events)[0] == "notice"
     assert types(events)[-1] == "done"
     assert [b"small" in request.body for request in http.requests] == [True]
+
+
+async def test_the_methods_of_a_gate_may_be_functions_with_or_without_the_attempt() -> None:
+    log: list[Any] = []
+
+    async def enters(target: Any, attempt: Any) -> None:
+        log.append(("enter", attempt.number))
+
+    def leaves(target: Any, terminal: Any, response: Any, attempt: Any) -> None:
+        log.append(("leave", attempt.number, terminal.type))
+
+    async def enters_alone(target: Any) -> None:
+        log.append("enter alone")
+
+    def leaves_alone(target: Any, terminal: Any, response: Any) -> None:
+        log.append("leave alone")
+
+    gates = [
+        SimpleNamespace(enter=enters, leave=leaves),
+        SimpleNamespace(enter=enters_alone, leave=leaves_alone),
+    ]
+    await asked(gates)
+    assert log == [("enter", 1), "enter alone", "leave alone", ("leave", 1, "done")]
 
 
 async def test_a_stream_that_is_closed_leaves_the_gates_it_entered() -> None:
