@@ -26,6 +26,7 @@ from fakes import (
     client_of,
     collect,
     cut_after,
+    dropped,
     frame,
     settled,
     types,
@@ -905,6 +906,35 @@ async def test_an_observer_of_the_end_finds_when_it_was(piece: bytes) -> None:
     assert found[0] is None
     assert found[-1] is not None
     assert found[-1] == stream.call.ended_at
+
+
+async def test_an_observer_finds_in_the_attempt_when_its_events_arrived() -> None:
+    found: list[tuple[Any, ...]] = []
+
+    class Looking:
+        @swink.hookimpl
+        def on_event(self, event: Any, call: swink.Call) -> None:
+            made = call.attempt
+            times = (made.started_at, made.first_event_at, made.read_at, made.ended_at)
+            found.append((event.type, *times))
+
+    clock, pipes = ManualClock(1.0), [Pipe(), Pipe()]
+    async with client_of(Looking(), http=PipeClient(*pipes), clock=clock, retry=AT_ONCE) as client:
+        reader = asyncio.create_task(collect(client.stream(MODEL, "Hi")))
+        for number, piece in ((0, HELLO[0]), (0, dropped()), (1, HELLO[1]), (1, HELLO[-1])):
+            await clock.advance(1.0)
+            pipes[number].send(piece)
+            await settled()
+        await reader
+    assert found == [
+        ("start", 1.0, None, None, None),
+        ("retry", 1.0, None, 2.0, 3.0),
+        ("start", 3.0, None, None, None),
+        ("text_start", 3.0, 4.0, 4.0, None),
+        ("text_delta", 3.0, 4.0, 4.0, None),
+        ("text_end", 3.0, 4.0, 5.0, 5.0),
+        ("done", 3.0, 4.0, 5.0, 5.0),
+    ]
 
 
 # -- usage and cost ------------------------------------------------------------------------------

@@ -558,6 +558,26 @@ async def test_result_reads_on_when_the_task_that_reads_has_left() -> None:
         await result
 
 
+async def test_result_reads_on_when_the_loop_of_another_task_is_left() -> None:
+    async with client_of(http=PipeClient(pipe := Pipe())) as client:
+        stream = client.stream(MODEL, "Hi")
+
+        async def first_words() -> str:
+            async for event in stream:
+                if isinstance(event, swink.TextDelta):
+                    return event.delta
+            return ""
+
+        reader = asyncio.create_task(first_words())
+        await settled()
+        result = asyncio.create_task(stream.result())
+        await settled()
+        for piece in HELLO:
+            pipe.send(piece)
+        assert await reader == "Hel"
+        assert (await asyncio.wait_for(result, 10)).text == "Hello"
+
+
 async def test_the_message_is_readable_at_any_time() -> None:
     scene = Scene()
     texts = []

@@ -15,6 +15,7 @@ from fakes import (
     Pipe,
     PipeClient,
     Toy,
+    Yielding,
     broken_rules,
     client_of,
     collect,
@@ -26,7 +27,7 @@ from fakes import (
 )
 
 import swink_core as swink
-from swink_core import Error, Failure, Notice, Retry, RetryPolicy
+from swink_core import Error, Failure, Notice, Retry, RetryPolicy, Start
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.kinds import KINDS
 from swink_core.providers import EventWriter
@@ -506,6 +507,32 @@ async def test_the_wait_ends_at_once_when_the_stream_is_closed_by_another_task()
         events = await reader
     assert types(events) == ["start", "retry", "start", "error"]
     assert events[-1].stop_reason == "aborted"
+
+
+async def test_an_answer_is_closed_once_though_the_wait_for_the_next_attempt_is_left() -> None:
+    closed = []
+
+    class Failing:
+        def __init__(self) -> None:
+            self.events = iter([Start(), error(Kind.OVERLOADED, retry_after=50.0)])
+
+        def __aiter__(self) -> Any:
+            return self
+
+        async def __anext__(self) -> Any:
+            return next(self.events)
+
+        async def aclose(self) -> None:
+            closed.append(self)
+
+    client = client_of(providers={"toy": Yielding(Failing)}, retry=RetryPolicy())
+    stream = client.stream(MODEL, "Hi")
+    reader = asyncio.create_task(collect(stream))
+    await settled()
+    assert len(closed) == 1
+    await stream.aclose()
+    assert types(await reader)[-3:] == ["retry", "start", "error"]
+    assert len(closed) == 1
 
 
 async def test_the_wait_ends_at_once_when_the_task_is_cancelled() -> None:
