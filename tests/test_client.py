@@ -699,6 +699,7 @@ async def test_a_key_that_was_given_with_an_address_is_for_no_other() -> None:
         await client.complete("one/a", "Hi", base_url="https://b.test", api_key="other")
         await client.complete("one/a", "Hi")
     elsewhere, there = http.requests
+    assert [each.url for each in http.requests] == ["https://b.test/chat", "https://a.test/chat"]
     assert CANARY not in repr(elsewhere.headers)
     assert elsewhere.headers["Authorization"] == "Bearer other"
     assert there.headers["Authorization"] == f"Bearer {CANARY}"

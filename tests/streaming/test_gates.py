@@ -252,6 +252,24 @@ async def test_the_methods_of_a_gate_may_be_functions_with_or_without_the_attemp
     assert log == [("enter", 1), "enter alone", "leave alone", ("leave", 1, "done")]
 
 
+async def test_a_gate_whose_parameters_cannot_be_seen_gets_no_attempt() -> None:
+    async def enters(target: Any) -> None: ...
+
+    gate = SimpleNamespace(enter=enters, leave=slice)  # a builtin class that takes three arguments
+    async with client_of(http=PipeClient(good(), good()), gates=[gate]) as client:
+        ends = [(await collect(client.stream(MODEL, "Hi")))[-1] for _ in range(2)]
+    assert [end.type for end in ends] == ["done", "done"]
+
+
+async def test_an_exception_of_a_gate_of_another_module_has_no_place() -> None:
+    async def enters(target: Any) -> None:
+        raise ZeroDivisionError("oops")
+
+    events, _ = await asked([SimpleNamespace(enter=enters, leave=slice)])
+    what = "gate SimpleNamespace raised ZeroDivisionError in enter: oops"
+    assert events[-1].error_message == what
+
+
 async def test_a_stream_that_is_closed_leaves_the_gates_it_entered() -> None:
     log: list[Any] = []
     http = PipeClient(Pipe(*HELLO[:2]))

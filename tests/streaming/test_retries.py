@@ -636,6 +636,15 @@ async def test_the_retries_of_each_target_are_its_own_and_the_waits_are_the_call
     assert clock.sleeps == [4.0, 4.0, 0.0]
 
 
+@pytest.mark.usefixtures("full_waits")
+async def test_the_waits_of_each_target_begin_with_the_shortest() -> None:
+    clock = ManualClock(jump=True)
+    twice = RetryPolicy(retries={Kind.OVERLOADED: 2})
+    client, _ = chain_client(*[refused(503)] * 4, good(), clock=clock, retry=twice)
+    await client.complete(chain(), "Hi")
+    assert clock.sleeps == [1.0, 2.0, 0.0, 1.0]
+
+
 async def test_attempts_are_counted_anew_on_each_target() -> None:
     twice = RetryPolicy(base=0.0, retries={Kind.OVERLOADED: 2})
     client, _ = chain_client(*[refused(503)] * 5, good(), retry=twice)
