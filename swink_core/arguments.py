@@ -92,7 +92,7 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
 
             if name in OPTIONS:
                 raise InvalidOption(
-                    f"{name} cannot be set for a whole client", resolution="Pass it to each call."
+                    f"{name} can only be set for a call", resolution="Pass it to each call."
                 )
             if name in CONTEXT_WORDS:
                 raise InvalidOption(

@@ -280,14 +280,18 @@ def _is_sound(context: Context) -> bool:
     try:
         is_text = True
         for message in context.messages:
-            if type(message) is UserMessage and type(message.content) is str:
+            if (
+                type(message) is UserMessage
+                and type(message.content) is str
+                and type(message.name) in _TEXT_OR_NONE
+            ):
                 continue
             is_text = False
             if type(message) is ToolResultMessage and type(message.content) is str:
                 continue
             if not _has_classes(message):
                 return False
-        if is_text and not context.tools and type(context.system_prompt) in _TEXT_OR_NONE:
+        if is_text and not context.tools:
             return True
         if not all(map(_is_tool, context.tools)):
             return False
@@ -318,15 +322,13 @@ def _has_classes(message: Message) -> bool:
     return True
 
 
-def _is_part(block: Block, kind: type[Message]) -> bool:
+def _is_part(block: ToolCallBlock | MediaBlock | ExtensionBlock, kind: type[Message]) -> bool:
     if isinstance(block, ToolCallBlock):
         return type(block.arguments) is dict
     if isinstance(block, MediaBlock):
         data = getattr(block.source, "data", "")
         return type(block.source) in _SOURCES and type(data) is str
-    if isinstance(block, ExtensionBlock):
-        return kind is AssistantMessage or type(block.data) is dict
-    return True
+    return kind is AssistantMessage or type(block.data) is dict
 
 
 def _is_tool(tool: Tool) -> bool:

@@ -52,6 +52,12 @@ def said(*blocks: Any) -> Context:
     return Context([HI, AssistantMessage(list(blocks))])
 
 
+def set_to_text() -> AssistantMessage:
+    answer: Any = AssistantMessage([])
+    answer.content = "Hi"
+    return answer  # type: ignore[no-any-return]  # it is a message
+
+
 # (name, conversation, what is said of it)
 REFUSED: list[tuple[str, Context, str]] = [
     ("an_empty_text", Context([UserMessage("")]), "the conversation is empty"),
@@ -68,6 +74,11 @@ REFUSED: list[tuple[str, Context, str]] = [
         "an_instruction_of_nothing",
         Context([HI, SystemMessage(NOTHING)]),
         "content is of type NoneType",
+    ),
+    (
+        "an_instruction_of_a_provider_as_text",
+        Context([HI], [ExtensionBlock("a", "k", "text")]),
+        "system_prompt[0]: data is of type str",
     ),
     ("a_source_as_text", user(ImageBlock(WORD)), "source: expected Base64Source"),
     ("no_source", user(DocumentBlock(NOTHING)), "source: expected Base64Source"),
@@ -129,6 +140,17 @@ REFUSED: list[tuple[str, Context, str]] = [
     ),
     ("data_cut_off", user(AudioBlock(Base64Source("audio/wav", "eHh4e"))), "is not valid base64"),
     ("data_of_no_ascii", user(AudioBlock(Base64Source("audio/wav", "é"))), "is not valid base64"),
+    (
+        "a_user_of_a_number",
+        Context([UserMessage("Hi", 5)]),  # type: ignore[arg-type]  # on purpose
+        "message 0: name: expected `str | None`, got `int`",
+    ),
+    ("an_answer_set_to_text", Context([set_to_text()]), "message 0: content is of type str"),
+    (
+        "an_answer_set_to_text_after_a_question",
+        Context([HI, set_to_text()]),
+        "message 1: content is of type str",
+    ),
     (
         "a_part_that_is_no_object",
         user(ExtensionBlock("a", "k", "text")),
@@ -445,6 +467,11 @@ FOREIGN: list[tuple[str, dict[str, Any], str]] = [
         "unknown type 'image_url'",
     ),
     ("role_of_another_api", {"role": "developer", "content": "Hi"}, "unknown role 'developer'"),
+    (
+        "type_beside_the_role",
+        {"role": "user", "type": "message", "content": "Hi"},
+        "extra fields found (type)",
+    ),
 ]
 
 

@@ -105,6 +105,9 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("tools_as_one_tool", MODEL, "Hi", {"tools": swink.Tool("f")}, InvalidContext, "tools"),
     ("a_tool_of_a_provider", MODEL, "Hi", {"tools": [{"type": "web_search"}]}, InvalidContext,
      "a tool of type 'web_search' has neither a name nor a schema"),
+    ("a_tool_of_a_provider_with_a_name", MODEL, "Hi",
+     {"tools": [{"type": "web_search_1", "name": "web_search"}]}, InvalidContext,
+     "a tool of type 'web_search_1' has neither a name nor a schema"),
     ("a_tool_with_a_field_of_no_tool", MODEL, "Hi", {"tools": [{"name": "f", "x": 1}]},
      InvalidContext, "tool 'f': extra fields found (x)"),
     ("a_system_prompt_of_another_type", MODEL, "Hi", {"system_prompt": 5}, InvalidContext,
@@ -161,6 +164,24 @@ async def test_no_message_installs_a_name_from_user_input(name: str) -> None:
 def test_a_mistake_in_the_clients_defaults_raises_when_it_is_made() -> None:
     with pytest.raises(InvalidOption, match="no option 'api_kye'; did you mean 'api_key'"):
         swink.Client(host=host_of(), api_kye="k")
+
+
+@pytest.mark.parametrize("name", ["system_prompt", "tools"])
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda given: swink.Client(host=host_of(), **given),
+        lambda given: client_of().target(MODEL, **given),
+        lambda given: client_of().stream([(MODEL, given)], "Hi"),
+    ],
+    ids=["client", "target", "chain"],
+)
+def test_a_part_of_the_conversation_can_only_be_set_for_a_call(
+    give: Callable[[dict[str, Any]], Any], name: str
+) -> None:
+    with pytest.raises(InvalidOption, match=f"^{name} can only be set for a call") as caught:
+        give({name: []})
+    assert caught.value.resolution == "Pass it to each call."
 
 
 LISTED = """
@@ -678,6 +699,7 @@ async def test_a_key_that_was_given_with_an_address_is_for_no_other() -> None:
         await client.complete("one/a", "Hi", base_url="https://b.test", api_key="other")
         await client.complete("one/a", "Hi")
     elsewhere, there = http.requests
+    assert [each.url for each in http.requests] == ["https://b.test/chat", "https://a.test/chat"]
     assert CANARY not in repr(elsewhere.headers)
     assert elsewhere.headers["Authorization"] == "Bearer other"
     assert there.headers["Authorization"] == f"Bearer {CANARY}"

@@ -102,6 +102,50 @@ async def test_a_target_stands_for_a_model_whose_options_a_call_inherits() -> No
     assert "temperature" not in second.call.attempt.target.inherited
 
 
+class Continuing(Catalog):
+    """A catalogue whose provider stores conversations, named by a field or a setting."""
+
+    def provider(self, name: str) -> swink.ProviderInfo:
+        settings = {"thread": "string"}
+        return swink.ProviderInfo(name, name, settings=settings, continues=("previous", "thread"))
+
+
+STORED = swink.Model("toy", "stored", rules=(Rule(match="", facts={"stored_prompt": True}),))
+RESULT = [swink.ToolResultMessage("a", "f", "x")]
+
+# (name, model, options, prompt, what is said of it if it is refused)
+STORING: list[tuple[str, Any, dict[str, Any], Any, str | None]] = [
+    ("a_result_beside_a_field", MODEL, {"extra": {"previous": "r1"}}, RESULT, None),
+    ("a_result_beside_a_setting", MODEL, {"settings": {"thread": "t1"}}, RESULT, None),
+    ("nothing_beside_a_field", MODEL, {"extra": {"previous": "r1"}}, [], None),
+    ("a_result_beside_an_empty_field", MODEL, {"extra": {"previous": ""}}, RESULT, "call 'a'"),
+    ("a_result_beside_another_field", MODEL, {"extra": {"next": "r1"}}, RESULT, "call 'a'"),
+    ("a_result_alone", MODEL, {}, RESULT, "call 'a'"),
+    ("nothing", MODEL, {}, [], "the conversation is empty"),
+    ("nothing_to_a_stored_prompt", STORED, {}, [], None),
+    ("a_result_to_a_stored_prompt", STORED, {}, RESULT, "call 'a'"),
+    ("a_result_to_a_stored_prompt_and_conversation", STORED, {"extra": {"previous": "r1"}},
+     RESULT, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "prompt", "fault"),
+    [row[1:] for row in STORING],
+    ids=[row[0] for row in STORING],
+)
+def test_a_conversation_may_lack_what_the_provider_stores(
+    model: Any, options: dict[str, Any], prompt: Any, fault: str | None
+) -> None:
+    client = client_of()
+    client.catalog = Continuing(client.host)
+    if fault is None:
+        assert client.stream(model, prompt, **options).call.context.messages == prompt
+    else:
+        with pytest.raises(swink.InvalidContext, match=fault):
+            client.stream(model, prompt, **options)
+
+
 # -- what is remembered --------------------------------------------------------------------------
 
 ALIKE: list[tuple[str, Any, dict[str, Any]]] = [
@@ -144,6 +188,21 @@ def test_deep_data_is_never_shared_by_two_calls(name: str) -> None:
     first, second = (client.target(MODEL, **{name: {"a": {"b": [1]}}}).options for _ in range(2))
     assert first == second
     assert getattr(first, name)["a"] is not getattr(second, name)["a"]
+
+
+@pytest.mark.parametrize("place", ["call", "pair"])
+def test_a_target_keeps_the_options_that_it_was_given_when_the_caller_changes_them(
+    place: str,
+) -> None:
+    client = client_of()
+    extra = {"a": 1}
+    if place == "call":
+        target = client.target(MODEL, extra=extra)
+    else:
+        target = client.target((MODEL, {"extra": extra}))
+    extra["a"] = 2
+    assert target.options.extra == {"a": 1}
+    assert client.stream(target, "Hi").call.options.extra == {"a": 1}
 
 
 DIFFERENT: list[tuple[Any, Any]] = [

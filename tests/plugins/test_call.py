@@ -123,6 +123,15 @@ def test_values_of_credential_headers_are_secret(name: str, value: str, secret: 
     assert ("canary" not in error.error_message) is secret
 
 
+@pytest.mark.parametrize(("name", "secret"), [("api_key", True), ("user", False)])
+def test_a_credential_among_the_fields_of_a_request_is_secret(name: str, secret: bool) -> None:
+    extra = {"n": 1, name: "sk-canary-1"}
+    call = call_of(Acme(), "large", options=StreamOptions(extra=extra))
+    call.turn_to(Attempt(call.attempt.target))
+    error = call.error(Failure("request", message="cannot use sk-canary-1"))
+    assert ("canary" not in error.error_message) is secret
+
+
 def test_a_call_shows_neither_its_conversation_nor_its_secrets() -> None:
     call = call_with(headers={"Authorization": "sk-canary"}, secrets={"sk-canary"})
     assert "private" not in repr(call)

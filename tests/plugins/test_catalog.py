@@ -86,6 +86,13 @@ def catalog_of(*names: str, package: str = "catalogue_of_acme", **environ: str) 
     return Catalog(Host(entry_points=points, environ={}), environ)
 
 
+@pytest.mark.parametrize("module", ["catalogue_of_acme.inner", "catalogue_of_acme.inner.plugin"])
+def test_the_facts_of_a_plugin_in_a_module_are_those_of_its_top_level_package(
+    package: Path, module: str
+) -> None:
+    assert catalog_of("acme", package=module).provider("acme").title == "Acme Inc."
+
+
 def test_facts_are_read_without_importing_the_package(package: Path) -> None:
     catalog = catalog_of("acme", "acme-eu")
     provider = catalog.provider("acme")

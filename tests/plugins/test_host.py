@@ -190,17 +190,22 @@ def test_a_broken_provider_breaks_nothing_until_it_is_addressed_and_then_says_wh
     assert host.bind("toy").name == "toy"
 
 
+@pytest.mark.parametrize("module", ["__init__", "inner"])
 def test_where_in_its_package_a_provider_broke_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "no_such_package_raising"
+    package = f"no_such_package_raising_in_{module.strip('_')}"
+    folder = tmp_path / package
     folder.mkdir()
+    (folder / "__init__.py").write_text("")
     text = "import json\ndef Plugin(name):\n    return json.loads(name)\n"
-    (folder / "__init__.py").write_text(text)
+    (folder / f"{module}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
+    name = package if module == "__init__" else f"{package}.{module}"
     point = entry_point("raising", None)
-    point.load = lambda: importlib.import_module("no_such_package_raising").Plugin
-    place = r"\(no_such_package_raising/__init__\.py:3\)"
+    point.value = f"{name}:Plugin"
+    point.load = lambda: importlib.import_module(name).Plugin
+    place = rf"\({package}/{module}\.py:3\)"
     with pytest.raises(PluginError, match=rf"cannot be loaded: JSONDecodeError.* {place}"):
         host_with(point).bind("raising")
 

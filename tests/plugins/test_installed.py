@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import importlib_metadata  # noqa: F401  # the path below does not lead to it
 import pytest
 
+from swink_core import Host
 from swink_core.plugins.installed import (
     Damage,
     damaged_metadata,
@@ -84,6 +86,8 @@ def test_damaged_entry_points_are_reported_once_and_the_others_are_listed(
     assert damage.problem.startswith(problem)
     assert str(damage) == f"{damage.file} of the.toy cannot be read: {damage.problem}"
     assert damaged_metadata() == damaged
+    assert Host().damaged() == damaged
+    assert Host(entry_points=[]).damaged() == []
 
 
 def test_metadata_that_are_not_text_are_reported(alone: Path) -> None:
@@ -102,6 +106,21 @@ def test_a_distribution_is_the_first_on_the_path_that_has_metadata(
     install(folders[2], points=b"[swink.providers]\nc = c:C\n")
     monkeypatch.setattr(sys, "path", [str(folder) for folder in folders])
     assert [point.name for point in installed_points()[0]] == ["b"]
+
+
+def test_a_left_over_folder_of_an_older_form_has_no_metadata(
+    alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [alone / name for name in ("left_over", "whole")]
+    left_over = folders[0] / "the_toy.egg-info"
+    left_over.mkdir(parents=True)
+    (left_over / "entry_points.txt").write_text("[swink.providers]\na = a:A\n", "utf-8")
+    install(folders[1], points=b"[swink.providers]\nb = b:B\n")
+    monkeypatch.setattr(sys, "path", [str(folder) for folder in folders])
+    assert [point.name for point in installed_points()[0]] == ["b"]
+    (left_over / "PKG-INFO").write_text("Name: the_toy\nVersion: 3.0\n", "utf-8")
+    os.utime(folders[0], (1, 1))
+    assert [point.name for point in installed_points()[0]] == ["a"]
 
 
 def test_metadata_in_a_single_file_are_whole(alone: Path) -> None:

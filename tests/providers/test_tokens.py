@@ -269,6 +269,33 @@ async def test_a_client_that_closes_does_not_wait_for_a_fetch() -> None:
         await reader
 
 
+async def test_a_client_that_closes_lets_a_cancelled_fetch_clean_up() -> None:
+    did: list[str] = []
+
+    @define(frozen=True)
+    class Held(Grant):
+        async def fetch(self, http: TokenHTTP) -> Token:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                did.append("cleaned up")
+            raise AssertionError("nothing sets the event")
+
+    class Holding(Toy):
+        def credential(self, request: HTTPRequest, options: StreamOptions) -> Grant:
+            return Held()
+
+    toy = client(Service(), provider=Holding)
+    reader = asyncio.create_task(toy.complete(MODEL, "Hi"))
+    await settle()
+    await toy.aclose()
+    assert did == ["cleaned up"]
+    with pytest.raises(swink.StreamError):
+        await reader
+
+
 # -- renewing ------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ from fakes import (
     client_of,
     collect,
     cut_after,
+    dropped,
     frame,
     settled,
     types,
@@ -907,6 +908,35 @@ async def test_an_observer_of_the_end_finds_when_it_was(piece: bytes) -> None:
     assert found[-1] == stream.call.ended_at
 
 
+async def test_an_observer_finds_in_the_attempt_when_its_events_arrived() -> None:
+    found: list[tuple[Any, ...]] = []
+
+    class Looking:
+        @swink.hookimpl
+        def on_event(self, event: Any, call: swink.Call) -> None:
+            made = call.attempt
+            times = (made.started_at, made.first_event_at, made.read_at, made.ended_at)
+            found.append((event.type, *times))
+
+    clock, pipes = ManualClock(1.0), [Pipe(), Pipe()]
+    async with client_of(Looking(), http=PipeClient(*pipes), clock=clock, retry=AT_ONCE) as client:
+        reader = asyncio.create_task(collect(client.stream(MODEL, "Hi")))
+        for number, piece in ((0, HELLO[0]), (0, dropped()), (1, HELLO[1]), (1, HELLO[-1])):
+            await clock.advance(1.0)
+            pipes[number].send(piece)
+            await settled()
+        await reader
+    assert found == [
+        ("start", 1.0, None, None, None),
+        ("retry", 1.0, None, 2.0, 3.0),
+        ("start", 3.0, None, None, None),
+        ("text_start", 3.0, 4.0, 4.0, None),
+        ("text_delta", 3.0, 4.0, 4.0, None),
+        ("text_end", 3.0, 4.0, 5.0, 5.0),
+        ("done", 3.0, 4.0, 5.0, 5.0),
+    ]
+
+
 # -- usage and cost ------------------------------------------------------------------------------
 
 
@@ -922,6 +952,7 @@ async def test_a_terminal_event_is_priced_by_the_catalogue() -> None:
     assert message.cost.input == pytest.approx(3e-6)
     assert message.cost.output == pytest.approx(4e-6)
     assert message.cost.total == pytest.approx(7e-6)
+    assert not message.cost.estimated
 
 
 async def test_a_cost_that_the_provider_reports_outranks_the_catalogue() -> None:
@@ -930,6 +961,25 @@ async def test_a_cost_that_the_provider_reports_outranks_the_catalogue() -> None
         message = await client.complete(PRICED, "Hi")
     assert message.cost is not None
     assert message.cost.total == 0.5
+
+
+# (the first frame, what becomes of the answer, whether its cost is an estimate)
+WHOLE: list[tuple[bytes, Kind, bool]] = [
+    (b"data: {\n\n", Kind.PROTOCOL, True),  # it may have had the rest of the usage
+    (frame(id="r1"), Kind.EMPTY_RESPONSE, False),
+]
+
+
+@pytest.mark.parametrize(("first", "kind", "estimated"), WHOLE)
+async def test_usage_of_a_whole_answer_that_fails_is_final_unless_a_frame_was_damaged(
+    first: bytes, kind: Kind, estimated: bool
+) -> None:
+    pipe = Pipe(first, frame(usage={"input": 3, "output": 2}), HELLO[-1])
+    async with client_of(http=PipeClient(pipe), clock=ManualClock()) as client:
+        stream = client.stream(PRICED, "Hi")
+        error = (await collect(stream))[-1]
+    assert (error.error_kind, error.cost.estimated) == (kind, estimated)
+    assert stream.call.charge.estimated is estimated
 
 
 async def test_usage_of_an_answer_that_was_begun_anew_in_its_body_is_in_the_calls_sum() -> None:

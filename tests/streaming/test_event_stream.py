@@ -79,7 +79,8 @@ async def break_and_forget(scene: Scene) -> None:
     async for event in scene.stream:
         if isinstance(event, swink.TextDelta):
             break
-    with pytest.warns(ResourceWarning, match="toy/large was neither read to its end nor closed"):
+    advice = "toy/large was neither read to its end nor closed: use async with$"
+    with pytest.warns(ResourceWarning, match=advice):
         await forget(scene)
     await settled()
 
@@ -557,6 +558,26 @@ async def test_result_reads_on_when_the_task_that_reads_has_left() -> None:
         await result
 
 
+async def test_result_reads_on_when_the_loop_of_another_task_is_left() -> None:
+    async with client_of(http=PipeClient(pipe := Pipe())) as client:
+        stream = client.stream(MODEL, "Hi")
+
+        async def first_words() -> str:
+            async for event in stream:
+                if isinstance(event, swink.TextDelta):
+                    return event.delta
+            return ""
+
+        reader = asyncio.create_task(first_words())
+        await settled()
+        result = asyncio.create_task(stream.result())
+        await settled()
+        for piece in HELLO:
+            pipe.send(piece)
+        assert await reader == "Hel"
+        assert (await asyncio.wait_for(result, 10)).text == "Hello"
+
+
 async def test_the_message_is_readable_at_any_time() -> None:
     scene = Scene()
     texts = []
@@ -730,6 +751,16 @@ async def test_result_does_not_begin_again_what_a_loop_has_shown() -> None:
         with pytest.raises(swink.NetworkError):
             await stream.result()
     assert len(http.requests) == 1
+
+
+async def test_result_reads_to_its_end_what_a_loop_has_begun() -> None:
+    http = PipeClient(Pipe(*HELLO, end=True))
+    async with client_of(http=http) as client, client.stream(MODEL, "Hi") as stream:
+        async for event in stream:
+            if isinstance(event, swink.TextDelta):
+                break
+        message = await stream.result()
+    assert (message.text, message.stop_reason) == ("Hello", StopReason.STOP)
 
 
 async def test_result_after_the_loop_has_read_everything_returns_the_message() -> None:

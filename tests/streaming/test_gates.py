@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -126,6 +127,16 @@ async def test_a_refused_target_is_skipped_with_an_event() -> None:
     ]
 
 
+async def test_each_refused_target_is_skipped_with_one_event() -> None:
+    gates = [Logging([], "first", "large"), Logging([], "second", "middle")]
+    events, _ = await asked(gates, models=[MODEL, "spare/middle", "spare/small"])
+    assert events[:2] == [
+        Notice("target_passed_over", "toy/large: enough for today"),
+        Notice("target_passed_over", "spare/middle: enough for today"),
+    ]
+    assert types(events)[2] == "start"
+
+
 async def test_where_all_targets_are_refused_the_last_refusal_is_the_answer() -> None:
     events, http = await asked([Logging([], "a", "large"), Logging([], "b", "small")], models=CHAIN)
     assert types(events) == ["notice", "start", "error"]
@@ -216,6 +227,47 @@ async def test_a_gate_refuses_with_the_kind_of_the_error_it_raises(
     assert types(events)[0] == "notice"
     assert types(events)[-1] == "done"
     assert [b"small" in request.body for request in http.requests] == [True]
+
+
+async def test_the_methods_of_a_gate_may_be_functions_with_or_without_the_attempt() -> None:
+    log: list[Any] = []
+
+    async def enters(target: Any, attempt: Any) -> None:
+        log.append(("enter", attempt.number))
+
+    def leaves(target: Any, terminal: Any, response: Any, attempt: Any) -> None:
+        log.append(("leave", attempt.number, terminal.type))
+
+    async def enters_alone(target: Any) -> None:
+        log.append("enter alone")
+
+    def leaves_alone(target: Any, terminal: Any, response: Any) -> None:
+        log.append("leave alone")
+
+    gates = [
+        SimpleNamespace(enter=enters, leave=leaves),
+        SimpleNamespace(enter=enters_alone, leave=leaves_alone),
+    ]
+    await asked(gates)
+    assert log == [("enter", 1), "enter alone", "leave alone", ("leave", 1, "done")]
+
+
+async def test_a_gate_whose_parameters_cannot_be_seen_gets_no_attempt() -> None:
+    async def enters(target: Any) -> None: ...
+
+    gate = SimpleNamespace(enter=enters, leave=slice)  # a builtin class that takes three arguments
+    async with client_of(http=PipeClient(good(), good()), gates=[gate]) as client:
+        ends = [(await collect(client.stream(MODEL, "Hi")))[-1] for _ in range(2)]
+    assert [end.type for end in ends] == ["done", "done"]
+
+
+async def test_an_exception_of_a_gate_of_another_module_has_no_place() -> None:
+    async def enters(target: Any) -> None:
+        raise ZeroDivisionError("oops")
+
+    events, _ = await asked([SimpleNamespace(enter=enters, leave=slice)])
+    what = "gate SimpleNamespace raised ZeroDivisionError in enter: oops"
+    assert events[-1].error_message == what
 
 
 async def test_a_stream_that_is_closed_leaves_the_gates_it_entered() -> None:

@@ -15,6 +15,7 @@ from fakes import (
     Pipe,
     PipeClient,
     Toy,
+    Yielding,
     broken_rules,
     client_of,
     collect,
@@ -26,7 +27,7 @@ from fakes import (
 )
 
 import swink_core as swink
-from swink_core import Error, Failure, Notice, Retry, RetryPolicy
+from swink_core import Error, Failure, Notice, Retry, RetryPolicy, Start
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.kinds import KINDS
 from swink_core.providers import EventWriter
@@ -475,6 +476,20 @@ async def test_a_second_stale_connection_counts_as_a_fault() -> None:
     assert len(http.requests) == 5  # the first, one for nothing, three retries
 
 
+async def test_a_stale_connection_is_not_counted_once_for_each_target() -> None:
+    stale = failed(Kind.NETWORK, "stale")
+    client, http = chain_client(stale, refused(404), stale, good(), retry=RetryPolicy.none())
+    async with client.stream(chain(), "Hi") as stream:
+        events = await collect(stream)
+    assert types(events)[-1] == "done"
+    assert [(e.model, e.attempt) for e in events if isinstance(e, Retry)] == [
+        (MODEL, 1),
+        ("spare/small", 1),
+        ("spare/small", 1),
+    ]
+    assert len(http.requests) == 4
+
+
 # -- the wait can be left -------------------------------------------------------------------------
 
 
@@ -492,6 +507,32 @@ async def test_the_wait_ends_at_once_when_the_stream_is_closed_by_another_task()
         events = await reader
     assert types(events) == ["start", "retry", "start", "error"]
     assert events[-1].stop_reason == "aborted"
+
+
+async def test_an_answer_is_closed_once_though_the_wait_for_the_next_attempt_is_left() -> None:
+    closed = []
+
+    class Failing:
+        def __init__(self) -> None:
+            self.events = iter([Start(), error(Kind.OVERLOADED, retry_after=50.0)])
+
+        def __aiter__(self) -> Any:
+            return self
+
+        async def __anext__(self) -> Any:
+            return next(self.events)
+
+        async def aclose(self) -> None:
+            closed.append(self)
+
+    client = client_of(providers={"toy": Yielding(Failing)}, retry=RetryPolicy())
+    stream = client.stream(MODEL, "Hi")
+    reader = asyncio.create_task(collect(stream))
+    await settled()
+    assert len(closed) == 1
+    await stream.aclose()
+    assert types(await reader)[-3:] == ["retry", "start", "error"]
+    assert len(closed) == 1
 
 
 async def test_the_wait_ends_at_once_when_the_task_is_cancelled() -> None:
@@ -593,6 +634,15 @@ async def test_the_retries_of_each_target_are_its_own_and_the_waits_are_the_call
         await client.complete(chain(), "Hi")
     assert [b"small" in request.body for request in http.requests] == [False] * 3 + [True]
     assert clock.sleeps == [4.0, 4.0, 0.0]
+
+
+@pytest.mark.usefixtures("full_waits")
+async def test_the_waits_of_each_target_begin_with_the_shortest() -> None:
+    clock = ManualClock(jump=True)
+    twice = RetryPolicy(retries={Kind.OVERLOADED: 2})
+    client, _ = chain_client(*[refused(503)] * 4, good(), clock=clock, retry=twice)
+    await client.complete(chain(), "Hi")
+    assert clock.sleeps == [1.0, 2.0, 0.0, 1.0]
 
 
 async def test_attempts_are_counted_anew_on_each_target() -> None:

@@ -494,6 +494,11 @@ async def test_no_timer_outlives_its_stream(leave: str) -> None:
         assert [alarm for alarm in clock._alarms if not alarm.cancelled] == []
 
 
+async def test_a_timer_that_is_set_anew_replaces_the_one_before() -> None:
+    async with watched(Timeouts(), *COMPLETE) as scene:
+        assert len([alarm for alarm in scene.clock._alarms if not alarm.cancelled]) == 1
+
+
 async def test_limits_that_are_disabled_set_no_timer() -> None:
     async with watched(NONE, frame(text="a")) as scene:
         assert scene.clock._alarms == []
@@ -562,6 +567,22 @@ async def test_a_connection_that_is_not_accepted_ends_within_the_connect_limit()
         async with client_of(base_url=url, timeouts=Timeouts(connect=0.05)) as client:
             events = await collect(client.stream(MODEL, "Hi"))
     assert (events[-1].code, events[-1].phase) == ("connect", "connect")
+
+
+async def test_a_task_that_was_cancelled_before_can_still_read_a_stream() -> None:
+    async with client_of(http=PipeClient(Pipe(*HELLO))) as client:
+
+        async def reads_in_the_end() -> str:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return (await client.complete(MODEL, "Hi")).text
+            return ""
+
+        task = asyncio.create_task(reads_in_the_end())
+        await settled()
+        task.cancel()
+        assert await task == "Hello"
 
 
 class Exits(BaseException):
