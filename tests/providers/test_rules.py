@@ -40,8 +40,6 @@ WITH_TOOL = Context([UserMessage("Hi")], tools=[Tool("f")])
 CALL = AssistantMessage([ToolCallBlock("c1", "f", {})])
 RESULT = ToolResultMessage("c1", "f", "found")
 PAGE = DocumentBlock(Base64Source("application/pdf", "JVBERi0="))
-LINKED = DocumentBlock(UrlSource("https://a.example/a"))
-FILM = DocumentBlock(UrlSource("https://a.example/b", "video/mp4"))
 TREE = {
     "type": "object",
     "properties": {"leaf": {"$ref": "#/$defs/leaf"}, "children": {"$ref": "#/$defs/trees"}},
@@ -264,8 +262,6 @@ REFUSED: list[tuple[str, Context, dict[str, Any], str]] = [
      "tools"),
     ("most = { documents = 1 }", Context([UserMessage([TextBlock("Hi"), PAGE, PAGE])]), {},
      "documents"),
-    ("most = { documents = 1 }", Context([UserMessage([PAGE]), UserMessage([LINKED])]), {},
-     "documents"),
     ('when = { tools = ["set"] }\ntakes = { json = false }', WITH_TOOL,
      {"response_format": "json"}, "json"),
     ('schema = ["anyOf"]', Context([UserMessage("Hi")], tools=[Tool("f", "", {"type": "string"})]),
@@ -299,16 +295,8 @@ ACCEPTED: list[tuple[str, Context, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("rule", "context"),
-    [
-        ("most = { tools = 1 }", WITH_TOOL),
-        ("most = { documents = 2 }", Context([UserMessage([PAGE, LINKED])])),
-        ("most = { documents = 1 }", Context([UserMessage([FILM, PAGE, FILM])])),
-    ],
-)
-def test_as_many_tools_and_documents_as_a_rule_allows_are_sent(rule: str, context: Context) -> None:
-    assert fit(ruled(rule), context).failure is None
+def test_as_many_tools_as_a_rule_allows_are_sent() -> None:
+    assert fit(ruled("most = { tools = 1 }"), WITH_TOOL).failure is None
 
 
 def test_a_call_that_is_refused_twice_has_the_first_reason() -> None:
@@ -344,33 +332,6 @@ def test_a_feature_that_the_api_lacks_is_refused_with_no_advice_to_turn_the_rule
         refused = fit(ruled(), Context([UserMessage([sound])]), **options).failure
         assert refused is not None
         assert (refused.code, refused.resolution) == ("audio", None)
-
-
-@pytest.mark.parametrize(
-    ("block", "feature"),
-    [
-        (ImageBlock(UrlSource("https://a.example/a.png")), "images"),
-        (AudioBlock(UrlSource("https://a.example/a.wav")), "audio"),
-    ],
-)
-def test_media_in_an_assistant_message_need_a_feature_of_their_own(
-    block: Block, feature: str
-) -> None:
-    class Seeing(Acme):
-        features = frozenset({feature})
-
-    class Drawing(Acme):
-        features = frozenset({feature, f"assistant_{feature}"})
-
-    messages: list[Any] = [UserMessage([block]), AssistantMessage([TextBlock("Here"), block])]
-    call = Fitted(ruled(), Context(messages), StreamOptions())
-
-    assert call.fit(Drawing()).failure is None
-    refused = call.fit(Seeing()).failure
-    assert refused is not None
-    assert refused.code == f"assistant_{feature}"
-    place = "in assistant messages (messages[1].content[1])"
-    assert refused.message == f"acme/large does not accept {feature} {place}"
 
 
 # (what the model can do, thinking, what is told)
@@ -415,18 +376,16 @@ def test_system_text_stays_in_blocks_only_for_an_api_that_takes_blocks() -> None
     prompt: Any = [TextBlock("Be brief."), TextBlock("Be kind.")]
     context = Context([SystemMessage("Say you."), UserMessage("Hi")], system_prompt=prompt)
 
-    marked, plain, whole = (
+    marked, plain = (
         Fitted(ruled(), given, StreamOptions()).fit(api)
         for api, given in (
             (Marked(), context), (Unmarked(), context),
-            (Unmarked(), Context(HELLO.messages, system_prompt=prompt)),
         )
     )  # fmt: skip
 
     assert (marked.context.system_prompt, marked.context.messages) == (prompt, context.messages)
     assert plain.context.system_prompt == "Be brief.\nBe kind.\n\nSay you."
     assert plain.context.messages == HELLO.messages
-    assert whole.context.system_prompt == "Be brief.\nBe kind."
     assert (told(marked), marked.failure) == ([], None)
 
 
@@ -613,28 +572,13 @@ def test_tools_have_one_other_name_wherever_they_are_named() -> None:
     assert context == before
 
 
-@pytest.mark.parametrize(
-    "context",
-    [
-        Context([], tools=[Tool("9 lives")]),
-        Context([AssistantMessage([ToolCallBlock("1", "9 lives", {})])]),
-        Context([ToolResultMessage("1", "9 lives", "gone")]),
-    ],
-    ids=["a tool", "a tool call", "a tool result"],
-)
-def test_a_tool_has_the_other_name_even_if_only_one_place_names_it(context: Context) -> None:
-    call = fit(ruled("tool_name = '[a-z_][a-z0-9_]*'"), context)
-
-    assert call.names == {"__lives_d05adc7c": "9 lives"}
-    assert "9 lives" not in repr(call.context)
-
-
-def test_the_result_of_an_unknown_tool_keeps_its_empty_name() -> None:
-    context = Context([UserMessage("Hi"), CALL, ToolResultMessage("c1", "", "found")])
-
-    call = fit(ruled("tool_name = '[a-z]+'"), context)
-
-    assert (call.names, call.context) == ({}, context)
+def test_an_id_that_is_too_long_is_shortened_and_stays_its_own() -> None:
+    model = ruled("most = { session_id = 20 }")
+    one, again, other = (
+        fit(model, session_id="s" * 20 + rest).options.session_id for rest in ("a", "a", "b")
+    )
+    assert one is not None
+    assert (len(one), one == again, one == other) == (20, True, False)
 
 
 def test_a_tool_choice_that_names_no_tool_stays_as_it_is() -> None:
@@ -664,15 +608,6 @@ def test_another_name_is_like_its_own_and_short(name: str, accepted: str, sent: 
     assert first.startswith(sent)
     assert first != second
     assert call.names == {first: name, second: f"{name}."}
-
-
-def test_an_id_that_is_too_long_is_shortened_and_stays_its_own() -> None:
-    model = ruled("most = { session_id = 20 }")
-    one, again, other = (
-        fit(model, session_id="s" * 20 + rest).options.session_id for rest in ("a", "a", "b")
-    )
-    assert one is not None
-    assert (len(one), one == again, one == other) == (20, True, False)
 
 
 def test_a_schema_is_changed_only_where_its_root_says_what_is_refused() -> None:
