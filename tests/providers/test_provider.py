@@ -55,6 +55,8 @@ from swink_core.providers import (
     HTTPRequest,
     Token,
     TokenHTTP,
+    by_tables,
+    with_extra,
 )
 from swink_core.providers.buffered import BufferedDecoder
 from swink_core.vocabulary.prices import Prices
@@ -86,8 +88,8 @@ async def test_a_text_is_fitted_once_until_more_is_known_and_sent_as_it_is() -> 
     known: set[str] = set()
 
     class Counting(Toy):
-        def learned(self, model: Any, options: Any) -> Any:
-            return len(known)
+        def learned(self, model: swink.Model, options: StreamOptions) -> Any:
+            return str(model), options.temperature, len(known)
 
         def fit(self, model: Any, context: Any, options: Any) -> Any:
             fitted.append(context.messages[0].content)
@@ -117,6 +119,49 @@ async def test_every_such_text_mentions_the_omission() -> None:
         for said in ("a", "b"):
             events = await collect(client.stream(MODEL, said, temperature=0.5))
             assert [e.code for e in events if isinstance(e, swink.Notice)] == ["option_ignored"]
+
+
+async def test_the_fields_of_the_chosen_api_are_replaced_by_the_calls_extra() -> None:
+    class Nested(Toy):
+        knobs: ClassVar[Any] = {"temperature": "config.temperature", "max_tokens": None}
+        places: ClassVar[Any] = {"max_tokens": ("config.limits.output",)}
+
+    nested = Nested("toy")
+
+    class Choosing(Toy):
+        def api(self, model: swink.Model, options: StreamOptions) -> Any:
+            return nested if (str(model), options.transport) == (MODEL, "auto") else self
+
+        def convert(self, model: Any, context: Context, options: StreamOptions) -> Any:
+            limits = {"output": options.max_tokens, "input": 9}
+            config = {"temperature": options.temperature, "limits": limits}
+            return with_extra(options.extra, {"config": config})
+
+    http = PipeClient(Pipe(*HELLO, end=True))
+    given: Any = {"max_tokens": 5, "temperature": 0.5}
+    async with client_of(providers={"toy": Choosing}, api_key="k", http=http, **given) as client:
+        extra = {"config": {"temperature": 0.7, "limits": {"output": 6, "input": 8}}}
+        await client.complete(MODEL, "Hi", extra=extra)
+    assert json.loads(http.requests[0].body) == {
+        "config": {"temperature": 0.7, "limits": {"output": 6, "input": 9}}
+    }
+
+
+async def test_a_provider_reports_what_its_conversion_changes_in_the_fitted_call() -> None:
+    class Rounding(Toy):
+        knobs = frozenset({"top_p"})
+
+        def notices(self, model: swink.Model, options: StreamOptions) -> tuple[Notice, ...]:
+            what = f"{model.id} rounds {options.top_p}, not {options.temperature}"
+            return (Notice("option_changed", what, ("options.top_p",)),)
+
+    http = PipeClient(Pipe(*HELLO, end=True))
+    async with client_of(providers={"toy": Rounding}, api_key="k", http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi", top_p=0.55, temperature=1))
+    ignored, changed = (event for event in events if isinstance(event, Notice))
+    assert ignored.code == "option_ignored"
+    rounded = "large rounds 0.55, not None"
+    assert changed == Notice("option_changed", rounded, ("options.top_p",))
 
 
 async def test_a_provider_is_asked_with_the_options_that_are_left() -> None:
@@ -387,6 +432,10 @@ KEYS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str], str | None
     ("the_callers_with_space", {}, {"api_key": "own\n"}, {}, "own"),
     ("none_and_none_needed", {"auth": "none"}, {}, {}, None),
     ("none_and_one_possible", {"auth": "optional", "api_key_env": ("A_KEY",)}, {}, {}, None),
+    ("one_where_one_is_possible", {"auth": "optional", "api_key_env": ("A_KEY",)}, {}, BOTH, "a"),
+    ("one_where_none_is_needed", {"auth": "none"}, {"api_key": "own"}, {}, "own"),
+    ("a_blank_one_is_none", {"auth": "optional", "api_key_env": ("A_KEY",)}, {},
+     {"A_KEY": " \n"}, None),
 ]  # fmt: skip
 
 
@@ -397,6 +446,76 @@ def test_the_key_is_the_callers_or_the_environments(
     info: dict[str, Any], options: dict[str, Any], environ: dict[str, str], key: str | None
 ) -> None:
     assert provider_with(**info).api_key(StreamOptions(**options), environ) == key
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [((), "api_key"), (("A_KEY",), "A_KEY"), (("A_KEY", "B_KEY"), "A_KEY or B_KEY")],
+)
+def test_a_key_that_is_needed_is_missed_by_its_variables(
+    variables: tuple[str, ...], named: str
+) -> None:
+    for environ in ({}, {"A_KEY": " "}):
+        with pytest.raises(swink.ProviderFailure) as caught:
+            provider_with(api_key_env=variables).api_key(StreamOptions(), environ)
+        failure = caught.value.failure
+        assert (failure.phase, failure.kind, failure.code) == (
+            "request", Kind.AUTH, "no_credentials",
+        )  # fmt: skip
+        assert failure.message == f"no API key for acme: {named} is not set"
+
+
+class Placed(HTTPProvider):
+    """A provider with a setting in place of one of the variables that it needs."""
+
+    settings_of: ClassVar[Any] = {"A_PLACE": "place", "A_ZONE": "zone"}
+
+
+def placed(*variables: str) -> Placed:
+    provider = Placed("acme")
+    provider.info = ProviderInfo("acme", required_env=variables, settings={"place": "string"})
+    return provider
+
+
+# (variables that are needed, settings, environment, the variable that is missed)
+NEEDED: list[tuple[tuple[str, ...], dict[str, Any], dict[str, str], str | None]] = [
+    ((), {}, {}, None),
+    (("A_PLACE",), {}, {"A_PLACE": "x"}, None),
+    (("A_PLACE",), {"place": "x"}, {}, None),
+    (("A_PLACE",), {"place": ""}, {"A_PLACE": ""}, "A_PLACE"),
+    (("A_PLACE", "A_TEAM"), {"place": "x"}, {}, "A_TEAM"),
+    (("A_PLACE", "A_TEAM"), {}, {"A_TEAM": "x"}, "A_PLACE"),
+    (("A_TEAM",), {"place": "x"}, {"A_PLACE": "x"}, "A_TEAM"),
+]
+
+
+@pytest.mark.parametrize(("variables", "settings", "environ", "missed"), NEEDED)
+def test_each_variable_that_a_call_needs_is_set_or_its_setting_is(
+    variables: tuple[str, ...],
+    settings: dict[str, Any],
+    environ: dict[str, str],
+    missed: str | None,
+) -> None:
+    provider, options = placed(*variables), StreamOptions(settings=settings)
+    if missed is None:
+        provider.require_variables(options, environ)
+        return
+    with pytest.raises(swink.ProviderFailure, match=f"acme needs {missed}"):
+        provider.require_variables(options, environ)
+
+
+def test_a_missing_variable_is_told_with_the_setting_that_replaces_it() -> None:
+    unset = ", which is not set"
+    either = ': neither it nor the setting "place" is set'
+    for variable, why, advice in (
+        ("A_PLACE", either, 'A_PLACE in the environment, or pass settings={"place": …}.'),
+        ("A_ZONE", unset, "A_ZONE in the environment."),  # the provider declares no such setting
+        ("A_TEAM", unset, "A_TEAM in the environment."),
+    ):
+        failure = placed().missing_variable(variable).failure
+        assert (failure.phase, failure.kind, failure.code) == ("request", Kind.AUTH, "no_variable")
+        assert failure.message == f"acme needs {variable}{why}"
+        assert failure.resolution == f"Set {advice}"
 
 
 async def test_missing_credentials_fail_before_any_request_and_say_what_to_set(
@@ -421,6 +540,54 @@ async def test_a_key_of_the_environment_is_sent_and_hidden(monkeypatch: pytest.M
     assert http.requests[0].headers["Authorization"] == "Bearer sk-canary-environment"
     assert events[-1].error_kind is Kind.AUTH
     assert "canary" not in repr(events)
+
+
+@pytest.mark.parametrize(
+    ("variables", "advice"),
+    [
+        ((), "pass base_url=…"),
+        (("A_URL",), "pass base_url=… or set A_URL"),
+        (("A_URL", "B_URL"), "pass base_url=… or set A_URL"),
+    ],
+)
+def test_a_provider_without_an_address_says_how_to_set_one(
+    variables: tuple[str, ...], advice: str
+) -> None:
+    with pytest.raises(swink.ProviderFailure) as caught:
+        provider_with(base_url_env=variables).base_url(StreamOptions(), {})
+    failure = caught.value.failure
+    assert (failure.phase, failure.kind, failure.code) == (
+        "request", Kind.INVALID_REQUEST, "no_base_url",
+    )  # fmt: skip
+    assert failure.message == f"no base URL for acme: {advice}"
+
+
+OWN = "https://own.example/v1"
+
+# (the provider's own address, the call's, the environment's, the given address, whether at home)
+HOMES: list[tuple[str | None, str | None, dict[str, str], str | None, bool]] = [
+    (OWN, None, {}, None, True),
+    (None, None, {}, None, True),
+    (OWN, OWN, {}, OWN, True),
+    (OWN, f"{OWN}/", {}, f"{OWN}/", True),
+    (f"{OWN}/", OWN, {}, OWN, True),
+    (OWN, None, {"A_URL": f"{OWN}/"}, f"{OWN}/", True),
+    (OWN, "https://a.example", {}, "https://a.example", False),
+    (OWN, OWN, {"A_URL": "https://a.example"}, OWN, True),
+    (OWN, None, {"A_URL": "https://a.example"}, "https://a.example", False),
+    (None, "https://a.example", {}, "https://a.example", False),
+]
+
+
+@pytest.mark.parametrize(("own", "calls", "environ", "given", "at_home"), HOMES)
+def test_a_call_to_another_address_is_not_at_home(
+    own: str | None, calls: str | None, environ: dict[str, str], given: str | None, at_home: bool
+) -> None:
+    provider = provider_with(base_url=own, base_url_env=("A_URL",))
+    options = StreamOptions(base_url=calls)
+    assert provider.given_url(options, environ) == given
+    assert provider.at_home(options, environ) is at_home
+    assert provider.shipped_url == own
 
 
 def test_the_address_is_the_callers_the_environments_or_the_providers() -> None:
@@ -941,6 +1108,16 @@ async def test_a_provider_may_ask_for_a_whole_answer_itself_and_says_so() -> Non
     assert asked[-1] == (MODEL, "buffered")
 
 
+async def test_a_transport_that_the_caller_chooses_is_kept() -> None:
+    broken = type("Broken", (Toy,), {"buffers": lambda *_: True})
+    http = PipeClient(Pipe(*HELLO, end=True), Pipe(WHOLE, headers=JSON, end=True))
+    async with client_of(providers={"toy": broken}, api_key="k", http=http) as client:
+        for transport in ("sse", "buffered"):
+            events = await collect(client.stream(MODEL, "Hi", transport=transport))
+            assert "notice" not in types(events)
+            assert types(events)[-1] == "done"
+
+
 # -- secrets -------------------------------------------------------------------------------------
 
 CANARY = "sk-canary-ghijklmnopqr"
@@ -1093,6 +1270,64 @@ def test_a_provider_that_says_nothing_has_what_nearly_all_have() -> None:
     model, options = swink.Model("plain", "large"), StreamOptions()
     assert provider.buffers(model, IMAGE, options) is False
     assert provider.api(model, options) is provider
+    assert provider.speaker(model) is provider
+    assert provider.notices(model, options) == ()
+    assert provider.learned(model, options) is None
+    assert provider.classify(Failure("request")) is None
+    assert provider.speaks_http
+    assert (provider.buffered, provider.websocket) == (False, False)
+    assert provider.content_types == ("text/event-stream",)
+    assert provider.system_marks is None
+
+
+async def test_errors_are_read_and_classified_as_their_speaker_writes_them() -> None:
+    class Upstream(Toy):
+        def error_facts(self, failure: Failure) -> None:
+            failure.code = "drowned"
+
+        def classify(self, failure: Failure) -> swink.Classification | None:
+            return by_tables(failure, {"drowned": Kind.OVERLOADED})
+
+    upstream = Upstream("upstream")
+
+    class Router(Toy):
+        def speaker(self, model: swink.Model) -> HTTPProvider:
+            return upstream if model.id == "small" else self
+
+    http = PipeClient(answered(b"", 400), answered(b"", 400))
+    async with client_of(providers={"toy": Router}, api_key="k", http=http) as client:
+        ends = [(await collect(client.stream(f"toy/{id}", "Hi")))[-1] for id in ("small", "large")]
+    assert [(end.error_kind, end.code) for end in ends] == [
+        (Kind.OVERLOADED, "drowned"),
+        (Kind.INVALID_REQUEST, None),
+    ]
+
+
+def test_a_conversation_from_elsewhere_is_fitted_before_it_is_converted() -> None:
+    class Plain(Toy):
+        knobs = frozenset[str]()
+
+        def convert(self, model: Any, context: Context, options: StreamOptions) -> Any:
+            return {"system": context.system_prompt, "temperature": options.temperature}
+
+    context, options = Context(INSTRUCTED.messages[:2]), StreamOptions(temperature=0.5)
+    model = swink.Model("toy", "large")
+    provider = Plain("toy")
+    body = provider.convert_messages(model=model, context=context, options=options)
+    assert body == {"system": "First.", "temperature": None}
+
+
+async def test_a_token_that_needs_no_fetching_is_sent_hidden_and_not_renewed() -> None:
+    class Fixed(Toy):
+        def credential(self, request: HTTPRequest, options: StreamOptions) -> Token:
+            return Token(CANARY)
+
+    http = PipeClient(answered(f"bad token {CANARY}".encode(), 401))
+    async with client_of(providers={"toy": Fixed}, http=http, retry=False) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert [one.headers["Authorization"] for one in http.requests] == [f"Bearer {CANARY}"]
+    assert events[-1].error_kind is Kind.AUTH
+    assert CANARY not in repr(events)
 
 
 @pytest.mark.parametrize("name", ["convert", "parser"])
@@ -1156,6 +1391,20 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
         file.write_text(f'[provider]\nname = "acme"\n{line}\n')
 
     return write
+
+
+def test_an_address_in_the_users_file_is_given_and_not_the_packages(
+    users: Callable[[str], None],
+) -> None:
+    for line, given in (
+        ('base_url = "http://own.invalid"', "http://own.invalid"),
+        ('title = "Acme"', None),
+    ):
+        users(line)
+        provider = Acme("acme")
+        assert provider.shipped_url == "http://shipped.invalid"
+        assert provider.given_url(StreamOptions(), {}) == given
+        assert provider.at_home(StreamOptions(), {}) is (given is None)
 
 
 async def test_the_users_file_sets_the_address_of_the_next_call(

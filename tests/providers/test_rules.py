@@ -19,6 +19,7 @@ from swink_core import (
     ImageBlock,
     Model,
     ModelInfo,
+    Notice,
     PluginError,
     StreamErrorKind,
     StreamOptions,
@@ -161,6 +162,20 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ('when = { stop = ["unset"] }\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": None},
      ["option_ignored does not support top_p; it was not sent"]),
     ('apis = ["other"]\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
+    ('apis = ["chat"]\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": None},
+     ["option_ignored does not support top_p; it was not sent"]),
+    ("most = { temperature = 1.5 }", {}, {"temperature": None}, []),
+    ("most = { temperature = 1.5 }", {"temperature": -1}, {"temperature": -1}, []),
+    ("least = { max_tokens = 16 }", {"max_tokens": 10**6}, {"max_tokens": 10**6}, []),
+    ("most = { stop = 2 }", {"stop": ["a", "b"]}, {"stop": ("a", "b")}, []),
+    ("budget = [1024, 8000]", {"thinking": 0}, {"thinking": 0}, []),
+    ("budget = [1024, 8000]", {"thinking": "off"}, {"thinking": "off"}, []),
+    ("budget = [1024, 8000]", {"thinking": 9000}, {"thinking": 8000},
+     ["option_changed: thinking was changed from 9000 to 8000"]),
+    ("budget = [1024, 8000]", {"thinking": 1024, "max_tokens": 1025}, {"thinking": 1024}, []),
+    ("budget = [1024, 8000]", {"thinking": 8000, "max_tokens": 9024}, {"thinking": 8000}, []),
+    ("budget = [1024, 8000]", {"thinking": 8000, "max_tokens": 9023}, {"thinking": 7999},
+     ["option_changed: thinking was changed from 8000 to 7999"]),
 ]  # fmt: skip
 
 
@@ -172,13 +187,59 @@ def test_an_option_is_sent_mapped_or_left_out_and_told(
 
     assert {name: getattr(call.options, name) for name in left} == left
     assert told(call) == said
+    changed = [(f"options.{name}",) for name in left] if said else []
+    assert [notice.paths for notice in call.notices] == changed
     assert call.failure is None
+
+
+# (condition, conversation, options, whether the call meets it)
+CONDITIONS: list[tuple[str, Context, dict[str, Any], bool]] = [
+    ('temperature = ["set"]', HELLO, {"temperature": 0.0}, True),
+    ('temperature = ["set"]', HELLO, {}, False),
+    ('temperature = ["unset"]', HELLO, {"temperature": 0.0}, False),
+    ('temperature = ["unset"]', HELLO, {}, True),
+    ("temperature = [0, 0.5]", HELLO, {"temperature": 0.5}, True),
+    ("temperature = [0, 0.5]", HELLO, {"temperature": 0.6}, False),
+    ('temperature = ["set"]\nwhen.session_id = ["set"]', HELLO, {"temperature": 0.5}, False),
+    (
+        'temperature = ["set"]\nwhen.session_id = ["set"]',
+        HELLO,
+        {"temperature": 1, "session_id": "s"},
+        True,
+    ),
+    ('stop = ["set"]', HELLO, {"stop": "END"}, True),
+    ('stop = ["unset"]', HELLO, {}, True),
+    ('cache = ["unset"]', HELLO, {"cache": "none"}, True),
+    ('thinking = ["set"]', HELLO, {"thinking": "low"}, True),
+    ('thinking = ["low"]', HELLO, {"thinking": "low"}, True),
+    ('thinking = ["low"]', HELLO, {"thinking": 2000}, True),
+    ('thinking = ["on"]', HELLO, {"thinking": 2000}, True),
+    ('thinking = ["on", "set", "unset"]', HELLO, {"thinking": 0}, False),
+    ('thinking = ["off"]', HELLO, {"thinking": 0}, True),
+    ('thinking = ["unset"]', HELLO, {}, True),
+    ('tools = ["unset"]', WITH_TOOL, {}, False),
+    ('json = ["set"]', HELLO, {"response_format": "json"}, True),
+    ('json = ["set"]', HELLO, {"response_format": {"type": "object"}}, False),
+    ('prefill = ["set"]', PREFILLED, {}, True),
+    ('prefill = ["unset"]', PREFILLED, {}, False),
+    ('prefill = ["unset"]', HELLO, {}, True),
+]
+
+
+@pytest.mark.parametrize(("condition", "context", "options", "is_met"), CONDITIONS)
+def test_a_rule_with_a_condition_applies_to_the_calls_that_meet_it(
+    condition: str, context: Context, options: dict[str, Any], is_met: bool
+) -> None:
+    call = fit(ruled(f"when.{condition}\ntakes = {{ top_p = false }}"), context, top_p=1, **options)
+
+    assert call.options.top_p == (None if is_met else 1)
 
 
 # (rules, the API that they select)
 WANTED_APIS: list[tuple[list[str], str | None]] = [
     (['api = "a"', 'api = "b"', "takes = { stop = false }"], "b"),
     (['api = "a"', 'api = "b"\nwhen = { thinking = ["on"] }'], "a"),
+    (['api = "a"', 'api = "b"\napis = ["chat"]'], "a"),
     (["takes = { stop = false }"], None),
 ]
 
@@ -291,6 +352,110 @@ ACCEPTED: list[tuple[str, Context, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+def test_as_many_tools_as_a_rule_allows_are_sent() -> None:
+    assert fit(ruled("most = { tools = 1 }"), WITH_TOOL).failure is None
+
+
+def test_a_call_that_is_refused_twice_has_the_first_reason() -> None:
+    model = ruled("takes = { tools = false }", "takes = { prefill = false }")
+    refused = fit(model, Context(PREFILLED.messages, tools=[Tool("f")])).failure
+    assert refused is not None
+    assert (refused.code, refused.message) == ("tools", "acme/large does not support tools")
+
+
+def test_a_provider_adds_notices_and_refusals_of_its_own() -> None:
+    call = Fitted(Model("acme", "large"), HELLO, StreamOptions())
+
+    call.tell(" reads only the first page", "content_changed", "messages[0]", "messages[1]")
+    call.tell(": a was changed to b")
+    call.refuse("pages", "does not read pages")
+    call.refuse("books", "does not read books")
+
+    assert call.notices == [
+        Notice(
+            "content_changed",
+            "acme/large reads only the first page",
+            ("messages[0]", "messages[1]"),
+        ),
+        Notice("option_changed", "acme/large: a was changed to b"),
+    ]
+    assert call.failure is not None
+    assert (call.failure.code, call.failure.message) == ("pages", "acme/large does not read pages")
+
+
+def test_a_feature_that_the_api_lacks_is_refused_with_no_advice_to_turn_the_rules_off() -> None:
+    sound = AudioBlock(UrlSource("https://a.example/a.wav"))
+    for options in ({}, {"rules": False}):
+        refused = fit(ruled(), Context([UserMessage([sound])]), **options).failure
+        assert refused is not None
+        assert (refused.code, refused.resolution) == ("audio", None)
+
+
+# (what the model can do, thinking, what is told)
+UNTHINKING: list[tuple[frozenset[str] | None, Any, list[str]]] = [
+    (None, "off", []),
+    (None, 0, []),
+    (frozenset(), "off", []),
+    (None, "low", ["option_ignored does not support thinking; it was not sent"]),
+    (frozenset({"thinking"}), "off", ["option_ignored does not support thinking; it was not sent"]),
+    (frozenset({"thinking"}), "low", ["option_ignored does not support thinking; it was not sent"]),
+]
+
+
+@pytest.mark.parametrize(("capabilities", "thinking", "said"), UNTHINKING)
+def test_thinking_is_left_out_where_it_has_no_field_and_told_unless_it_stays_off(
+    capabilities: frozenset[str] | None, thinking: Any, said: list[str]
+) -> None:
+    class Plain(Acme):
+        knobs = frozenset()
+
+    model = Model("acme", "large", ModelInfo("large", capabilities=capabilities))
+    call = Fitted(model, HELLO, StreamOptions(thinking=thinking)).fit(Plain())
+
+    assert call.options.thinking is None
+    assert told(call) == said
+
+
+class Marked(Acme):
+    """An API whose system prompt is a list of blocks."""
+
+    features = Acme.features | {"extensions"}
+    system_marks = frozenset({"cache"})
+
+
+class Unmarked(Marked):
+    """An API whose system prompt is a string."""
+
+    system_marks = None  # type: ignore[assignment]
+
+
+def test_system_text_stays_in_blocks_only_for_an_api_that_takes_blocks() -> None:
+    prompt: Any = [TextBlock("Be brief."), TextBlock("Be kind.")]
+    context = Context([SystemMessage("Say you."), UserMessage("Hi")], system_prompt=prompt)
+
+    marked, plain = (
+        Fitted(ruled(), given, StreamOptions()).fit(api)
+        for api, given in (
+            (Marked(), context), (Unmarked(), context),
+        )
+    )  # fmt: skip
+
+    assert (marked.context.system_prompt, marked.context.messages) == (prompt, context.messages)
+    assert plain.context.system_prompt == "Be brief.\nBe kind.\n\nSay you."
+    assert plain.context.messages == HELLO.messages
+    assert (told(marked), marked.failure) == ([], None)
+
+
+def test_extensions_in_system_text_are_refused_unless_it_is_sent_in_blocks() -> None:
+    system = SystemMessage([ExtensionBlock("acme", "point", {})])
+    context = Context([system, UserMessage("Hi")])
+
+    assert Fitted(ruled(), context, StreamOptions()).fit(Marked()).failure is None
+    refused = Fitted(ruled(), context, StreamOptions()).fit(Unmarked()).failure
+    assert refused is not None
+    assert refused.code == "system_extensions"
+
+
 @pytest.mark.parametrize(("shape", "context", "options"), ACCEPTED)
 def test_a_call_of_another_shape_is_sent(
     shape: str, context: Context, options: dict[str, Any]
@@ -303,11 +468,15 @@ def test_a_call_of_another_shape_is_sent(
 def test_text_between_tool_calls_goes_out_before_them() -> None:
     first, second = ToolCallBlock("c1", "f", {}), ToolCallBlock("c2", "f", {})
     said: list[Block] = [TextBlock("a"), first, TextBlock("b"), second, TextBlock("c")]
-    context = Context([UserMessage("Hi"), AssistantMessage(said), UserMessage("Go on")])
+    whole = AssistantMessage([first, second, TextBlock("d")])
+    context = Context(
+        [SystemMessage("Be brief."), AssistantMessage(said), HELLO.messages[0], whole]
+    )
 
     call = fit(ruled("takes = { calls_apart = false }"), context)
 
-    assert call.context.messages[1].content == [said[0], said[2], said[4], first, second]
+    assert call.context.messages[0].content == [said[0], said[2], said[4], first, second]
+    assert call.context.messages[1:] == context.messages[2:]
     assert told(call) == [
         "content_moved: messages[1]: text between tool calls was moved before them"
     ]
@@ -493,8 +662,17 @@ def test_a_later_rule_counts_for_what_both_name() -> None:
     for bound in ("least", "most"):
         both = ruled(f"{bound} = {{ top_p = 1, seed = 1 }}", f"{bound} = {{ top_p = 2 }}")
         assert getattr(rule_of(both), bound) == {"top_p": 2, "seed": 1}
-    told = ruled("facts = { a = 1, b = 1 }", "facts = { a = 2 }")
-    assert rule_of(told).facts == {"a": 2, "b": 1}
+    facts = ruled("facts = { a = 1, b = 1 }", "facts = { a = 2 }", 'efforts = { high = "h" }')
+    assert rule_of(facts).facts == {"a": 2, "b": 1}
+    changes = ruled("change = { seed = 1, top_p = 1 }", "change = { seed = 2 }")
+    assert rule_of(changes).change == {"seed": 2}
+
+
+def test_a_rule_for_one_api_counts_only_for_that_api() -> None:
+    model = ruled('apis = ["chat", "batch"]\nefforts = { low = "l" }')
+
+    assert rule_of(model, Acme()).efforts == {"low": "l"}
+    assert rule_of(model).efforts == {}
 
 
 def test_conditions_look_at_the_call_as_the_rules_before_have_left_it() -> None:
@@ -526,7 +704,7 @@ def test_tools_have_one_other_name_wherever_they_are_named() -> None:
     assert call.options.tool_choice == new
     assert call.context.messages[2].tool_calls[0].name == new
     assert call.context.messages[3].tool_name == new
-    assert new.startswith("_")
+    assert new == "__lives_d05adc7c"
     assert context == before
 
 
@@ -557,6 +735,35 @@ def test_an_id_that_is_too_long_is_shortened_and_stays_its_own() -> None:
     assert (len(one), one == again, one == other) == (20, True, False)
 
 
+def test_a_tool_choice_that_names_no_tool_stays_as_it_is() -> None:
+    context = Context([UserMessage("Hi")], tools=[Tool("9 lives")])
+
+    for choice in (None, "required"):
+        call = fit(ruled("tool_name = '[a-z_][a-z0-9_]*'"), context, tool_choice=choice)
+        assert call.options.tool_choice == choice
+
+
+# (a tool's name, the pattern of names that are accepted, what is sent)
+NAMES: list[tuple[str, str, str]] = [
+    ("9 lives", "[a-z][a-z0-9_]*", "tool__lives_d05adc7c"),
+    ("a.b-c", "[a-z][a-z0-9_-]*", "a_b-c_"),
+    ("\ud800", "[a-z_][a-z0-9_]*", "__"),
+    ("A" * 64, ".{,63}", "A" * 48 + "_"),
+]
+
+
+@pytest.mark.parametrize(("name", "accepted", "sent"), NAMES)
+def test_another_name_is_like_its_own_and_short(name: str, accepted: str, sent: str) -> None:
+    context = Context([UserMessage("Hi")], tools=[Tool(name), Tool(f"{name}.")])
+
+    call = fit(ruled(f"tool_name = '{accepted}'"), context)
+
+    first, second = (tool.name for tool in call.context.tools)
+    assert first.startswith(sent)
+    assert first != second
+    assert call.names == {first: name, second: f"{name}."}
+
+
 def test_a_schema_is_changed_only_where_its_root_says_what_is_refused() -> None:
     joined = Tool("joined", "", {"anyOf": [{"properties": {"a": {}}}], "not": {"required": ["b"]}})
     plain = Tool("plain", "", {"type": "object", "properties": {"a": {"anyOf": []}}})
@@ -571,6 +778,8 @@ def test_a_schema_is_changed_only_where_its_root_says_what_is_refused() -> None:
     assert told(call) == [
         "option_changed: anyOf, not at the root of the schema of joined merged into one object"
     ]
+    paths = ("tools[0].parameters.anyOf", "tools[0].parameters.not")
+    assert [notice.paths for notice in call.notices] == [paths]
     assert call.failure is None  # a schema that says no type is an object's
 
 
@@ -629,6 +838,9 @@ AGES: list[tuple[str, int, bool, dict[str, Any], bool, list[str]]] = [
     (ANNOUNCED, 0, True, {}, False, [POSTPONED]),
     (ANNOUNCED, 400, False, {}, False, [POSTPONED]),
     (GONE, 400, True, {}, False, [POSTPONED]),
+    ('retires = "2026-10-23"', -1, True, {}, False, [SOON.partition(";")[0]]),
+    (f'retires = "2026-10-01"\n[[rules]]\n{CONFIRMED}', -1, True, {}, False, [SOON]),
+    (f"{CONFIRMED}\n[[rules]]\ntakes = {{ seed = true }}", 0, True, {}, True, []),
 ]
 
 
