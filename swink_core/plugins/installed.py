@@ -127,15 +127,15 @@ def _facts(folder: Path) -> tuple[str, ...]:
     return ("METADATA",)
 
 
-def _problem(file: Path) -> str:
-    """Return the reason why a metadata file cannot be read; an empty string if it can be read."""
+def _problem(file: Path) -> str | None:
+    """Return the reason why a metadata file cannot be read; `None` if it can be read."""
     try:
         file.read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        return "" if file.name == ENTRY_POINTS else "the file is missing"
+        return None if file.name == ENTRY_POINTS else "the file is missing"
     except (OSError, UnicodeDecodeError) as error:
         return _reason(error)
-    return ""
+    return None
 
 
 def _reason(error: Exception) -> str:
@@ -146,10 +146,10 @@ def _reason(error: Exception) -> str:
     return f"a line is not of the form `name = package.module:object` ({error})"
 
 
-def _fact(dist: Any, name: str) -> str:
+def _fact(dist: Any, name: str) -> str | None:
     with suppress(Exception):  # missing metadata raises different exceptions in different versions
         return str(getattr(dist, name) or "")
-    return ""
+    return None
 
 
 def _stem(dist: Any) -> tuple[str, str]:

@@ -133,6 +133,20 @@ def test_installed_plugins_are_read_once_for_all_hosts(monkeypatch: pytest.Monke
     assert Host().provider_names() == names
 
 
+@pytest.mark.parametrize("of_the_path", [True, False])
+def test_damaged_metadata_on_the_path_concern_a_host_that_reads_them(
+    of_the_path: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = install(tmp_path, "toy") / "entry_points.txt"
+    file.write_text("[swink.providers]\ntoy\n", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    host = Host(environ={}) if of_the_path else host_with()
+    assert [damage.file for damage in host.damaged()] == ([str(file)] if of_the_path else [])
+    with pytest.raises(UnknownProvider) as caught:
+        host.bind("toy")
+    assert (str(file) in caught.value.resolution) is of_the_path
+
+
 def misspelt(name: str) -> Any:
     class Misspelt:
         @hookimpl
@@ -190,19 +204,25 @@ def test_a_broken_provider_breaks_nothing_until_it_is_addressed_and_then_says_wh
     assert host.bind("toy").name == "toy"
 
 
+@pytest.mark.parametrize("file", ["__init__", "parts"])
 def test_where_in_its_package_a_provider_broke_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "no_such_package_raising"
-    folder.mkdir()
+    package = f"no_such_package_raising_in_{file}"
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text("")
     text = "import json\ndef Plugin(name):\n    return json.loads(name)\n"
-    (folder / "__init__.py").write_text(text)
+    (tmp_path / package / f"{file}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
+    module = package if file == "__init__" else f"{package}.{file}"
     point = entry_point("raising", None)
-    point.load = lambda: importlib.import_module("no_such_package_raising").Plugin
-    place = r"\(no_such_package_raising/__init__\.py:3\)"
+    point.value = f"{module}:Plugin"
+    point.load = lambda: importlib.import_module(module).Plugin
+    place = rf"\({package}/{file}\.py:3\)"
+    host = host_with(point)
     with pytest.raises(PluginError, match=rf"cannot be loaded: JSONDecodeError.* {place}"):
-        host_with(point).bind("raising")
+        host.bind("raising")
+    assert (host.entry("raising").error or "").startswith("JSONDecodeError: Expecting value")
 
 
 @pytest.mark.parametrize("why", [ImportError("no sdk"), SystemExit("no sdk")])
