@@ -35,6 +35,7 @@ from swink_core.plugins.changes import report_change
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of
+from swink_testing.clock import ManualClock
 
 
 class Acme:
@@ -166,6 +167,15 @@ def test_a_call_shows_neither_its_conversation_nor_its_secrets() -> None:
     assert {each.name for each in fields(Call) if each.repr} == {
         "attempt", "id", "attempts", "size", "tenant", "started_at", "ended_at",
     }  # fmt: skip
+
+
+def test_a_call_that_has_not_begun_has_counted_nothing() -> None:
+    attempt = call_with().attempt
+    call = Call(attempt, Context.of("Hi"), clock=ManualClock())
+    assert (call.attempt, call.attempts, call.size, call.tenant) == (attempt, 0, 0, "")
+    assert (call.started_at, call.ended_at, call.usage, call.cost) == (0.0, None, None, None)
+    assert (call.gates, call.guards, call.headers, call.taps) == ((), (), {}, [])
+    assert (call.http, call.counter, call.room, call.secrets) == (None, None, None, set())
 
 
 def test_ids_of_calls_differ() -> None:

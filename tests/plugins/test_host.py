@@ -54,6 +54,38 @@ def test_a_provider_is_made_once_per_host_with_its_entrys_name() -> None:
     assert host.bind("two").provider.name == "two"
 
 
+def test_a_provider_is_made_anew_when_its_entry_in_the_users_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factory, file = Counting(), tmp_path / "mine.toml"
+    host = host_with(entry_point("one", factory), entry_point("two", factory))
+    monkeypatch.setenv("SWINK_MODELS", str(file))
+    for second, url in enumerate(("http://a.invalid", "http://b.invalid")):
+        file.write_text(f'[provider]\nname = "one"\nbase_url = "{url}"\n')
+        os.utime(file, (second, second))
+        bound = [(host.bind("one"), host.bind("two")) for _ in range(2)]
+        assert bound[0] == bound[1]
+    assert factory.made == ["one", "two", "one"]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("broken", "Correct its entry in the file that SWINK_MODELS names. Otherwise: Reinstall"),
+        ("another", "Reinstall or upgrade swink-broken, or correct it if it is yours."),
+    ],
+)
+def test_a_broken_provider_in_the_users_file_may_be_corrected_there(
+    name: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(f'[provider]\nname = "{name}"\n')
+    monkeypatch.setenv("SWINK_MODELS", str(file))
+    with pytest.raises(PluginError) as caught:
+        host_with(entry_point("broken", failing)).bind("broken")
+    assert (caught.value.resolution or "").startswith(advice)
+
+
 def test_an_unknown_provider_is_answered_with_what_is_installed() -> None:
     host = host_with(entry_point("groq", Toy), entry_point("anthropic", Toy))
     with pytest.raises(UnknownProvider) as caught:
@@ -64,6 +96,8 @@ def test_an_unknown_provider_is_answered_with_what_is_installed() -> None:
     assert "swink providers" in caught.value.resolution
     assert "swink doctor" in caught.value.resolution
     assert "grok" not in caught.value.resolution  # anybody may have published that
+    with pytest.raises(UnknownProvider, match=r'"anthropics"; .* did you mean "anthropic"'):
+        host.entry("anthropics")
     with pytest.raises(UnknownProvider, match="installed: none"):
         host_with().entry("x")
 
