@@ -166,7 +166,8 @@ class Target:
         """The base URL of requests, without secrets; `None` if not configured."""
         base_url = getattr(self.binding.provider, "base_url", None)
         if base_url is None:
-            return public_url(self._named_address()) or None
+            address = self._named_address()
+            return public_url(address) if address else None
         try:
             return public_url(base_url(self.options))
         except ProviderFailure:

@@ -189,7 +189,7 @@ class Host:
         if not (claims := self._claims.get(name)):
             from difflib import get_close_matches
 
-            near = get_close_matches(name, self._claims, 1)
+            near = get_close_matches(name, self._claims)
             lost = "".join(f" {damage}." for damage in self.damaged())
             raise UnknownProvider(
                 f'no provider "{name}"; installed: {", ".join(self.provider_names()) or "none"}'

@@ -146,10 +146,10 @@ def _reason(error: Exception) -> str:
     return f"a line is not of the form `name = package.module:object` ({error})"
 
 
-def _fact(dist: Any, name: str) -> str:
+def _fact(dist: Any, name: str) -> str | None:
     with suppress(Exception):  # missing metadata raises different exceptions in different versions
         return str(getattr(dist, name) or "")
-    return ""
+    return None
 
 
 def _stem(dist: Any) -> tuple[str, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
-from attrs import fields
+from attrs import evolve, fields
 
 from swink_core import (
     CacheStrategy,
@@ -34,6 +35,7 @@ from swink_core.plugins.changes import report_change
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of
+from swink_testing.clock import ManualClock
 
 
 class Acme:
@@ -123,13 +125,39 @@ def test_values_of_credential_headers_are_secret(name: str, value: str, secret: 
     assert ("canary" not in error.error_message) is secret
 
 
-@pytest.mark.parametrize(("name", "secret"), [("api_key", True), ("user", False)])
-def test_a_credential_among_the_fields_of_a_request_is_secret(name: str, secret: bool) -> None:
-    extra = {"n": 1, name: "sk-canary-1"}
-    call = call_of(Acme(), "large", options=StreamOptions(extra=extra))
-    call.turn_to(Attempt(call.attempt.target))
-    error = call.error(Failure("request", message="cannot use sk-canary-1"))
-    assert ("canary" not in error.error_message) is secret
+# (what is set for an attempt, what is hidden in an error message of it)
+ATTEMPTS_SECRETS: list[tuple[dict[str, Any], bool]] = [
+    ({"api_key": "sk-canary-1"}, True),
+    ({"api_key": " sk-canary-1\n"}, True),
+    ({"headers": {"X-Auth-Token": "sk-canary-1"}}, True),
+    ({"headers": {"X-Team": "sk-canary-1"}}, False),
+    ({"base_url": "https://acme.invalid/?key=sk-canary-1"}, True),
+    ({"base_url": "https://acme.invalid/sk-canary-1"}, False),
+    ({"extra": {"api_key": "sk-canary-1", "top_k": 5}}, True),
+    ({"extra": {"user": "sk-canary-1"}}, False),
+]
+
+
+@pytest.mark.parametrize(("options", "hidden"), ATTEMPTS_SECRETS)
+def test_credentials_of_an_attempts_options_are_secret(
+    options: dict[str, Any], hidden: bool
+) -> None:
+    call = call_with()
+    call.turn_to(Attempt(call.attempt.target, options=StreamOptions(**options)))
+    assert (
+        call.redact("no sk-canary-1 here") == f"no {'[hidden]' if hidden else 'sk-canary-1'} here"
+    )
+
+
+@pytest.mark.parametrize("variable", ["ACME_API_KEY", "ACME_OTHER_KEY"])
+def test_keys_in_the_variables_of_a_provider_are_secret(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, " sk-canary-1\n")
+    call = call_with()
+    target = evolve(call.attempt.target, info=ProviderInfo("acme", api_key_env=("ACME_API_KEY",)))
+    call.turn_to(Attempt(target))
+    assert ("canary" not in call.redact("no sk-canary-1 here")) is (variable == "ACME_API_KEY")
 
 
 def test_a_call_shows_neither_its_conversation_nor_its_secrets() -> None:
@@ -141,8 +169,19 @@ def test_a_call_shows_neither_its_conversation_nor_its_secrets() -> None:
     }  # fmt: skip
 
 
+def test_a_call_that_has_not_begun_has_counted_nothing() -> None:
+    attempt = call_with().attempt
+    call = Call(attempt, Context.of("Hi"), clock=ManualClock())
+    assert (call.attempt, call.attempts, call.size, call.tenant) == (attempt, 0, 0, "")
+    assert (call.started_at, call.ended_at, call.usage, call.cost) == (0.0, None, None, None)
+    assert (call.gates, call.guards, call.headers, call.taps) == ((), (), {}, [])
+    assert (call.http, call.counter, call.room, call.secrets) == (None, None, None, set())
+
+
 def test_ids_of_calls_differ() -> None:
-    assert len({call_with().id for _ in range(100)}) == 100
+    ids = {call_with().id for _ in range(100)}
+    assert len(ids) == 100
+    assert all(re.fullmatch("[0-9a-f]{12}", id) for id in ids)
 
 
 def test_calls_are_themselves_and_may_be_kept_in_sets() -> None:
@@ -294,6 +333,20 @@ def test_a_tap_that_raises_is_logged_and_left_out_and_the_others_go_on(
     assert seen == [b"a", b"b"]
     assert caplog.text.count("a tap raised an exception and is disabled for this call") == 1
     assert "ZeroDivisionError: oops" in caplog.text
+
+
+def test_a_tap_gets_the_request_of_the_bytes_or_the_last_one() -> None:
+    call, seen = call_with(), list[Any]()
+    call.taps.append(lambda attempt, leg, data: seen.append((attempt, leg, data)))
+    call.tap(b"no request")
+    first, last = (call.attempt.ask(HTTPRequest("https://acme.invalid/v1")) for _ in range(2))
+    call.tap(b"last")
+    call.tap(b"first", first)
+    assert seen == [
+        (call.attempt, None, b"no request"),
+        (call.attempt, last, b"last"),
+        (call.attempt, first, b"first"),
+    ]
 
 
 M = 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -317,6 +318,40 @@ def test_rules_of_another_package_are_read_anew_and_those_that_name_each_other_e
     for text, names in zip(texts, [["first", "own"], ["own", "later"]], strict=True):
         (other / "models.toml").write_text(text)
         assert [rule.name for rule in catalog_of("acme").rules("acme", "large")] == names
+
+
+# (name, rules of the package, rules of the user's file, the values of `facts` that apply, in order)
+RULES: list[tuple[str, list[dict[str, Any]], list[dict[str, Any]], list[int]]] = [
+    ("without_names", [{}, {}], [{}], [0, 1, 2]),
+    ("of_one_name", [{"name": "a"}, {"name": "b"}], [{"name": "a"}], [2, 1]),
+    ("of_the_provider", [{"providers": ["acme"]}, {"providers": ["acme-eu"]}], [], [0]),
+    ("that_match", [{"match": "^lar"}, {"match": "^arge"}], [{"match": "ge$"}], [0, 2]),
+    ("that_do_not_match", [{"unless": "^lar"}, {"unless": "^arge"}], [{"unless": "x"}], [1, 2]),
+    ("that_match_apart", [{"match": "large", "unless": "ge$"}, {"match": "x", "unless": "y"}], [],
+     []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("packages", "users", "applied"), [row[1:] for row in RULES], ids=[row[0] for row in RULES]
+)
+def test_rules_of_a_model_are_those_that_match_and_a_later_one_of_a_name_replaces_an_earlier(
+    packages: list[dict[str, Any]],
+    users: list[dict[str, Any]],
+    applied: list[int],
+    package: Path,
+    tmp_path: Path,
+) -> None:
+    tables = [
+        "".join(f"{key} = {json.dumps(value)}\n" for key, value in row.items())
+        for row in [*packages, *users]
+    ]
+    rows = [f"[[rules]]\n{table}facts = {{ n = {n} }}\n" for n, table in enumerate(tables)]
+    file = tmp_path / "mine.toml"
+    (package / "models.toml").write_text("".join(rows[: len(packages)]))
+    file.write_text("".join(rows[len(packages) :]))
+    rules = catalog_of("acme", SWINK_MODELS=str(file)).rules("acme", "large")
+    assert [rule.facts["n"] for rule in rules] == applied
 
 
 def test_a_package_without_a_catalogue_knows_nothing(package: Path) -> None:

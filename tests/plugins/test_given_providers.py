@@ -34,6 +34,14 @@ async def test_a_class_takes_the_place_of_an_installed_provider() -> None:
     assert type(host.bind("echo").provider) is Mine
 
 
+def test_a_class_has_an_entry_without_a_distribution() -> None:
+    entry = swink.Host(providers={"mine": AcmeProvider}).entry("mine")
+    assert (entry.name, entry.package) == ("mine", "swink_testing")
+    assert (entry.group, entry.value) == ("swink.providers", "swink_testing.acme:AcmeProvider")
+    assert (entry.distribution, entry.version, entry.error) == ("?", "?", None)
+    assert str(entry) == 'provider "mine" (?)'
+
+
 @pytest.mark.parametrize("given", ["a text", AcmeProvider("mine")])
 def test_an_object_that_is_not_a_class_is_refused(given: Any) -> None:
     with pytest.raises(swink.PluginError, match="is an object of type"):

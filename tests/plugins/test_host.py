@@ -54,6 +54,38 @@ def test_a_provider_is_made_once_per_host_with_its_entrys_name() -> None:
     assert host.bind("two").provider.name == "two"
 
 
+def test_a_provider_is_made_anew_when_its_entry_in_the_users_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factory, file = Counting(), tmp_path / "mine.toml"
+    host = host_with(entry_point("one", factory), entry_point("two", factory))
+    monkeypatch.setenv("SWINK_MODELS", str(file))
+    for second, url in enumerate(("http://a.invalid", "http://b.invalid")):
+        file.write_text(f'[provider]\nname = "one"\nbase_url = "{url}"\n')
+        os.utime(file, (second, second))
+        bound = [(host.bind("one"), host.bind("two")) for _ in range(2)]
+        assert bound[0] == bound[1]
+    assert factory.made == ["one", "two", "one"]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("broken", "Correct its entry in the file that SWINK_MODELS names. Otherwise: Reinstall"),
+        ("another", "Reinstall or upgrade swink-broken, or correct it if it is yours."),
+    ],
+)
+def test_a_broken_provider_in_the_users_file_may_be_corrected_there(
+    name: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(f'[provider]\nname = "{name}"\n')
+    monkeypatch.setenv("SWINK_MODELS", str(file))
+    with pytest.raises(PluginError) as caught:
+        host_with(entry_point("broken", failing)).bind("broken")
+    assert (caught.value.resolution or "").startswith(advice)
+
+
 def test_an_unknown_provider_is_answered_with_what_is_installed() -> None:
     host = host_with(entry_point("groq", Toy), entry_point("anthropic", Toy))
     with pytest.raises(UnknownProvider) as caught:
@@ -64,6 +96,8 @@ def test_an_unknown_provider_is_answered_with_what_is_installed() -> None:
     assert "swink providers" in caught.value.resolution
     assert "swink doctor" in caught.value.resolution
     assert "grok" not in caught.value.resolution  # anybody may have published that
+    with pytest.raises(UnknownProvider, match=r'"anthropics"; .* did you mean "anthropic"'):
+        host.entry("anthropics")
     with pytest.raises(UnknownProvider, match="installed: none"):
         host_with().entry("x")
 
@@ -133,6 +167,20 @@ def test_installed_plugins_are_read_once_for_all_hosts(monkeypatch: pytest.Monke
     assert Host().provider_names() == names
 
 
+@pytest.mark.parametrize("of_the_path", [True, False])
+def test_damaged_metadata_on_the_path_concern_a_host_that_reads_them(
+    of_the_path: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = install(tmp_path, "toy") / "entry_points.txt"
+    file.write_text("[swink.providers]\ntoy\n", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    host = Host(environ={}) if of_the_path else host_with()
+    assert [damage.file for damage in host.damaged()] == ([str(file)] if of_the_path else [])
+    with pytest.raises(UnknownProvider) as caught:
+        host.bind("toy")
+    assert (str(file) in caught.value.resolution) is of_the_path
+
+
 def misspelt(name: str) -> Any:
     class Misspelt:
         @hookimpl
@@ -190,24 +238,25 @@ def test_a_broken_provider_breaks_nothing_until_it_is_addressed_and_then_says_wh
     assert host.bind("toy").name == "toy"
 
 
-@pytest.mark.parametrize("module", ["__init__", "inner"])
+@pytest.mark.parametrize("file", ["__init__", "parts"])
 def test_where_in_its_package_a_provider_broke_is_named(
-    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = f"no_such_package_raising_in_{module.strip('_')}"
-    folder = tmp_path / package
-    folder.mkdir()
-    (folder / "__init__.py").write_text("")
+    package = f"no_such_package_raising_in_{file}"
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text("")
     text = "import json\ndef Plugin(name):\n    return json.loads(name)\n"
-    (folder / f"{module}.py").write_text(text)
+    (tmp_path / package / f"{file}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    name = package if module == "__init__" else f"{package}.{module}"
+    module = package if file == "__init__" else f"{package}.{file}"
     point = entry_point("raising", None)
-    point.value = f"{name}:Plugin"
-    point.load = lambda: importlib.import_module(name).Plugin
-    place = rf"\({package}/{module}\.py:3\)"
+    point.value = f"{module}:Plugin"
+    point.load = lambda: importlib.import_module(module).Plugin
+    place = rf"\({package}/{file}\.py:3\)"
+    host = host_with(point)
     with pytest.raises(PluginError, match=rf"cannot be loaded: JSONDecodeError.* {place}"):
-        host_with(point).bind("raising")
+        host.bind("raising")
+    assert (host.entry("raising").error or "").startswith("JSONDecodeError: Expecting value")
 
 
 @pytest.mark.parametrize("why", [ImportError("no sdk"), SystemExit("no sdk")])

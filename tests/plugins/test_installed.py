@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from zipfile import ZipFile
 
 import importlib_metadata  # noqa: F401  # the path below does not lead to it
 import pytest
@@ -24,6 +30,7 @@ POINTS = "[swink.providers]\ntoy = fakes:Toy\n[console_scripts]\ntoy = fakes:mai
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder in which the only distributions are installed."""
+    import_module("zipp")  # which importlib_metadata imports late
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     return tmp_path
 
@@ -97,15 +104,97 @@ def test_metadata_that_are_not_text_are_reported(alone: Path) -> None:
     assert damage.problem == "it is not UTF-8: invalid start byte at byte 23"
 
 
-def test_a_distribution_is_the_first_on_the_path_that_has_metadata(
-    alone: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["METADATA", "entry_points.txt"])
+def test_a_folder_in_place_of_a_metadata_file_is_reported(alone: Path, name: str) -> None:
+    info = install(alone, points=None)
+    (info / name).unlink(missing_ok=True)
+    (info / name).mkdir()
+    (damage,) = damaged_metadata()
+    assert (damage.file, damage.problem) == (str(info / name), "Is a directory")
+
+
+# (folder of the metadata, the distribution's name and version)
+UNNAMED: list[tuple[dict[str, Any], str, str]] = [
+    ({}, "?", "?"),
+    ({"_path": ""}, "?", "?"),
+    ({"_path": "lib/the_toy-1.0.dist-info"}, "the-toy", "1.0"),
+    ({"_path": "lib/the_toy.egg-info"}, "the-toy", "?"),
+    ({"_path": "lib/the_toy-1.0.dist-info", "name": None, "version": ""}, "the-toy", "1.0"),
+    ({"_path": "lib/the_toy-1.0.dist-info", "name": "Toy", "version": "2"}, "Toy", "2"),
+]
+
+
+@pytest.mark.parametrize(("facts", "name", "version"), UNNAMED)
+def test_a_distribution_has_a_name_and_a_version_whatever_is_known_of_it(
+    facts: dict[str, Any], name: str, version: str
 ) -> None:
-    folders = [alone / name for name in ("left_over", "whole", "later")]
-    install(folders[0], metadata=None, points=b"[swink.providers]\na = a:A\n")
-    install(folders[1], "The.Toy", points=b"[swink.providers]\nb = b:B\n")
-    install(folders[2], points=b"[swink.providers]\nc = c:C\n")
+    dist = SimpleNamespace(**facts)
+    assert (name_of(dist), version_of(dist)) == (name, version)
+
+
+def install_egg(folder: Path, name: str = "the_toy", metadata: bytes | None = b"Name: x\n") -> None:
+    """Install a distribution in the older form, whose metadata are in `PKG-INFO`."""
+    info = folder / f"{name}.egg-info"
+    info.mkdir(parents=True)
+    (info / "entry_points.txt").write_text(f"[swink.providers]\n{folder.name} = a:A\n", "utf-8")
+    if metadata is not None:
+        (info / "PKG-INFO").write_bytes(metadata)
+
+
+def install_file(folder: Path) -> None:
+    """Install a distribution in the oldest form, a single file, which has no entry points."""
+    folder.mkdir()
+    (folder / "the_toy-1.0.egg-info").write_text("Name: the_toy\nVersion: 3.0\n", "utf-8")
+
+
+def install_point(
+    folder: Path, name: str = "the_toy", metadata: bytes | None = b"Name: x\n"
+) -> None:
+    install(folder, name, metadata, f"[swink.providers]\n{folder.name} = a:A\n".encode())
+
+
+def install_zip(folder: Path, name: str = "The_Toy") -> None:
+    """Install a distribution in a zip file."""
+    with ZipFile(folder, "w") as packed:
+        packed.writestr("x-1.0.dist-info/METADATA", f"Name: {name}\nVersion: 1.0\n")
+        points = f"[swink.providers]\n{folder.name} = a:A\n"
+        packed.writestr("x-1.0.dist-info/entry_points.txt", points)
+
+
+bare = partial(install_point, metadata=None)
+bare_egg = partial(install_egg, metadata=None)
+dotted = partial(install_point, name="The.Toy")
+other = partial(install_point, name="thetoy")
+dashed_zip = partial(install_zip, name="the-toy")
+
+# (name, how it is installed in each folder of the path, the folders whose entry points are listed)
+TWICE: list[tuple[str, list[Callable[[Path], None]], list[str]]] = [
+    ("without_metadata", [bare, dotted, install_point], ["folder1"]),
+    ("with_a_dot", [install_point, dotted], ["folder0"]),
+    ("another_name", [install_point, other], ["folder0", "folder1"]),
+    ("an_older_form", [install_egg, install_point], ["folder0"]),
+    ("an_older_form_without_metadata", [bare_egg, install_point], ["folder1"]),
+    ("a_single_file", [install_file, install_point], []),
+    ("zipped", [install_zip, install_point], ["folder0"]),
+    ("zipped_with_a_dash", [dashed_zip, install_zip, dotted], ["folder0"]),
+    ("none_with_metadata", [bare_egg, bare], ["folder0"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("installs", "listed"), [row[1:] for row in TWICE], ids=[row[0] for row in TWICE]
+)
+def test_a_distribution_is_the_first_on_the_path_that_has_metadata(
+    installs: list[Callable[[Path], None]],
+    listed: list[str],
+    alone: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folders = [alone / f"folder{number}" for number in range(len(installs))]
+    for folder, made in zip(folders, installs, strict=True):
+        made(folder)
     monkeypatch.setattr(sys, "path", [str(folder) for folder in folders])
-    assert [point.name for point in installed_points()[0]] == ["b"]
+    assert [point.name for point in installed_points()[0]] == listed
 
 
 def test_a_left_over_folder_of_an_older_form_has_no_metadata(
