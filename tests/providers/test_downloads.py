@@ -28,11 +28,12 @@ PRIVATE = [
     "100.64.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1", "::1",
     "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1",
     "2002:7f00:1::1", "2002:a00:1::1", "64:ff9b::7f00:1", "64:ff9b::a00:1", "2001:db8::1",
-    "2001:0:53aa:64c:0:fbff:80ff:fffe", "fec0::1", "localhost", "",
+    "2001:0:53aa:64c:0:fbff:80ff:fffe", "fec0::1", "4000::1",
+    "ff0e::1", "localhost", "",
 ]  # fmt: skip
 PUBLIC = [
     "1.1.1.1", "8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "::ffff:1.1.1.1",
-    "64:ff9b::808:808",
+    "2002:808:808::1", "64:ff9b::808:808",
 ]  # fmt: skip
 
 
@@ -73,9 +74,9 @@ class Files(LoopbackServer):
                 headers = {"Content-Type": "application/octet-stream"}
             case ["empty"]:
                 body = b""
-            case ["packed"]:
-                head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\n"
-                await exchange.raw(head + b"a")
+            case ["packed", encoding]:
+                head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: 1"
+                await exchange.raw(f"{head}\r\n\r\na".encode())
                 return
             case ["hangs"]:
                 await exchange.disconnected()
@@ -145,7 +146,9 @@ async def test_the_kind_is_what_the_server_says(path: str, kind: str | None) -> 
         ("/moved/404", "HTTP 404"),
         ("/moved/300", "HTTP 300"),
         ("/empty", "empty"),
-        ("/packed", "compressed"),
+        ("/packed/gzip", "compressed"),
+        ("/packed/br", "compressed"),
+        ("/packed/zstd", "compressed"),
         ("/to/ZmlsZTovLy9ldGMvcGFzc3dk", "only http"),  # file:///etc/passwd
     ],
 )
@@ -166,6 +169,14 @@ async def test_sizes_are_bounded_for_each_and_in_all() -> None:
 async def test_the_time_is_bounded() -> None:
     async with Files() as server:
         assert "longer than 0.05 s" in await _refusal(f"{server.url}/hangs", seconds=0.05)
+
+
+async def test_a_refusal_names_the_address_that_takes_too_long() -> None:
+    async with Files() as server:
+        with pytest.raises(ProviderFailure) as caught:
+            await _downloaded(f"{server.url}/a", f"{server.url}/hangs", seconds=0.3)
+    said = f"{server.url}/hangs was not downloaded: the download took longer than 0.3 s"
+    assert caught.value.failure.message == said
 
 
 @pytest.mark.parametrize(

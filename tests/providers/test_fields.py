@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from swink_core import Context, Model, StreamOptions, TextBlock, UserMessage
+from swink_core import Model, StreamOptions
 from swink_core.providers import with_extra
-from swink_core.providers.features import context_notices
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.knobs import sent_options
 
@@ -132,12 +131,3 @@ def test_options_are_sent_in_their_fields_at_any_depth() -> None:
         "options": {"num_predict": 9, "temperature": 0.5, "top_k": 3},
         "seed": 7,
     }
-
-
-def test_system_blocks_that_are_joined_are_reported_with_their_path() -> None:
-    context = Context([UserMessage("Hi")], system_prompt=[TextBlock("a"), TextBlock("b")])
-    [notice] = context_notices((), Model("acme", "m"), context)
-    said = "system_prompt: acme/m accepts system text only as one string; the blocks were joined"
-    assert (notice.code, notice.detail, notice.paths) == (
-        "system_blocks_joined", said, ("system_prompt",)
-    )  # fmt: skip
