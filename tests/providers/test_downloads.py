@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from swink_core import (
+    Base64Source,
     Context,
     ImageBlock,
     ProviderFailure,
     ProviderInfo,
+    StreamErrorKind,
     TextBlock,
     UrlSource,
     UserMessage,
@@ -70,13 +72,16 @@ class Files(LoopbackServer):
                 status, headers = int(number), {"Location": "/a"}
             case ["kind", *rest]:
                 headers = {"Content-Type": "/".join(rest)}
-            case ["unknown"]:
+            case ["unknown", *_]:
                 headers = {"Content-Type": "application/octet-stream"}
             case ["empty"]:
                 body = b""
             case ["packed", encoding]:
                 head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: 1"
                 await exchange.raw(f"{head}\r\n\r\na".encode())
+                return
+            case ["leaves"]:
+                exchange.reset()
                 return
             case ["hangs"]:
                 await exchange.disconnected()
@@ -102,6 +107,7 @@ async def _refusal(url: str, **options: Any) -> str:
     with pytest.raises(ProviderFailure) as caught:
         await _downloaded(url, **options)
     failure = caught.value.failure
+    assert (failure.phase, failure.kind) == ("request", StreamErrorKind.INVALID_REQUEST)
     assert failure.code == "download"
     assert failure.resolution
     return failure.message or ""
@@ -113,6 +119,26 @@ async def test_an_address_becomes_data_and_one_address_is_fetched_once() -> None
     assert [(source.media_type, source.data) for source in found] == [("image/png", DATA)] * 3
     assert len(server.seen) == 1 + 6
     assert not {"cookie", "authorization"} & server.headers.keys()
+    assert server.headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_followed(status: int) -> None:
+    async with Files() as server:
+        [found] = await _downloaded(f"{server.url}/moved/{status}")
+    assert (found.data, server.seen) == (DATA, [f"/moved/{status}", "/a"])
+
+
+async def test_a_kind_that_the_caller_states_is_kept() -> None:
+    async with Files() as server:
+        url = f"{server.url}/a"
+        blocks = [ImageBlock(UrlSource(url, kind)) for kind in ("image/webp", None, "image/webp")]
+        context = Context([UserMessage([*blocks])])
+        found = await with_downloads(context, lambda block: True, allowed=lambda address: True)
+    sources = [getattr(block, "source", None) for block in found.messages[0].content]
+    kinds = ["image/webp", "image/png", "image/webp"]
+    assert sources == [Base64Source(kind, DATA) for kind in kinds]
+    assert server.seen == ["/a", "/a"]
 
 
 async def test_only_wanted_blocks_are_fetched() -> None:
@@ -125,6 +151,12 @@ async def test_only_wanted_blocks_are_fetched() -> None:
     [
         ("/kind/image/webp;q=1", "image/webp"),
         ("/unknown?a", None),
+        ("/unknown?a.png", None),
+        ("/unknown/a.png", "image/png"),
+        ("/unknown/a.webp?b#c", "image/webp"),
+        ("/kind/binary/octet-stream", None),
+        ("/kind/png", None),
+        ("/kind/", None),
         ("/kind/IMAGE/PNG", "image/png"),
     ],
 )
@@ -146,6 +178,7 @@ async def test_the_kind_is_what_the_server_says(path: str, kind: str | None) -> 
         ("/moved/404", "HTTP 404"),
         ("/moved/300", "HTTP 300"),
         ("/empty", "empty"),
+        ("/leaves", "was not downloaded: "),
         ("/packed/gzip", "compressed"),
         ("/packed/br", "compressed"),
         ("/packed/zstd", "compressed"),
@@ -160,10 +193,12 @@ async def test_an_answer_that_cannot_be_sent_is_refused(path: str, what: str) ->
 async def test_sizes_are_bounded_for_each_and_in_all() -> None:
     async with Files() as server:
         url = f"{server.url}/a"
-        assert "more than 5 bytes" in await _refusal(url, each=5)
+        assert "more than 5 bytes (the limit)" in await _refusal(url, each=5)
+        assert "more than 17 bytes" in await _refusal(url, each=len(PNG) - 1)
+        assert len(await _downloaded(url, each=len(PNG))) == 1
         with pytest.raises(ProviderFailure, match="more than"):
-            await _downloaded(url, f"{url}b", in_all=len(PNG) + 3)
-        assert len(await _downloaded(url, f"{url}b", in_all=2 * len(PNG) + 3)) == 2
+            await _downloaded(url, f"{url}b", in_all=2 * len(PNG) - 1)
+        assert len(await _downloaded(url, f"{url}b", in_all=2 * len(PNG))) == 2
 
 
 async def test_the_time_is_bounded() -> None:
