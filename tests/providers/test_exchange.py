@@ -12,7 +12,19 @@ from typing import Any
 import msgspec
 import pytest
 from attrs import define
-from fakes import HELLO, MODEL, Observer, Pipe, Toy, client_of, collect, dropped, frame, types
+from fakes import (
+    HELLO,
+    MODEL,
+    Observer,
+    Pipe,
+    Toy,
+    client_of,
+    collect,
+    cut_after,
+    dropped,
+    frame,
+    types,
+)
 
 import swink_core as swink
 from swink_core import Failure, Notice, ProviderFailure, StreamOptions, Timeouts
@@ -276,6 +288,39 @@ async def test_a_whole_answer_has_any_status_of_success(status: int, is_taken: b
     async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
         await collect(stream)
     assert service.asked == ([CREATE, STREAM, COUNTS] if is_taken else [CREATE])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Pipe(JOB, status=201, end=True),
+        Pipe(b"<html>", end=True),
+        Pipe(b"{}", status=500, end=True),
+        cut_after(JOB),
+    ],
+    ids=["taken", "of another form", "an error", "broken"],
+)
+async def test_a_whole_answer_is_closed(answer: Pipe) -> None:
+    async with client(Service(create=answer)) as toy, toy.stream(MODEL, "Hi") as stream:
+        await collect(stream)
+        assert answer.closed
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_answer_that_the_caller_does_not_wait_for_is_closed(status: int) -> None:
+    class Asking(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            yield await x.read(HTTPRequest(COUNTS, method="GET"))
+
+    answer = Pipe(status=status)
+    service = Service(counts=answer)
+    async with client(service, provider=Asking) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        await settle()
+        call.cancel()
+        await asyncio.wait((call,))
+        assert answer.closed
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"id": 7}', b"\xff", b""])
