@@ -47,15 +47,13 @@ def is_public(address: str) -> bool:
     If an IPv6 address contains an IPv4 address, the IPv4 address is checked instead.
     """
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        found = ipaddress.ip_address(address)
     except ValueError:
         return False
     if isinstance(found, ipaddress.IPv6Address):
         inner = found.ipv4_mapped or found.sixtofour
         if inner is None and found in _NAT64:
             inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        if inner is None and found.teredo is not None:
-            return False
         found = inner or found
     if isinstance(found, ipaddress.IPv6Address) and found.is_site_local:
         return False
@@ -106,19 +104,17 @@ async def with_downloads(
         return context
     loaded: dict[int, Base64Source] = {}
     known: dict[tuple[str, str | None], Base64Source] = {}
-    url = wanted[0].url
     try:
         async with asyncio.timeout(seconds), AsyncExitStack() as stack:
             session = await stack.enter_async_context(_session(allowed))
             for source in wanted:
-                url = source.url
                 key = source.url, source.media_type
                 if key not in known:
                     known[key] = await _download(session, source, min(each, in_all), allowed)
                     in_all -= len(known[key].data) * 3 // 4
                 loaded[id(source)] = known[key]
     except TimeoutError:
-        raise _refused(url, f"the download took longer than {seconds:g} s") from None
+        raise _refused(source.url, f"the download took longer than {seconds:g} s") from None
     return with_sources(context, loaded)
 
 
@@ -178,7 +174,7 @@ async def _download(
         except _NotPublic as error:
             raise _private(source.url, str(error)) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _refused(source.url, str(failure_of(error, "request"))) from error
+            raise _refused(source.url, f"{failure_of(error, 'request').message}") from error
         if kind is None:
             raise _refused(source.url, "the server did not state the media type")
         return Base64Source(kind, await asyncio.to_thread(_encoded, data))
@@ -199,17 +195,19 @@ async def _read(url: str, response: aiohttp.ClientResponse, most: int) -> bytes:
 def _check(url: str, allowed: Callable[[str], bool]) -> None:
     """Raise ProviderFailure for an invalid URL, or for an IP address that is not public.
 
-    Host names are checked later, when they are resolved.
+    Host names are checked later, when they are resolved. The URL is parsed in the same way as by
+    aiohttp, which for example replaces full-width digits with ASCII digits.
     """
+    from yarl import URL
+
     try:
-        parts = urlsplit(url)
-        host = parts.hostname
-        parts.port  # noqa: B018  # raises ValueError if the port is not a number
+        parts = URL(url)
     except ValueError:
         raise _refused(url, "it is not a valid address") from None
+    host = parts.raw_host
     if parts.scheme not in ("http", "https") or not host:
         raise _refused(url, "only http:// and https:// addresses are downloaded")
-    if parts.username or parts.password:
+    if parts.user or parts.password:
         raise _refused(url, "an address with a user name or password is not downloaded")
     try:
         ipaddress.ip_address(host.partition("%")[0])

@@ -21,6 +21,7 @@ from swink_core.providers.downloads import downloaded, is_public, with_downloads
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.calls import call_of
 
+NOT_HTTP = "only http:// and https:// addresses are downloaded"
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 DATA = base64.b64encode(PNG).decode()
 
@@ -29,11 +30,12 @@ PRIVATE = [
     "100.64.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1", "::1",
     "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1",
     "2002:7f00:1::1", "2002:a00:1::1", "64:ff9b::7f00:1", "64:ff9b::a00:1", "2001:db8::1",
-    "2001:0:53aa:64c:0:fbff:80ff:fffe", "fec0::1", "localhost", "",
+    "2001:0:53aa:64c:0:fbff:80ff:fffe", "fec0::1", "4000::1",
+    "ff0e::1", "localhost", "",
 ]  # fmt: skip
 PUBLIC = [
     "1.1.1.1", "8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "::ffff:1.1.1.1",
-    "64:ff9b::808:808",
+    "2002:808:808::1", "64:ff9b::808:808",
 ]  # fmt: skip
 
 
@@ -74,13 +76,16 @@ class Files(LoopbackServer):
                 headers = {"Content-Type": kind.replace("-", "/", 1)} if kind else {}
             case ["plain"]:
                 headers["Content-Encoding"] = "identity"
-            case ["unknown"]:
+            case ["unknown", *_]:
                 headers = {"Content-Type": "application/octet-stream"}
             case ["empty"]:
                 body = b""
-            case ["packed"]:
-                head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\n"
-                await exchange.raw(head + b"a")
+            case ["packed", encoding]:
+                head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: 1"
+                await exchange.raw(f"{head}\r\n\r\na".encode())
+                return
+            case ["leaves"]:
+                exchange.close()
                 return
             case ["hangs"]:
                 await exchange.disconnected()
@@ -156,6 +161,12 @@ async def test_only_wanted_blocks_are_fetched() -> None:
     [
         ("/kind/image/webp;q=1", "image/webp"),
         ("/unknown?a", None),
+        ("/unknown?a.png", None),
+        ("/unknown/a.png", "image/png"),
+        ("/unknown/a.webp?b#c", "image/webp"),
+        ("/kind/binary/octet-stream", None),
+        ("/kind/png", None),
+        ("/kind/", None),
         ("/kind/IMAGE/PNG", "image/png"),
         ("/named/application-octet-stream/a.png", "image/png"),
         ("/named/binary-octet-stream/a.png", "image/png"),
@@ -176,19 +187,26 @@ async def test_the_kind_is_what_the_server_says(path: str, kind: str | None) -> 
     ("path", "what"),
     [
         ("/again/6", "more than 5 redirects"),
-        ("/status/404", "HTTP 404"),
-        ("/status/206", "HTTP 206"),
-        ("/status/302", "HTTP 302"),  # without a location
-        ("/moved/404", "HTTP 404"),
-        ("/moved/300", "HTTP 300"),
-        ("/empty", "empty"),
-        ("/packed", "compressed"),
-        ("/to/ZmlsZTovLy9ldGMvcGFzc3dk", "only http"),  # file:///etc/passwd
+        ("/status/404", "the server answered HTTP 404"),
+        ("/status/206", "the server answered HTTP 206"),
+        ("/status/302", "the server answered HTTP 302"),  # without a location
+        ("/moved/404", "the server answered HTTP 404"),
+        ("/moved/300", "the server answered HTTP 300"),
+        ("/empty", "the answer is empty"),
+        ("/leaves", "the server closed the connection without an answer"),
+        ("/packed/gzip", "the server sent it compressed"),
+        ("/packed/br", "the server sent it compressed"),
+        ("/packed/zstd", "the server sent it compressed"),
+        ("/unknown", "the server did not state the media type"),
+        ("/to/ZmlsZTovLy9ldGMvcGFzc3dk", NOT_HTTP),  # file:///etc/passwd
     ],
 )
 async def test_an_answer_that_cannot_be_sent_is_refused(path: str, what: str) -> None:
     async with Files() as server:
-        assert what in await _refusal(f"{server.url}{path}")
+        said = await _refusal(f"{server.url}{path}")
+    # a redirect that is refused is named itself, all others by the caller's address
+    named = said.partition(" ")[0] if what == NOT_HTTP else f"{server.url}{path}"
+    assert said == f"{named} was not downloaded: {what}"
 
 
 async def test_sizes_are_bounded_for_each_and_in_all() -> None:
@@ -226,6 +244,8 @@ async def test_the_address_whose_download_takes_too_long_is_named() -> None:
         "http://127.0.0.1:{port}/a", "http://localhost:{port}/a", "http://0.0.0.0:{port}/a",
         "http://2130706433:{port}/a", "http://0x7f000001:{port}/a", "http://127.1:{port}/a",
         "http://[::1]:{port}/a", "http://[::ffff:127.0.0.1]:{port}/a", "http://LOCALHOST:{port}/a",
+        "http://１２７.0.0.1:{port}/a", "http://127。0。0。1:{port}/a", "http://ｌocalhost:{port}/a",
+        "http://[::ffff:１２７.0.0.1]:{port}/a", "http://[::1%25a%25b]:{port}/a",
     ],
 )  # fmt: skip
 async def test_this_machine_is_not_connected_to(url: str) -> None:
@@ -259,7 +279,9 @@ async def test_a_redirect_into_this_machine_is_not_followed() -> None:
         ("ftp://example.com/a", "only http:// and https://"),
         ("http:///a", "only http:// and https://"),
         ("https://10.0.0.1/a", "10.0.0.1 is not on the public internet"),
-        ("http://[fe80::1%25eth0]/a", "is not on the public internet"),
+        ("http://[fe80::1%25eth0]/a", "fe80::1%25eth0 is not on the public internet"),
+        ("http://[fe80::1%25a%25b]/a", "fe80::1%25a%25b is not on the public internet"),
+        ("http://１０.0.0.1/a", "10.0.0.1 is not on the public internet"),
     ],
 )
 async def test_an_address_of_another_form_is_refused(url: str, what: str) -> None:
@@ -280,6 +302,20 @@ async def test_a_host_name_is_resolved_and_each_of_its_addresses_is_checked() ->
         found = await _downloaded(url, allowed=allowed)
     assert [source.data for source in found] == [DATA]
     assert "127.0.0.1" in checked
+
+
+async def test_a_host_name_of_another_address_is_named_in_the_refusal() -> None:
+    said = await _refusal("http://localhost:1/a", allowed=lambda address: False)
+    what = "localhost is not on the public internet"
+    assert said == f"http://localhost:1/a was not downloaded: {what}"
+
+
+async def test_a_provider_without_a_say_fetches_addresses_itself() -> None:
+    class Acme:
+        info = ProviderInfo("acme", "Acme")
+
+    context = _of("http://127.0.0.1/a")
+    assert await downloaded(context, call_of(Acme(), "large").attempt) is context
 
 
 @pytest.mark.parametrize("fetches", [True, False])

@@ -12,7 +12,19 @@ from typing import Any
 import msgspec
 import pytest
 from attrs import define
-from fakes import HELLO, MODEL, Observer, Pipe, Toy, client_of, collect, dropped, frame, types
+from fakes import (
+    HELLO,
+    MODEL,
+    Observer,
+    Pipe,
+    Toy,
+    client_of,
+    collect,
+    cut_after,
+    dropped,
+    frame,
+    types,
+)
 
 import swink_core as swink
 from swink_core import Failure, Notice, ProviderFailure, StreamOptions, Timeouts
@@ -212,6 +224,61 @@ async def test_a_request_asks_for_its_own_type_or_the_usual_one(
     assert service.requests[0].headers["Accept"] == accepted
 
 
+# (the first address, a later one, whether they have one origin)
+ORIGINS = [
+    ("https://toy.invalid/a", "https://toy.invalid/b?c=d", True),
+    ("https://toy.invalid/a", "wss://toy.invalid/a", True),
+    ("http://toy.invalid/a", "ws://toy.invalid/a", True),
+    ("wss://toy.invalid/a", "https://toy.invalid/a", True),
+    ("https://toy.invalid/a", "http://toy.invalid/a", False),
+    ("https://toy.invalid/a", "ws://toy.invalid/a", False),
+    ("http://toy.invalid/a", "wss://toy.invalid/a", False),
+    ("https://toy.invalid/a", "https://toy.invalid:8443/a", False),
+    ("https://toy.invalid/a", "wss://files.invalid/a", False),
+]
+
+
+@pytest.mark.parametrize(("first", "later", "is_one"), ORIGINS)
+async def test_a_key_goes_to_a_websocket_of_the_same_origin(
+    first: str, later: str, is_one: bool
+) -> None:
+    dialled: list[tuple[HTTPRequest, float | None]] = []
+
+    async def dial(request: HTTPRequest, connect_timeout: float | None) -> Any:
+        dialled.append((request, connect_timeout))
+        return Pipe(*HELLO, status=101, headers={})
+
+    class Socket(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            await x.read(HTTPRequest(first))
+            request = HTTPRequest(later, method="GET")
+            async for data in x.stream(respond=lambda: x.send(request, dial=dial)):
+                yield data
+
+    service = Service()
+    service.answers[first] = Pipe(JOB, end=True)
+    async with client(service, provider=Socket, timeouts=Timeouts(connect=7.0)) as toy:
+        assert (await toy.complete(MODEL, "Hi")).text == "Hello"
+    [(request, connect_timeout)] = dialled
+    assert (request.url, connect_timeout, service.asked) == (later, 7.0, [first])
+    assert request.headers.get("Authorization") == ("Bearer the-key-secret" if is_one else None)
+
+
+async def test_credentials_of_a_providers_own_request_are_hidden() -> None:
+    class Signing(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            headers = {"X-Api-Key": "own-header"}
+            await x.read(HTTPRequest(f"{STREAM}?key=own-query", headers=headers))
+            yield b""
+
+    service = Service()
+    said = b'{"error": {"message": "neither own-header nor own-query"}}'
+    service.answers[f"{STREAM}?key=own-query"] = Pipe(said, status=400, end=True)
+    async with client(service, provider=Signing) as toy, toy.stream(MODEL, "Hi") as stream:
+        events = await collect(stream)
+    assert events[-1].error_message == "neither [hidden] nor [hidden]"
+
+
 async def test_observers_and_taps_see_every_request_in_order() -> None:
     shown: list[tuple[str, bytes]] = []
     service, clock = Service(), ManualClock()
@@ -260,6 +327,49 @@ async def test_a_refused_create_is_classified_by_the_providers_tables() -> None:
     assert shown == [body]
     assert events[-1].error_message == "no room for [hidden]"
     assert service.asked == [CREATE]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_taken"), [(199, False), (200, True), (201, True), (299, True), (300, False)]
+)
+async def test_a_whole_answer_has_any_status_of_success(status: int, is_taken: bool) -> None:
+    service = Service(create=Pipe(JOB, status=status, end=True))
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        await collect(stream)
+    assert service.asked == ([CREATE, STREAM, COUNTS] if is_taken else [CREATE])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Pipe(JOB, status=201, end=True),
+        Pipe(b"<html>", end=True),
+        Pipe(b"{}", status=500, end=True),
+        cut_after(JOB),
+    ],
+    ids=["taken", "of another form", "an error", "broken"],
+)
+async def test_a_whole_answer_is_closed(answer: Pipe) -> None:
+    async with client(Service(create=answer)) as toy, toy.stream(MODEL, "Hi") as stream:
+        await collect(stream)
+        assert answer.closed
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_answer_that_the_caller_does_not_wait_for_is_closed(status: int) -> None:
+    class Asking(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            yield await x.read(HTTPRequest(COUNTS, method="GET"))
+
+    answer = Pipe(status=status)
+    service = Service(counts=answer)
+    async with client(service, provider=Asking) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        await settle()
+        call.cancel()
+        await asyncio.wait((call,))
+        assert answer.closed
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"id": 7}', b"\xff", b""])
@@ -347,6 +457,20 @@ async def test_abandoned_work_is_cancelled_on_its_server(way: str) -> None:
     assert (cancel.method, cancel.headers["Authorization"]) == ("POST", "Bearer the-key-secret")
 
 
+@pytest.mark.parametrize("way", ["leave", "cancel", "limit"])
+async def test_abandoned_work_of_a_single_request_is_cancelled_on_its_server(way: str) -> None:
+    class Known(Toy):
+        def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            x.on_abandon(HTTPRequest(CANCEL))
+            return x.stream(HTTPRequest(STREAM))
+
+    service, clock = Service(), ManualClock()
+    async with client(service, provider=Known, clock=clock) as toy:
+        await left(toy, way, service, clock)
+        await settle()
+        assert service.asked == [STREAM, CANCEL]
+
+
 @pytest.mark.parametrize(
     "stream",
     [
@@ -387,6 +511,95 @@ async def test_a_cancel_while_the_job_is_created_waits_for_its_id_and_ends_it() 
         service.hold.set()
     assert call.cancelled()
     assert service.asked == [CREATE, CANCEL]  # and no stream of it
+
+
+@pytest.mark.parametrize(
+    ("method", "is_whole", "may_create"),
+    [
+        ("POST", True, True),
+        ("PUT", True, True),
+        ("GET", True, False),
+        ("HEAD", True, False),
+        ("OPTIONS", True, False),
+        ("POST", False, False),
+    ],
+)
+async def test_a_first_request_goes_on_after_a_cancel_only_if_it_may_create_a_job(
+    method: str, is_whole: bool, may_create: bool
+) -> None:
+    ended: list[str] = []
+
+    class First(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            try:
+                if is_whole:
+                    await x.read(HTTPRequest(CREATE, method=method))
+                async for data in x.stream(HTTPRequest(STREAM, method=method)):
+                    yield data
+            finally:
+                ended.append("yes")
+
+    service = Service()
+    service.held |= {CREATE, STREAM}
+    async with client(service, provider=First) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        call.cancel()
+        await asyncio.wait((call,))
+        assert ended == ([] if may_create else ["yes"])
+        service.hold.set()
+    assert ended == ["yes"]
+    assert len(service.asked) == 1
+
+
+async def test_a_first_step_that_goes_on_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swink_core.providers.exchange.ABANDON_SECONDS", 0.01)
+    ended: list[str] = []
+
+    class First(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            try:
+                await x.read(HTTPRequest(CREATE))
+                yield b""
+            finally:
+                ended.append("yes")
+
+    service = Service()
+    service.held.add(CREATE)
+    async with client(service, provider=First) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        call.cancel()
+        await asyncio.wait((call,))
+        await until(lambda: ended)
+
+
+async def test_a_first_step_that_goes_on_is_cleaned_up_before_its_job_is_cancelled() -> None:
+    pipe = Pipe(*OPEN)
+    ended: list[bool] = []
+
+    class Second(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            try:
+                await anext(x.stream(HTTPRequest(STREAM, method="GET")))
+                await x.read(HTTPRequest(CREATE))
+                x.on_abandon(HTTPRequest(CANCEL))
+                yield b""
+            finally:
+                ended.append(CANCEL in service.asked)
+
+    service = Service(stream=pipe)
+    service.held.add(CREATE)
+    async with client(service, provider=Second) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: CREATE in service.asked)
+        call.cancel()
+        await asyncio.wait((call,))
+        assert not pipe.closed
+        service.hold.set()
+    assert ended == [False]
+    assert pipe.closed
+    assert service.asked == [STREAM, CREATE, CANCEL]
 
 
 async def test_a_cancel_before_the_job_is_created_sends_nothing_more() -> None:
@@ -750,6 +963,35 @@ async def test_a_body_that_is_read_in_a_generator_is_closed(way: str) -> None:
         service.answers[STREAM] = begin
         await task
     assert [pipe.closed for pipe in opened] == [True]
+
+
+class Told(Pipe):
+    """A response that knows whether its body has been read completely."""
+
+    def __init__(self, *pieces: bytes, at_end: bool) -> None:
+        super().__init__(*pieces, end=True)
+        self.at_end = at_end
+
+
+@pytest.mark.parametrize(
+    ("pipe", "is_read"),
+    [
+        (lambda *pieces: Pipe(*pieces, end=True), True),
+        (lambda *pieces: Told(*pieces, at_end=False), True),
+        (lambda *pieces: Told(*pieces, at_end=True), False),
+    ],
+    ids=["unknown", "not at its end", "at its end"],
+)
+async def test_the_rest_of_a_body_is_read_unless_the_body_is_at_its_end(
+    pipe: Callable[..., Pipe], is_read: bool
+) -> None:
+    shown: list[bytes] = []
+    service = Service()
+    service.answers["http://toy.invalid/v1/chat"] = pipe(*HELLO, b": rest\n\n")
+    async with client(service, provider=Toy) as toy, toy.stream(MODEL, "Hi") as stream:
+        stream.call.taps.append(lambda call, leg, data: shown.append(data))
+        await collect(stream)
+    assert shown == [*HELLO, *[b": rest\n\n"] * is_read]
 
 
 async def test_cleanup_of_a_generator_runs_when_its_first_step_is_cancelled() -> None:
