@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
@@ -145,7 +146,9 @@ def test_a_list_that_was_given_is_not_the_contexts_own() -> None:
 
 
 def test_media_do_not_fill_a_repr() -> None:
-    assert "AAAA" not in repr(Base64Source("image/png", "AAAA"))
+    source = Base64Source("image/png", "AAAA")
+    assert repr(source) == "Base64Source(media_type='image/png')"
+    assert source.__rich_repr__() == [("media_type", "image/png")]
 
 
 def test_a_file_may_be_named_by_its_path() -> None:
@@ -156,3 +159,11 @@ def test_totals_of_a_call_do_not_change_its_message() -> None:
     one = AssistantMessage([TextBlock("a")], total_usage=Usage(1), total_cost=Cost(total=1.0))
     assert one == AssistantMessage([TextBlock("a")], total_usage=Usage(2))
     assert one != AssistantMessage([TextBlock("b")], total_usage=Usage(1))
+
+
+def test_a_message_equals_another_with_the_same_fields_only() -> None:
+    one = AssistantMessage("a")
+    assert one == AssistantMessage([TextBlock("a")])
+    assert one != AssistantMessage("a", metadata={"acme": {"b": 1}})
+    assert (one == "a") is False
+    assert one == ANY  # an object that compares itself is asked

@@ -30,6 +30,11 @@ def test_the_typed_keyword_arguments_are_the_options() -> None:
     assert set(Options.__annotations__) == StreamOptions.names() | BESIDE
 
 
+def test_no_option_is_required() -> None:
+    assert Options.__required_keys__ == frozenset()
+    assert ClientOptions.__required_keys__ == frozenset()
+
+
 PERSONAL = {"api_key", "base_url", "headers", "settings", "extra"}
 
 
@@ -73,10 +78,18 @@ TAKEN: list[tuple[str, Any, Any]] = [
     ("transport", "buffered", "buffered"),
     ("thinking", "high", ThinkingLevel.HIGH),
     ("thinking", ThinkingLevel.OFF, ThinkingLevel.OFF),
+    ("thinking", {"type": "enabled", "budget_tokens": 2000}, 2000),
+    ("thinking", {"type": "disabled"}, ThinkingLevel.OFF),
     ("thinking", 0, 0),
     ("thinking", 2000, 2000),
     ("tool_choice", "required", "required"),
     ("tool_choice", "weather", "weather"),
+    ("tool_choice", {"type": "auto"}, "auto"),
+    ("tool_choice", {"type": "none"}, "none"),
+    ("tool_choice", {"type": "any"}, "required"),
+    ("tool_choice", {"type": "tool", "name": "weather"}, "weather"),
+    ("tool_choice", {"type": "function", "name": "weather"}, "weather"),
+    ("tool_choice", {"type": "function", "function": {"name": "weather"}}, "weather"),
     ("parallel_tool_calls", False, False),
     ("response_format", "json", "json"),
     ("response_format", {"type": "object"}, {"type": "object"}),
@@ -88,11 +101,19 @@ TAKEN: list[tuple[str, Any, Any]] = [
         {"type": "json_schema", "json_schema": {"name": "a", "schema": {"minimum": 1}}},
         {"title": "a", "minimum": 1},
     ),
+    (
+        "response_format",
+        {"type": "json_schema", "description": "b", "schema": {"minimum": 1}},
+        {"description": "b", "minimum": 1},
+    ),
     ("cache", "none", CacheStrategy("none")),
+    ("cache", "auto", CacheStrategy("auto")),
     ("cache", CacheStrategy("auto", 3600), CacheStrategy("auto", 3600)),
     ("api_key", "key", "key"),
     ("base_url", "http://localhost:1/v1", "http://localhost:1/v1"),
     ("headers", {"X-A": "b"}, {"X-A": "b"}),
+    ("retry", False, RetryPolicy.none()),
+    ("retry", True, RetryPolicy()),
     ("malformed", "fail", "fail"),
     ("max_output_chars", 10, 10),
     ("max_output_chars", None, None),
@@ -139,13 +160,35 @@ REFUSED: list[tuple[str, Any, str]] = [
         ("thinking", no, f"thinking={no!r}: expected 0 or more tokens, or a level; one of: off")
         for no in ("deep", -1, True, 0.5, "5")
     ),
+    *(
+        ("thinking", no, f"thinking={no!r}: write a level, as thinking='high', or a budget")
+        for no in ({"type": "adaptive"}, {"type": "enabled", "budget_tokens": "5"}, {})
+    ),
     ("tool_choice", 5, "tool_choice=5: expected `str | None`, got `int`"),
+    *(
+        ("tool_choice", no, f"tool_choice={no!r}: expected `str | None`, got `dict`")
+        for no in (
+            {"type": "auto", "more": 1},
+            {"type": "any", "more": 1},
+            {"type": "tool", "name": "f", "more": 1},
+            {"type": "tool", "name": 5},
+            {"type": "required"},
+        )
+    ),
     ("parallel_tool_calls", "yes", "parallel_tool_calls='yes': expected `bool | None`, got `str`"),
     ("response_format", "xml", "response_format='xml': invalid enum value 'xml'; one of: json"),
     (
         "response_format",
         [],
         "response_format=[]: expected `str | object | None`, got `array`; one of: json",
+    ),
+    ("response_format", int, "not the type int; call answer(…, type=int)"),
+    ("response_format", list[int], "not the type list; call answer(…, type=list)"),
+    ("response_format", {"type": "json_schema"}, "no JSON schema under 'schema'"),
+    (
+        "response_format",
+        {"type": "json_schema", "json_schema": 5},
+        "no JSON schema under 'schema'",
     ),
     ("cache", "always", "cache='always': expected CacheStrategy, got `str`"),
     ("cache", True, "cache=True: expected CacheStrategy, got `bool`"),
@@ -238,6 +281,18 @@ def test_secrets_have_no_repr() -> None:
     )
     assert "canary" not in repr(options)
     assert "canary" not in str(options)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://acme.example/v1", "'https://acme.example/v1'"),
+        ("https://user:canary@acme.example/v1", "[hidden]"),
+        ("https://acme.example/v1?key=canary", "[hidden]"),
+    ],
+)
+def test_an_address_is_shown_unless_it_may_be_secret(url: str, shown: str) -> None:
+    assert f"base_url={shown}," in repr(StreamOptions(base_url=url))
 
 
 # (thinking, budget, level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swink_core import Cost, StreamErrorKind, Usage
-from swink_core.vocabulary.outcome import Totals
+from swink_core.vocabulary.outcome import Totals, for_every_kind
 
 # (name, one attempt, another, both)
 SUMS = [
@@ -54,6 +54,30 @@ def test_an_invalid_token_count_is_ignored(tokens: float, kept: int | None) -> N
     assert usage.input == kept
 
 
+@pytest.mark.parametrize(
+    ("usage", "total"),
+    [
+        (Usage(3, 2), 5),
+        (Usage(3, 2, total=9), 9),
+        (Usage(3), None),
+        (Usage(output=2), None),
+        (Usage(3, total=9), 9),
+        (Usage(), None),
+    ],
+)
+def test_a_total_that_was_not_reported_is_the_sum_of_both(usage: Usage, total: int | None) -> None:
+    assert usage.added_up() is usage
+    assert usage.total == total
+
+
+def test_a_table_of_kinds_has_a_row_for_each_in_their_order() -> None:
+    rows = dict.fromkeys(reversed(StreamErrorKind), 1)
+    assert list(for_every_kind("table", rows)) == list(StreamErrorKind)
+    del rows[StreamErrorKind.AUTH], rows[StreamErrorKind.TIMEOUT]
+    with pytest.raises(LookupError, match=r"^table: no row for TIMEOUT, AUTH$"):
+        for_every_kind("table", rows)
+
+
 def test_a_sum_changes_neither_part() -> None:
     one, other = Usage(input=1, extra={"a": 1}), Usage(input=2, extra={"b": 2})
     whole = one + other
@@ -80,6 +104,8 @@ def test_cost_is_summed_part_by_part() -> None:
     assert Cost(1.0, None, 2.0, None, 3.0) + Cost(0.5, None, None, 0.0) == Cost(
         1.5, None, 2.0, 0.0, 3.0
     )
+    assert Cost(fees=1.0, estimated=True) + Cost(fees=0.5) == Cost(fees=1.5, estimated=True)
+    assert not (Cost() + Cost()).estimated
 
 
 @pytest.mark.parametrize("kind", [*StreamErrorKind], ids=lambda kind: kind.name)

@@ -38,6 +38,7 @@ cases = [
     { hours = ["01:00", "04:00"], weekdays = true, output = 30.0 },
     { hours = ["22:00", "00:30"], output = 11.0 },
     { terms = ["us"], factor = 1.1 },
+    { terms = ["fast"], factor = 2.0 },
 ]
 """
 
@@ -49,12 +50,20 @@ CASES: list[tuple[str, Usage, datetime, float]] = [
     ("tier", Usage(M, M, extra={"service_tier": "flex"}), SATURDAY, 6.0),
     ("tier_and_length", Usage(3 * M, M, extra={"service_tier": "flex"}), SATURDAY, 13.5),
     ("a_tier_without_a_price", Usage(M, M, extra={"service_tier": "default"}), SATURDAY, 12.0),
+    ("a_tier_at_twice_the_price", Usage(M, M, extra={"service_tier": "fast"}), SATURDAY, 24.0),
     ("region", Usage(M, M, extra={"inference_geo": "us"}), SATURDAY, 13.2),
     ("from_a_day_on", Usage(M, M), datetime(2026, 12, 5, 12, tzinfo=UTC), 22.0),
+    ("on_the_day", Usage(M, M), datetime(2026, 12, 1, 12, tzinfo=UTC), 22.0),
+    ("before_the_day", Usage(M, M), datetime(2026, 11, 30, 12, tzinfo=UTC), 12.0),
     ("busy_hours", Usage(M, M), MONDAY, 32.0),
     ("busy_hours_on_a_friday", Usage(M, M), MONDAY.replace(day=27), 32.0),
+    ("before_busy_hours", Usage(M, M), MONDAY.replace(hour=0, minute=59), 12.0),
+    ("busy_hours_begin", Usage(M, M), MONDAY.replace(hour=1), 32.0),
     ("busy_hours_are_over", Usage(M, M), MONDAY.replace(hour=4), 12.0),
     ("over_midnight", Usage(M, M), MONDAY.replace(hour=0, minute=29), 13.0),
+    ("the_night_is_over", Usage(M, M), MONDAY.replace(hour=0, minute=30), 12.0),
+    ("before_the_night", Usage(M, M), MONDAY.replace(hour=21, minute=59), 12.0),
+    ("the_night_begins", Usage(M, M), MONDAY.replace(hour=22), 13.0),
     ("written", Usage(M, 0, 0, M), SATURDAY, 2.5),
     ("written_for_long", Usage(M, 0, 0, M, extra={"cache_write_long": M // 2}), SATURDAY, 3.25),
     ("audio", Usage(M, 0, extra={"input_audio": M // 2}), SATURDAY, 17.0),
@@ -102,6 +111,11 @@ def test_a_part_without_a_price_makes_the_sum_unknown(name: str) -> None:
     assert (cost.input, cost.output, cost.fees, cost.total) == (2.0, 10.0, None, None)
 
 
+def test_without_a_usage_or_prices_the_cost_is_unknown() -> None:
+    assert cost_of(None, Prices(2.0, 10.0), SATURDAY) is None
+    assert cost_of(Usage(M, M), None, SATURDAY) is None
+
+
 # (address, of this machine, of a private network)
 ADDRESSES: list[tuple[str, bool, bool]] = [
     ("http://127.0.0.1:8000/v1", True, True),
@@ -137,6 +151,13 @@ EXACT: list[tuple[Usage, float | None]] = [
     (Usage(10, 20, reasoning=5), 50.0 + 5 * 1.0),
     (Usage(10, 20, extra={"input_audio": 3}), 50.0 + 3 * 6.0),
     (Usage(0, 0), 0.0),
+    (Usage(0, 20, extra={"input_audio": 3}), 40.0),
+    (Usage(10, 0, reasoning=5), 10.0),
+    (Usage(10, 20, 10, 0), 50.0 - 10 * 0.5),
+    (Usage(10, 20, 12, 0), 40.0 + 12 * 0.5),
+    (Usage(10, 20, extra={"cache_read_audio": 3}), 50.0),
+    (Usage(10, 20, extra={"cache_read_audio": 0}), 50.0),
+    (Usage(10, 20, extra={"billed_input": -1, "input_audio": None}), 50.0),
     (Usage(None, 20, extra={"billed_input": 10}), 50.0),
     (Usage(None, 20), None),
     (Usage(10, None), None),
