@@ -228,10 +228,10 @@ Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | MediaBlock | Exte
 
 
 def _blocks_of(content: Any) -> Any:
-    """Convert strings in a content list to text blocks; return any other content unchanged."""
+    """Return a list of blocks, with text blocks for strings; return other content unchanged."""
     if isinstance(content, _Typed):
         return [content]
-    if isinstance(content, list | tuple) and any(isinstance(each, str) for each in content):
+    if isinstance(content, list | tuple):
         return [TextBlock(each) if isinstance(each, str) else each for each in content]
     return content
 
@@ -397,9 +397,7 @@ class Context(Record):
     tools: list[Tool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        prompt: Any = self.system_prompt
-        if prompt is not None and type(prompt) is not str:
-            self.system_prompt = _blocks_of(prompt)
+        self.system_prompt = _blocks_of(self.system_prompt)
 
     @classmethod
     def of(cls, value: Context | Piece | Sequence[Piece]) -> Context:

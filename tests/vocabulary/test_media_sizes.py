@@ -158,6 +158,13 @@ def after_gaps(before: int, inside: int) -> bytes:
     return b"/ObjStm" + b" " * before + b"stream" + b" " * inside + b"\n" + objects + b"endstream"
 
 
+def without_its_last_byte() -> bytes:
+    """Return pages in a stream whose last byte is missing, but is the first one after it."""
+    texts = (b"/Type /Page " * 40 + b"%" * size for size in range(256))
+    objects = next(raw for raw in map(zlib.compress, texts) if raw.endswith(b"e"))
+    return b"/ObjStm stream\n" + objects[:-1] + b"endstream"
+
+
 # (name, file, pages)
 DOCUMENTS: list[tuple[str, bytes, int]] = [
     ("pages", b"/Type /Page /Type/Page\n/Type\n/Page ", 3),
@@ -176,6 +183,7 @@ DOCUMENTS: list[tuple[str, bytes, int]] = [
     ("damaged_objects", b"/Type /Page /Type /ObjStm stream\n".ljust(150_000, b"\1"), 4),
     ("no_compressed_objects", b"/ObjStm stream\nabcendstream".ljust(150_000, b"\1"), 4),
     ("objects_cut_short", (b"/Type /Page " + compressed(b"x" * 99)[:-20]).ljust(99_999), 2),
+    ("objects_without_their_last_byte", without_its_last_byte(), 1),
     ("objects_above_the_limit", b"/Type /Page " + compressed(bytes(9_000_000)).ljust(60_000), 2),
     (
         "two_streams_above_the_limit",

@@ -125,11 +125,16 @@ def test_a_conversation_may_be_given_in_short(given_context: Any, context: Conte
         (["Look", PICTURE], [TextBlock("Look"), PICTURE]),
         (("Look", PICTURE), [TextBlock("Look"), PICTURE]),
         (PICTURE, [PICTURE]),
+        ([PICTURE], [PICTURE]),
+        ((PICTURE,), [PICTURE]),
+        ([], []),
         ("Look", "Look"),
     ],
 )
 def test_strings_among_the_blocks_of_a_user_are_blocks(content: Any, blocks: Any) -> None:
     assert UserMessage(content).content == blocks
+    assert Context([], content).system_prompt == blocks
+    assert Context([]).system_prompt is None
 
 
 @pytest.mark.parametrize("value", [None, 5, {"messages": []}, b"Hi"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swink_core import Cost, StreamErrorKind, Usage
-from swink_core.vocabulary.outcome import Totals, for_every_kind
+from swink_core.vocabulary.outcome import NOTHING, Charge, Totals, for_every_kind
 
 # (name, one attempt, another, both)
 SUMS = [
@@ -98,6 +98,22 @@ def test_totals_are_not_an_event() -> None:
     totals.add(taken, None)
     taken.input = 10**6
     assert totals == Totals(Usage(input=1), None)
+
+
+def test_charges_of_attempts_are_summed() -> None:
+    totals = Totals()
+    totals.add(None, None)
+    assert totals == Totals(None, None, Charge(0, 0.0))
+    for charge in (Charge(3, 0.5), NOTHING, Charge(4, None, estimated=True)):
+        totals.add(None, None, charge)
+    assert totals == Totals(None, None, Charge(7, 0.5, estimated=True))
+
+
+def test_usages_and_costs_of_attempts_are_summed() -> None:
+    totals = Totals()
+    for usage, cost in ((Usage(1), None), (None, Cost(total=0.5)), (Usage(2), Cost(total=0.25))):
+        totals.add(usage, cost)
+    assert totals == Totals(Usage(3), Cost(total=0.75))
 
 
 def test_cost_is_summed_part_by_part() -> None:

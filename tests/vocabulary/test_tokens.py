@@ -305,6 +305,13 @@ PROMPTS: list[tuple[str, list[Any], Any, list[Tool], list[Estimate]]] = [
         [OF_A_MESSAGE, data_tokens(ARGUMENTS)],
     ),
     (
+        "documents_as_text",
+        [UserMessage([DocumentBlock(Base64Source("text/plain", encoded(b"x" * 600)))] * 8)],
+        None,
+        [],
+        [OF_A_MESSAGE, Estimate(8 * 150, 8 * 600)],
+    ),
+    (
         "tools",
         [],
         None,
