@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swink_core import Cost, StreamErrorKind, Usage
+from swink_core import Cost, StopReason, StreamErrorKind, Usage
 from swink_core.vocabulary.outcome import NOTHING, Charge, Totals, for_every_kind
 
 # (name, one attempt, another, both)
@@ -127,3 +127,10 @@ def test_cost_is_summed_part_by_part() -> None:
 @pytest.mark.parametrize("kind", [*StreamErrorKind], ids=lambda kind: kind.name)
 def test_a_kind_is_written_as_it_is_called(kind: StreamErrorKind) -> None:
     assert f"{kind}" == kind.name.lower()
+
+
+def test_an_answer_ends_for_one_of_seven_reasons() -> None:
+    assert [*StopReason] == [
+        "stop", "length", "tool_use", "content_filter", "pause", "error", "aborted",
+    ]  # fmt: skip
+    assert {reason.name.lower() for reason in StopReason} == {*StopReason}
