@@ -64,12 +64,20 @@ def test_no_text_of_arguments_raises(raw: str) -> None:
 
 def test_ids_made_up_by_the_core_are_recognised_and_others_are_not() -> None:
     assert is_synthetic_id(synthetic_id("7f_1", 0))
+    assert synthetic_id("7f_1", 0) == "swink_call_7f_1_0"  # as in conversations stored before
     assert not any(map(is_synthetic_id, ["", "call_1", "toolu_01", "swink"]))
     assert synthetic_id("7f_1", 0) != synthetic_id("7f_1", 1) != synthetic_id("7f_2", 1)
 
 
 def test_a_result_is_an_error_only_where_it_says_so() -> None:
     assert not ToolResultMessage("a", "f", "21 °C").is_error
+
+
+def test_what_a_block_does_not_say_is_as_the_reference_says() -> None:
+    call, thinking = ToolCallBlock("a", "f"), ThinkingBlock("Hm")
+    assert (call.state, call.arguments, call.raw_arguments) == ("complete", {}, None)
+    assert (thinking.redacted, thinking.signature) == (False, None)
+    assert ExtensionBlock.CHOICE == "choice"
 
 
 def test_an_answers_parts_are_read_by_kind() -> None:
