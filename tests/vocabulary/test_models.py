@@ -34,7 +34,7 @@ def test_an_invalid_model_name_is_refused(name: str) -> None:
 
 
 def test_models_are_equal_by_name_whatever_is_known_of_them() -> None:
-    known = Model("acme", "large", ModelInfo("large"))
+    known = Model("acme", "large", ModelInfo("large"), (Rule(name="r"),))
     assert known == Model("acme", "large")
     assert hash(known) == hash(Model("acme", "large"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swink_core import Cost, StopReason, StreamErrorKind, Usage
-from swink_core.vocabulary.outcome import NOTHING, Charge, Totals, for_every_kind
+from swink_core.vocabulary.outcome import NOTHING, TOKENS, Charge, Totals, for_every_kind
 
 # (name, one attempt, another, both)
 SUMS = [
@@ -37,6 +37,10 @@ SUMS = [
 )
 def test_usage_is_summed_part_by_part(one: Usage, other: Usage, both: Usage) -> None:
     assert one + other == both
+
+
+def test_the_counts_of_a_usage_are_listed_in_order() -> None:
+    assert [getattr(Usage(1, 2, 3, 4, 5, 6), name) for name in TOKENS] == [1, 2, 3, 4, 5, 6]
 
 
 def test_nothing_is_reported_before_the_provider_has_reported_it() -> None:
