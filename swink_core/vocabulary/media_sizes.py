@@ -125,9 +125,9 @@ def _wav_rate(raw: bytes) -> float:
     If the fields contradict one another, the lower rate is used, which means a longer duration.
     """
     at = 12
-    while at + 8 <= len(raw):
+    while at + 20 <= len(raw):
         name, length = struct.unpack("<4sI", raw[at : at + 8])
-        if name == b"fmt " and at + 20 <= len(raw):
+        if name == b"fmt ":
             fields = raw[at + 8 : at + 22].ljust(14, b"\0")
             form, _, samples, rate, block = struct.unpack("<HHIIH", fields)
             rates: list[int] = [rate, samples * block, WAV_BYTES_A_SECOND]
@@ -146,13 +146,16 @@ def _is_mpeg1(raw: bytes) -> bool:
 
 
 def _ogg_seconds(raw: bytes, data: str) -> float:
-    """Return the duration of an Ogg file in seconds, from its last page (RFC 3533 section 6)."""
-    tail = _decoded(data[len(data) % 4 :][-HEADER:])
+    """Return the duration of an Ogg file in seconds, from its last page (RFC 3533 section 6).
+
+    The duration is 0 or negative if the page does not state it.
+    """
+    tail = _decoded(data[-HEADER:])
     at = tail.rfind(b"OggS")
     samples = int.from_bytes(tail[at + 6 : at + 14], "little", signed=True) if at >= 0 else 0
     vorbis = raw.find(b"\x01vorbis", 0, 64)
     rate = int.from_bytes(raw[vorbis + 12 : vorbis + 16], "little") if vorbis >= 0 else 48_000
-    return max(0, samples) / (rate or 48_000)
+    return samples / (rate or 48_000)
 
 
 def pdf_pages(data: str) -> int:

@@ -233,10 +233,15 @@ Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | MediaBlock | Exte
 
 
 def _blocks_of(content: Any) -> Any:
-    """Convert strings in a content list to text blocks; return any other content unchanged."""
+    """Convert a block or a tuple to a list, and strings in a list to text blocks.
+
+    Any other content is returned unchanged.
+    """
     if isinstance(content, _Typed):
         return [content]
-    if isinstance(content, list | tuple) and any(isinstance(each, str) for each in content):
+    if isinstance(content, tuple):
+        content = [*content]
+    if isinstance(content, list) and any(isinstance(each, str) for each in content):
         return [TextBlock(each) if isinstance(each, str) else each for each in content]
     return content
 

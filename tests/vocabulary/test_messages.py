@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
@@ -63,12 +64,20 @@ def test_no_text_of_arguments_raises(raw: str) -> None:
 
 def test_ids_made_up_by_the_core_are_recognised_and_others_are_not() -> None:
     assert is_synthetic_id(synthetic_id("7f_1", 0))
+    assert synthetic_id("7f_1", 0) == "swink_call_7f_1_0"  # as in conversations stored before
     assert not any(map(is_synthetic_id, ["", "call_1", "toolu_01", "swink"]))
     assert synthetic_id("7f_1", 0) != synthetic_id("7f_1", 1) != synthetic_id("7f_2", 1)
 
 
 def test_a_result_is_an_error_only_where_it_says_so() -> None:
     assert not ToolResultMessage("a", "f", "21 °C").is_error
+
+
+def test_what_a_block_does_not_say_is_as_the_reference_says() -> None:
+    call, thinking = ToolCallBlock("a", "f"), ThinkingBlock("Hm")
+    assert (call.state, call.arguments, call.raw_arguments) == ("complete", {}, None)
+    assert (thinking.redacted, thinking.signature) == (False, None)
+    assert ExtensionBlock.CHOICE == "choice"
 
 
 def test_an_answers_parts_are_read_by_kind() -> None:
@@ -124,11 +133,16 @@ def test_a_conversation_may_be_given_in_short(given_context: Any, context: Conte
         (["Look", PICTURE], [TextBlock("Look"), PICTURE]),
         (("Look", PICTURE), [TextBlock("Look"), PICTURE]),
         (PICTURE, [PICTURE]),
+        ([PICTURE], [PICTURE]),
+        ((PICTURE,), [PICTURE]),
+        ([], []),
         ("Look", "Look"),
     ],
 )
 def test_strings_among_the_blocks_of_a_user_are_blocks(content: Any, blocks: Any) -> None:
     assert UserMessage(content).content == blocks
+    assert Context([], content).system_prompt == blocks
+    assert Context([]).system_prompt is None
 
 
 @pytest.mark.parametrize("value", [None, 5, {"messages": []}, b"Hi"])
@@ -145,7 +159,9 @@ def test_a_list_that_was_given_is_not_the_contexts_own() -> None:
 
 
 def test_media_do_not_fill_a_repr() -> None:
-    assert "AAAA" not in repr(Base64Source("image/png", "AAAA"))
+    source = Base64Source("image/png", "AAAA")
+    assert repr(source) == "Base64Source(media_type='image/png')"
+    assert source.__rich_repr__() == [("media_type", "image/png")]
 
 
 def test_a_file_may_be_named_by_its_path() -> None:
@@ -156,3 +172,11 @@ def test_totals_of_a_call_do_not_change_its_message() -> None:
     one = AssistantMessage([TextBlock("a")], total_usage=Usage(1), total_cost=Cost(total=1.0))
     assert one == AssistantMessage([TextBlock("a")], total_usage=Usage(2))
     assert one != AssistantMessage([TextBlock("b")], total_usage=Usage(1))
+
+
+def test_a_message_equals_another_with_the_same_fields_only() -> None:
+    one = AssistantMessage("a")
+    assert one == AssistantMessage([TextBlock("a")])
+    assert one != AssistantMessage("a", metadata={"acme": {"b": 1}})
+    assert (one == "a") is False
+    assert one == ANY  # an object that compares itself is asked

@@ -123,5 +123,22 @@ def test_an_option_without_further_facts_has_none() -> None:
     assert (option.default, option.example, option.local) == (None, None, False)
 
 
-def test_an_example_is_not_what_apis_do_anyway() -> None:
-    assert OPTIONS["parallel_tool_calls"].example is False
+EXAMPLES: dict[str, Any] = {
+    "temperature": 0.2, "top_p": 0.9, "top_k": 40, "min_p": 0.05, "presence_penalty": 0.5,
+    "frequency_penalty": 0.5, "max_tokens": 1000, "stop": ("END",), "seed": 7,
+    "session_id": "s-1", "user": "u", "transport": "buffered", "thinking": "low",
+    "tool_choice": "required", "parallel_tool_calls": False, "response_format": "json",
+    "cache": "auto", "malformed": "skip",
+}  # fmt: skip
+
+
+def test_what_a_provider_is_sent_has_an_example() -> None:
+    assert {name: each.example for name, each in OPTIONS.items() if each.example is not None} == (
+        EXAMPLES
+    )
+    assert {*TUNING} < {*EXAMPLES}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_not_what_apis_do_anyway(name: str) -> None:
+    assert StreamOptions(**{name: EXAMPLES[name]}) != StreamOptions()

@@ -30,6 +30,11 @@ def test_the_typed_keyword_arguments_are_the_options() -> None:
     assert set(Options.__annotations__) == StreamOptions.names() | BESIDE
 
 
+def test_no_option_is_required() -> None:
+    assert Options.__required_keys__ == frozenset()
+    assert ClientOptions.__required_keys__ == frozenset()
+
+
 PERSONAL = {"api_key", "base_url", "headers", "settings", "extra"}
 
 
@@ -73,6 +78,8 @@ TAKEN: list[tuple[str, Any, Any]] = [
     ("transport", "buffered", "buffered"),
     ("thinking", "high", ThinkingLevel.HIGH),
     ("thinking", ThinkingLevel.OFF, ThinkingLevel.OFF),
+    ("thinking", {"type": "enabled", "budget_tokens": 2000}, 2000),
+    ("thinking", {"type": "disabled"}, ThinkingLevel.OFF),
     ("thinking", 0, 0),
     ("thinking", 2000, 2000),
     ("thinking", {"type": "enabled", "budget_tokens": 2000}, 2000),
@@ -100,6 +107,11 @@ TAKEN: list[tuple[str, Any, Any]] = [
         "response_format",
         {"type": "json_schema", "name": "a", "description": "b", "schema": {"title": "c"}},
         {"title": "a", "description": "b"},
+    ),
+    (
+        "response_format",
+        {"type": "json_schema", "description": "b", "schema": {"minimum": 1}},
+        {"description": "b", "minimum": 1},
     ),
     ("cache", "none", CacheStrategy("none")),
     ("cache", "auto", CacheStrategy("auto")),
@@ -156,28 +168,42 @@ REFUSED: list[tuple[str, Any, str]] = [
         ("thinking", no, f"thinking={no!r}: expected 0 or more tokens, or a level; one of: off")
         for no in ("deep", -1, True, 0.5, "5")
     ),
-    ("thinking", {"type": "adaptive"}, "thinking={'type': 'adaptive'}: write a level"),
-    ("tool_choice", 5, "tool_choice=5: expected `str | None`, got `int`"),
-    *(
-        ("tool_choice", {"type": word, "more": 1}, f"{word}', 'more': 1}}: expected `str | None`")
-        for word in ("auto", "none", "any", "tool")
-    ),
-    (
-        "tool_choice",
-        {"type": "tool", "name": "f", "more": 1},
-        "'more': 1}: expected `str | None`, got `dict`",
-    ),
     ("response_format", int, "not the type int; call answer(…, type=int)"),
     ("response_format", list[int], "not the type list; call answer(…, type=list)"),
     ("response_format", int | str, "not the type int | str; call answer(…, type=int | str)"),
     ("response_format", {"type": "json_schema"}, "has no JSON schema under 'schema'"),
     ("response_format", {"type": "json_schema", "json_schema": 5}, "has no JSON schema under"),
+    *(
+        ("thinking", no, f"thinking={no!r}: write a level, as thinking='high', or a budget")
+        for no in ({"type": "adaptive"}, {"type": "enabled", "budget_tokens": "5"}, {})
+    ),
+    ("tool_choice", 5, "tool_choice=5: expected `str | None`, got `int`"),
+    *(
+        ("tool_choice", no, f"tool_choice={no!r}: expected `str | None`, got `dict`")
+        for no in (
+            {"type": "auto", "more": 1},
+            {"type": "none", "more": 1},
+            {"type": "tool", "more": 1},
+            {"type": "any", "more": 1},
+            {"type": "tool", "name": "f", "more": 1},
+            {"type": "tool", "name": 5},
+            {"type": "required"},
+        )
+    ),
     ("parallel_tool_calls", "yes", "parallel_tool_calls='yes': expected `bool | None`, got `str`"),
     ("response_format", "xml", "response_format='xml': invalid enum value 'xml'; one of: json"),
     (
         "response_format",
         [],
         "response_format=[]: expected `str | object | None`, got `array`; one of: json",
+    ),
+    ("response_format", int, "not the type int; call answer(…, type=int)"),
+    ("response_format", list[int], "not the type list; call answer(…, type=list)"),
+    ("response_format", {"type": "json_schema"}, "no JSON schema under 'schema'"),
+    (
+        "response_format",
+        {"type": "json_schema", "json_schema": 5},
+        "no JSON schema under 'schema'",
     ),
     ("cache", "always", "cache='always': expected CacheStrategy, got `str`"),
     ("cache", True, "cache=True: expected CacheStrategy, got `bool`"),

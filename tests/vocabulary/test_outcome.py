@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swink_core import Cost, StreamErrorKind, Usage
-from swink_core.vocabulary.outcome import Totals
+from swink_core import Cost, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.outcome import NOTHING, TOKENS, Charge, Totals, for_every_kind
 
 # (name, one attempt, another, both)
 SUMS = [
@@ -39,6 +39,10 @@ def test_usage_is_summed_part_by_part(one: Usage, other: Usage, both: Usage) -> 
     assert one + other == both
 
 
+def test_the_counts_of_a_usage_are_listed_in_order() -> None:
+    assert [getattr(Usage(1, 2, 3, 4, 5, 6), name) for name in TOKENS] == [1, 2, 3, 4, 5, 6]
+
+
 def test_nothing_is_reported_before_the_provider_has_reported_it() -> None:
     assert not Usage().reported
     assert not (Usage() + Usage()).reported
@@ -52,6 +56,30 @@ def test_an_invalid_token_count_is_ignored(tokens: float, kept: int | None) -> N
     usage = Usage()
     assert usage.count("input", tokens) is (kept is not None)
     assert usage.input == kept
+
+
+@pytest.mark.parametrize(
+    ("usage", "total"),
+    [
+        (Usage(3, 2), 5),
+        (Usage(3, 2, total=9), 9),
+        (Usage(3), None),
+        (Usage(output=2), None),
+        (Usage(3, total=9), 9),
+        (Usage(), None),
+    ],
+)
+def test_a_total_that_was_not_reported_is_the_sum_of_both(usage: Usage, total: int | None) -> None:
+    assert usage.added_up() is usage
+    assert usage.total == total
+
+
+def test_a_table_of_kinds_has_a_row_for_each_in_their_order() -> None:
+    rows = dict.fromkeys(reversed(StreamErrorKind), 1)
+    assert list(for_every_kind("table", rows)) == list(StreamErrorKind)
+    del rows[StreamErrorKind.AUTH], rows[StreamErrorKind.TIMEOUT]
+    with pytest.raises(LookupError, match=r"^table: no row for TIMEOUT, AUTH$"):
+        for_every_kind("table", rows)
 
 
 def test_a_sum_changes_neither_part() -> None:
@@ -76,12 +104,37 @@ def test_totals_are_not_an_event() -> None:
     assert totals == Totals(Usage(input=1), None)
 
 
+def test_charges_of_attempts_are_summed() -> None:
+    totals = Totals()
+    totals.add(None, None)
+    assert totals == Totals(None, None, Charge(0, 0.0))
+    for charge in (Charge(3, 0.5), NOTHING, Charge(4, None, estimated=True)):
+        totals.add(None, None, charge)
+    assert totals == Totals(None, None, Charge(7, 0.5, estimated=True))
+
+
+def test_usages_and_costs_of_attempts_are_summed() -> None:
+    totals = Totals()
+    for usage, cost in ((Usage(1), None), (None, Cost(total=0.5)), (Usage(2), Cost(total=0.25))):
+        totals.add(usage, cost)
+    assert totals == Totals(Usage(3), Cost(total=0.75))
+
+
 def test_cost_is_summed_part_by_part() -> None:
     assert Cost(1.0, None, 2.0, None, 3.0) + Cost(0.5, None, None, 0.0) == Cost(
         1.5, None, 2.0, 0.0, 3.0
     )
+    assert Cost(fees=1.0, estimated=True) + Cost(fees=0.5) == Cost(fees=1.5, estimated=True)
+    assert not (Cost() + Cost()).estimated
 
 
 @pytest.mark.parametrize("kind", [*StreamErrorKind], ids=lambda kind: kind.name)
 def test_a_kind_is_written_as_it_is_called(kind: StreamErrorKind) -> None:
     assert f"{kind}" == kind.name.lower()
+
+
+def test_an_answer_ends_for_one_of_seven_reasons() -> None:
+    assert [*StopReason] == [
+        "stop", "length", "tool_use", "content_filter", "pause", "error", "aborted",
+    ]  # fmt: skip
+    assert {reason.name.lower() for reason in StopReason} == {*StopReason}

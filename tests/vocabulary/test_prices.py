@@ -38,6 +38,7 @@ cases = [
     { hours = ["01:00", "04:00"], weekdays = true, output = 30.0 },
     { hours = ["22:00", "00:30"], output = 11.0 },
     { terms = ["us"], factor = 1.1 },
+    { terms = ["fast"], factor = 2.0 },
 ]
 """
 
@@ -49,6 +50,7 @@ CASES: list[tuple[str, Usage, datetime, float]] = [
     ("tier", Usage(M, M, extra={"service_tier": "flex"}), SATURDAY, 6.0),
     ("tier_and_length", Usage(3 * M, M, extra={"service_tier": "flex"}), SATURDAY, 13.5),
     ("a_tier_without_a_price", Usage(M, M, extra={"service_tier": "default"}), SATURDAY, 12.0),
+    ("a_tier_at_twice_the_price", Usage(M, M, extra={"service_tier": "fast"}), SATURDAY, 24.0),
     ("region", Usage(M, M, extra={"inference_geo": "us"}), SATURDAY, 13.2),
     ("before_a_day", Usage(M, M), datetime(2026, 11, 30, 23, 59, tzinfo=UTC), 13.0),
     ("on_the_first_day", Usage(M, M), datetime(2026, 12, 1, 12, tzinfo=UTC), 22.0),
@@ -110,6 +112,11 @@ def test_a_part_without_a_price_makes_the_sum_unknown(name: str) -> None:
     assert (cost.input, cost.output, cost.fees, cost.total) == (2.0, 10.0, None, None)
 
 
+def test_without_a_usage_or_prices_the_cost_is_unknown() -> None:
+    assert cost_of(None, Prices(2.0, 10.0), SATURDAY) is None
+    assert cost_of(Usage(M, M), None, SATURDAY) is None
+
+
 # (address, of this machine, of a private network)
 ADDRESSES: list[tuple[str, bool, bool]] = [
     ("http://127.0.0.1:8000/v1", True, True),
@@ -149,6 +156,12 @@ EXACT: list[tuple[Usage, float | None]] = [
     (Usage(10, 20, 4, extra={"cache_read_audio": 4}), 50.0 - 4 * 0.5),
     (Usage(10, 20, extra={"input_audio": -3, "output_audio": None, "citation": {}}), 50.0),
     (Usage(0, 0), 0.0),
+    (Usage(0, 20, extra={"input_audio": 3}), 40.0),
+    (Usage(10, 0, reasoning=5), 10.0),
+    (Usage(10, 20, 10, 0), 50.0 - 10 * 0.5),
+    (Usage(10, 20, 12, 0), 40.0 + 12 * 0.5),
+    (Usage(10, 20, extra={"cache_read_audio": 3}), 50.0),
+    (Usage(10, 20, extra={"billed_input": -1, "input_audio": None}), 50.0),
     (Usage(None, 20, extra={"billed_input": 10}), 50.0),
     (Usage(None, 20), None),
     (Usage(10, None), None),

@@ -13,21 +13,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swink_core import (
+    AssistantMessage,
     AudioBlock,
     Base64Source,
     Context,
     DocumentBlock,
+    ExtensionBlock,
     ImageBlock,
     ModelInfo,
     ProviderInfo,
     StreamOptions,
+    TextBlock,
+    ThinkingBlock,
     Tool,
+    ToolCallBlock,
+    ToolResultMessage,
     UrlSource,
     UserMessage,
 )
 from swink_core.providers import prompt_of
 from swink_core.vocabulary.media_sizes import audio_seconds, image_size, pdf_pages
-from swink_core.vocabulary.tokens import MESSAGE, PREFIX, MediaTokens, prompt_tokens, text_tokens
+from swink_core.vocabulary.tokens import (
+    MESSAGE,
+    PREFIX,
+    Estimate,
+    MediaTokens,
+    data_tokens,
+    prompt_tokens,
+    sound_seconds,
+    text_tokens,
+)
 
 # (text, least and most expected tokens): tiktoken's o200k_base and cl100k_base lie between
 TEXTS = [
@@ -64,6 +79,7 @@ EXACT: list[tuple[str, float, float]] = [
     ("x\n    y", 2 + 0.7 + 2 / 12, 2 + 2 / 4 + 1 + 2 / 4),
     ("\u65e5\u672c", 2, 4),
     ("\U0001f44d", 2.5, 4),
+    ("\u00c0", 0.5, 1),
     ("\u00e4\u0416", 2 * 0.5, 2),
     ("\u0e01\ud800", 2, 2 * 2.5),
     ("\u65e5\U0001f44d\u00e4\u0e01", 1 + 2.5 + 0.5 + 1, 2 + 4 + 1 + 2.5),
@@ -145,6 +161,8 @@ DEFAULTS = MediaTokens()
 SIDES = MediaTokens(image_side=512, image_tile=512, image_tile_tokens=100)
 HALVED = MediaTokens(image_side=512, image_tile=300, image_tile_tokens=100)
 ENOUGH = MediaTokens(image_side=1_000, image_tile=300, image_tile_tokens=100)
+LARGER_SIDES = MediaTokens(image_side=1024, image_tile=32, image_tile_tokens=100)
+BASE_ALONE = MediaTokens(image_tile=512, image_base=85)
 ADDRESS = UrlSource("https://example.org/a")
 
 AS_TEXT = [
@@ -166,7 +184,9 @@ BOUNDS: list[tuple[Any, MediaTokens, float, float]] = [
     (ImageBlock(Base64Source("image/gif", GIF)), SIDES, 100, 110),
     (ImageBlock(Base64Source("image/png", PNG)), HALVED, 4 * 100, 440),
     (ImageBlock(Base64Source("image/jpeg", JPEG)), ENOUGH, 6 * 100, 660),
+    (ImageBlock(Base64Source("image/gif", GIF)), LARGER_SIDES, 100, 110),
     (ImageBlock(Base64Source("image/png", PNG)), RULES, 85 + 4 * 170, 1.1 * (85 + 4 * 170)),
+    (ImageBlock(Base64Source("image/png", PNG)), BASE_ALONE, 85, 93.5),
     (AudioBlock(ADDRESS), DEFAULTS, 60 * 32, 600 * 32),
     (AudioBlock(Base64Source("audio/mp3", encoded(bytes(24_000)))), DEFAULTS, 3 * 32, 32 * 32),
     (AudioBlock(Base64Source("audio/wav", WAV)), DEFAULTS, 10.32 * 32, 10.32 * 48),
@@ -238,6 +258,109 @@ def test_tools_and_fields_beside_the_conversation_count() -> None:
         prompt_tokens(Context([UserMessage("Hi")], tools=[tool]), RULES).tokens > plain.tokens + 20
     )
     assert prompt_tokens(context, RULES, {"type": "object"}).tokens > plain.tokens
+
+
+OF_A_PROMPT = Estimate(0, 100)
+OF_A_MESSAGE = Estimate(4, 8)
+OF_A_TOOL = Estimate(10, 30)
+OF_TOOLS = Estimate(0, 700)
+ARGUMENTS = {"city": "Oslo", "days": 3}
+
+# (name, messages, system prompt, tools, the parts that are counted)
+PROMPTS: list[tuple[str, list[Any], Any, list[Tool], list[Estimate]]] = [
+    ("nothing", [], None, [], []),
+    ("a_system_prompt", [], "Be brief.", [], [text_tokens("Be brief.")]),
+    ("blocks_of_one", [], [TextBlock("Be brief.")], [], [text_tokens("Be brief.")]),
+    ("a_user", [UserMessage("Hi")], None, [], [OF_A_MESSAGE, text_tokens("Hi")]),
+    (
+        "a_user_with_a_name",
+        [UserMessage("Hi", name="Ada")],
+        None,
+        [],
+        [OF_A_MESSAGE, text_tokens("Hi"), text_tokens("Ada")],
+    ),
+    (
+        "a_result",
+        [ToolResultMessage("a", "weather", "21")],
+        None,
+        [],
+        [OF_A_MESSAGE, text_tokens("21")],
+    ),
+    (
+        "thoughts_and_a_call",
+        [AssistantMessage([ThinkingBlock("Well."), ToolCallBlock("a", "weather", ARGUMENTS)])],
+        None,
+        [],
+        [OF_A_MESSAGE, text_tokens("Well."), OF_A_TOOL, text_tokens("weather"),
+         data_tokens(ARGUMENTS)],
+    ),
+    (
+        "arguments_as_text",
+        [AssistantMessage([ToolCallBlock("a", "weather", {}, '{"city": "Os', "truncated")])],
+        None,
+        [],
+        [OF_A_MESSAGE, OF_A_TOOL, text_tokens("weather"), text_tokens('{"city": "Os')],
+    ),
+    (
+        "an_extension",
+        [UserMessage([ExtensionBlock("acme", "search", ARGUMENTS)])],
+        None,
+        [],
+        [OF_A_MESSAGE, data_tokens(ARGUMENTS)],
+    ),
+    (
+        "documents_as_text",
+        [UserMessage([DocumentBlock(Base64Source("text/plain", encoded(b"x" * 600)))] * 8)],
+        None,
+        [],
+        [OF_A_MESSAGE, Estimate(8 * 150, 8 * 600)],
+    ),
+    (
+        "tools",
+        [],
+        None,
+        [Tool("f", "Look.", ARGUMENTS), Tool("g", "Say.", {}, metadata={"acme": ARGUMENTS})],
+        [OF_TOOLS, OF_A_TOOL, OF_A_TOOL, text_tokens("f Look."), text_tokens("g Say."),
+         data_tokens(ARGUMENTS), data_tokens({"acme": ARGUMENTS})],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("messages", "system", "tools", "parts"), [p[1:] for p in PROMPTS], ids=[p[0] for p in PROMPTS]
+)
+def test_each_part_of_a_prompt_counts(
+    messages: list[Any], system: Any, tools: list[Tool], parts: list[Estimate]
+) -> None:
+    context = Context(messages, system, tools)
+    assert prompt_tokens(context, DEFAULTS) == OF_A_PROMPT.plus(*parts).rounded()
+
+
+# (data, the text that is counted)
+DATA: list[tuple[Any, str]] = [
+    ({"a": [1, None]}, '{"a":[1,null]}'),
+    ({"a": 1j}, "{'a': 1j}"),
+    ({"a": "\ud800"}, r"{'a': '\ud800'}"),
+    ({}, ""),
+    (None, ""),
+]
+
+
+@pytest.mark.parametrize(("data", "text"), DATA)
+def test_data_counts_as_its_json_or_as_its_repr(data: Any, text: str) -> None:
+    assert data_tokens(data) == text_tokens(text)
+
+
+def test_the_seconds_of_all_sound_are_summed() -> None:
+    sound = AudioBlock(ADDRESS)
+    context = Context([UserMessage("Hi"), UserMessage([TextBlock("Hi"), sound])], [sound])
+    assert sound_seconds(context) == (120, 1_200)
+    assert sound_seconds(Context([UserMessage("Hi")], "Be brief.")) == (0, 0)
+
+
+def test_a_rounded_estimate_has_whole_tokens_and_a_bound_not_below() -> None:
+    assert Estimate(1.2, 3.1).rounded() == (2, 4)
+    assert Estimate(1.2, 0.5).rounded() == (2, 2)
 
 
 def test_counting_the_words_of_a_long_text_takes_little_memory() -> None:
