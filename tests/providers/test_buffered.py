@@ -8,7 +8,7 @@ import pytest
 
 from swink_core import ProviderFailure
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import EventWriter, MalformedFrame
+from swink_core.providers import EventWriter, FrameTooLong, MalformedFrame, buffered
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
 
 
@@ -23,6 +23,14 @@ def test_a_body_is_one_frame_at_the_end() -> None:
     decoder = BufferedDecoder()
     assert (decoder.feed(b"a"), decoder.feed(b"b")) == ([], [])
     assert decoder.finish() == [b"ab"]
+
+
+def test_a_body_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffered, "BUFFERED_LIMIT", 2)
+    decoder = BufferedDecoder()
+    assert decoder.feed(b"ab") == []
+    with pytest.raises(FrameTooLong, match="an answer"):
+        decoder.feed(b"c")
 
 
 STREAM = "the server sent a stream for an unstreamed request"

@@ -25,6 +25,23 @@ async def test_a_timer_calls_when_its_time_has_come_and_not_if_it_was_cancelled(
     await called.wait()
 
 
+async def test_a_timer_whose_time_has_passed_is_due_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    made: list[float] = []
+    call_later = loop.call_later
+
+    def noting(delay: float, *rest: Any) -> asyncio.TimerHandle:
+        made.append(delay)
+        return call_later(delay, *rest)
+
+    monkeypatch.setattr(loop, "call_later", noting)
+    clock = LoopClock()
+    clock.call_at(clock.time() - 10, pytest.fail)()
+    assert made == [0.0]
+
+
 async def test_cancelling_a_sleep_ends_it_at_once() -> None:
     sleeping = asyncio.create_task(LoopClock().sleep(1000))
     await asyncio.sleep(0)

@@ -19,6 +19,7 @@ NOT_STARTED = [
     ("not a program", PermissionError(errno.EACCES, "Permission denied"), Kind.INVALID_REQUEST),
     ("of another machine", OSError(errno.ENOEXEC, "Exec format error"), Kind.INVALID_REQUEST),
     ("no descriptors", OSError(errno.EMFILE, "Too many open files"), Kind.RESOURCE),
+    ("no descriptors in the system", OSError(errno.ENFILE, "Too many open"), Kind.RESOURCE),
     ("no processes", BlockingIOError(errno.EAGAIN, "Try again"), Kind.RESOURCE),
     ("no memory", OSError(errno.ENOMEM, "Cannot allocate memory"), Kind.RESOURCE),
 ]  # fmt: skip
@@ -31,7 +32,8 @@ def test_what_is_not_started_is_the_callers_or_the_machines_mistake(
     error: OSError | ValueError, kind: Kind
 ) -> None:
     failure = not_started(error, "acme")
-    assert failure.kind is kind
+    assert (failure.phase, failure.kind, failure.code) == ("connect", kind, "command")
+    assert failure.exception is error
     assert "acme" in (failure.message or "")
     assert str(error) in (failure.message or "")
 

@@ -63,7 +63,7 @@ def test_a_system_prompt_is_one_text_unless_it_has_several_blocks_metadata_or_an
     assert context == before
 
 
-INSIDE = [SystemMessage("a"), HELLO, SystemMessage("b"), HELLO, SystemMessage("c")]
+INSIDE: list[Message] = [SystemMessage("a"), HELLO, SystemMessage("b"), HELLO, SystemMessage("c")]
 
 
 @pytest.mark.parametrize(

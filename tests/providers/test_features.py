@@ -27,7 +27,7 @@ class Rules(SystemMessage):
 MODEL = Model("acme", "m")
 HELLO = UserMessage("Hi")
 MARKED = TextBlock("Rules.", {"odd": 1, "mark": 2})
-INSIDE = [SystemMessage("a"), HELLO, SystemMessage("b"), HELLO, SystemMessage("c")]
+INSIDE: list[Message] = [SystemMessage("a"), HELLO, SystemMessage("b"), HELLO, SystemMessage("c")]
 JOINED = "acme/m accepts system text only as one string; the blocks were joined"
 MOVED = "acme/m: system messages inside the conversation were sent as marked user messages"
 
