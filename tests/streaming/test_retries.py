@@ -803,6 +803,13 @@ async def test_other_credentials_of_a_resting_model_are_not_at_rest(other: dict[
 # -- what runs out --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", [Kind.RESOURCE, Kind.NETWORK, Kind.OVERLOADED])
+async def test_idle_connections_are_closed_where_resources_run_out(kind: Kind) -> None:
+    http = PipeClient(failed(kind), good())
+    await client_of(http=http, retry=RetryPolicy(base=0.0)).complete(MODEL, "Hi")
+    assert http.idle_closed == (1 if kind is Kind.RESOURCE else 0)
+
+
 class Greedy(Toy):
     """A provider whose parser runs out of memory, unless the answer comes whole."""
 
