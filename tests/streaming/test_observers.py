@@ -164,6 +164,18 @@ async def test_the_log_has_each_event_where_it_is_asked_for_so_much(
     assert logged == (events if level == logging.DEBUG else [])
 
 
+async def test_a_plugin_that_is_called_log_observes_beside_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "swink_core")
+    observer = Observer()
+    client = client_of(http=PipeClient(Pipe(*HELLO)))
+    client.host.add(observer, "log")
+    async with client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert observer.events == events
+
+
 async def test_an_interrupt_goes_on_to_whoever_pressed_the_keys_and_the_stream_is_closed() -> None:
     pipe = Pipe(*HELLO)
     observer = Faulty(KeyboardInterrupt(), TextDelta)
