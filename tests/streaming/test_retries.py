@@ -653,6 +653,8 @@ async def test_attempts_are_counted_anew_on_each_target() -> None:
     numbered = [(r.model, r.attempt) for r in retries]
     large = [(MODEL, 2), (MODEL, 3)]
     assert numbered == [*large, ("spare/small", 1), ("spare/small", 2), ("spare/small", 3)]
+    most = max(row.retries for kind, row in KINDS.items() if kind is not Kind.OVERLOADED)
+    assert [r.max_attempts for r in retries] == [3, 3, 1 + most, 3, 3]
 
 
 async def test_output_of_one_attempt_does_not_make_the_failure_of_another_final() -> None:
