@@ -76,6 +76,11 @@ REFUSED: list[tuple[str, Context, str]] = [
         "content is of type NoneType",
     ),
     (
+        "an_instruction_without_text",
+        Context([HI], [TextBlock(NOTHING)]),
+        "system_prompt[0]: text: expected `str`, got `None`",
+    ),
+    (
         "an_instruction_of_a_provider_as_text",
         Context([HI], [ExtensionBlock("a", "k", "text")]),
         "system_prompt[0]: data is of type str",
@@ -270,6 +275,7 @@ ACCEPTED: list[tuple[str, Context]] = [
     ("an_image_alone", user(ImageBlock(UrlSource("https://a.example/b.png")))),
     ("metadata_alone", said(TextBlock("", {"signature": "x"}))),
     ("half_a_character", said(ToolCallBlock("a", "f", {"x": "\ud800"}))),
+    ("an_instruction_of_a_provider", Context([HI], [TextBlock("a"), ExtensionBlock("a", "k", {})])),
 ]
 
 
@@ -493,6 +499,16 @@ def test_messages_as_they_are_stored_are_given_as_objects() -> None:
     picture = ImageBlock(UrlSource("https://x/y.png"))
     talk = [UserMessage([picture]), answer, ToolResultMessage("1", "f", "b")]
     assert context_of([dump(message) for message in talk], None, None).messages == talk
+
+
+def test_instructions_may_be_given_as_objects() -> None:
+    given = [{"type": "text", "text": "Be brief."}, TextBlock("Be kind.")]
+    assert context_of("Hi", given, None).system_prompt == [
+        TextBlock("Be brief."),
+        TextBlock("Be kind."),
+    ]
+    with pytest.raises(InvalidContext, match=r"^system_prompt\[1\]: extra fields found \(size\)"):
+        context_of("Hi", [given[0], {**given[0], "size": 1}], None)  # type: ignore[dict-item]  # a mapping
 
 
 # (value, whether it can be part of a key)

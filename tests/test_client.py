@@ -710,6 +710,7 @@ OF_ANOTHER: list[tuple[dict[str, Any], str | None]] = [
     ({"base_url": "https://a.test/v1"}, CANARY),
     ({"base_url": "https://a.test/v1/"}, CANARY),
     ({"base_url": "https://A.test:443/v1"}, CANARY),
+    ({"base_url": "https://@a.test/v1"}, CANARY),
     ({"base_url": "https://a.test/v2"}, None),
     ({"base_url": "http://a.test/v1"}, None),
     ({"base_url": "https://a.test:444/v1"}, None),

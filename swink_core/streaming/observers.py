@@ -36,7 +36,8 @@ class Observers:
                 if getattr(impl.plugin, "other_events", False):
                     self._others.add(impl.plugin_name)
         if log.isEnabledFor(logging.DEBUG):
-            self.bound["log"] = _bind(partial(log.debug, "call %s: %r", call.id), ["event"], call)
+            show = partial(log.debug, "call %s: %r", call.id)
+            self.bound["debug log"] = _bind(show, ["event"], call)
 
     def show_other(self, event: AssistantMessageEvent) -> None:
         """Pass an event of a class from another library to observers with `other_events`."""

@@ -1047,6 +1047,49 @@ async def test_output_that_arrived_is_charged_with_other_answers_and_no_probabil
     assert await charged_output(extension={"text": words}) == alone
 
 
+async def test_the_name_of_a_called_tool_is_charged_with_what_arrived() -> None:
+    name = "look_up_the_weather_of_" * 20
+    call = frame(call={"key": 0, "id": "a", "name": name, "arguments": "{}"})
+    http = PipeClient(Pipe(call, frame(error={"kind": "network"})))
+    async with client_of(http=http, clock=ManualClock()) as client:
+        with pytest.raises(swink.NetworkError):
+            await client.stream(PRICED, "Hi", max_tokens=1_000).result()
+        assert client.charge.tokens - PROMPT > len(name) / 8
+
+
+async def test_an_attempt_that_the_provider_refused_is_not_charged() -> None:
+    http = PipeClient(Pipe(b"{}", status=503, end=True))
+    async with client_of(http=http) as client:
+        with pytest.raises(swink.ModelOverloaded):
+            await client.complete(PRICED, "Hi")
+        assert client.charge == swink.Charge(0, 0.0)
+        assert client.cost is None
+
+
+# -- media -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("downloads", [True, False])
+async def test_media_are_downloaded_before_the_request_where_the_caller_allows_it(
+    downloads: bool,
+) -> None:
+    class FetchesNothing(Toy):
+        def takes_address(self, *asked: Any) -> bool:
+            return False
+
+    http = PipeClient(Pipe(*HELLO))
+    image = swink.ImageBlock(swink.UrlSource("http://127.0.0.1/a.png"))
+    providers = {"toy": FetchesNothing}
+    async with client_of(providers=providers, http=http, retry=AT_ONCE) as client:
+        options = {"api_key": "test-key", "download_media": downloads}
+        events = await collect(client.stream(MODEL, [image], **options))
+    if downloads:
+        assert "is not on the public internet" in events[-1].error_message
+        assert http.requests == []
+    else:
+        assert b"http://127.0.0.1/a.png" in http.requests[0].body
+
+
 # -- limits --------------------------------------------------------------------------------------
 
 

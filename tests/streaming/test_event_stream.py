@@ -28,6 +28,7 @@ from fakes import (
 
 import swink_core as swink
 from swink_core import Done, Error, Retry, StopReason, StreamErrorKind
+from swink_testing.clock import ManualClock
 
 BEGUN = [frame(id="r1"), frame(text="Hel"), frame(usage={"input": 3})]
 """The beginning of an answer whose rest does not arrive."""
@@ -710,6 +711,20 @@ async def test_result_raises_the_error_of_the_kind_with_what_had_arrived(
     assert (error.provider, error.model, error.attempts) == ("toy", MODEL, 1)
     assert error.title
     assert error.resolution
+
+
+async def test_an_error_says_how_long_the_call_took_whenever_it_is_raised() -> None:
+    clock, pipe = ManualClock(5.0), Pipe(frame(text="Hel"))
+    async with client_of(http=PipeClient(pipe), clock=clock) as client:
+        stream = client.stream(MODEL, "Hi")
+        reader = asyncio.create_task(collect(stream))
+        await clock.advance(2.0)
+        pipe.send(frame(error={"kind": "network"}))
+        await reader
+        await clock.advance(10.0)
+        with pytest.raises(swink.NetworkError) as caught:
+            await stream.result()
+    assert caught.value.elapsed == 2.0
 
 
 async def test_result_of_a_closed_stream_raises_that_it_was_aborted() -> None:

@@ -118,6 +118,25 @@ async def test_others_get_every_event_as_if_it_were_not_there(
     await asyncio.wait(faulty.tasks)
 
 
+async def test_an_observer_that_raises_gets_no_more_events_of_that_call(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen: list[str] = []
+
+    class Raising:
+        @swink.hookimpl
+        def on_event(self, event: Any, call: swink.Call) -> None:
+            seen.append(call.id)
+            raise ValueError("no")
+
+    async with client_of(Raising(), http=PipeClient(Pipe(*HELLO), Pipe(*HELLO))) as client:
+        streams = [client.stream(MODEL, "Hi") for _ in range(2)]
+        for stream in streams:
+            await collect(stream)
+    assert seen == [stream.call.id for stream in streams]
+    assert caplog.text.count("raised an exception and is disabled for this call") == 2
+
+
 @pytest.mark.parametrize("pieces", [HELLO, [b"".join(HELLO)]], ids=["one_by_one", "together"])
 async def test_an_observer_can_tell_what_came_together(pieces: list[bytes]) -> None:
     reads: list[tuple[str, int]] = []
@@ -143,6 +162,18 @@ async def test_the_log_has_each_event_where_it_is_asked_for_so_much(
     said = [record.getMessage() for record in caplog.records]
     logged = [event for event in events if any(line.endswith(f": {event!r}") for line in said)]
     assert logged == (events if level == logging.DEBUG else [])
+
+
+async def test_a_plugin_that_is_called_log_observes_beside_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "swink_core")
+    observer = Observer()
+    client = client_of(http=PipeClient(Pipe(*HELLO)))
+    client.host.add(observer, "log")
+    async with client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert observer.events == events
 
 
 async def test_an_interrupt_goes_on_to_whoever_pressed_the_keys_and_the_stream_is_closed() -> None:

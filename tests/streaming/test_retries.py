@@ -653,6 +653,8 @@ async def test_attempts_are_counted_anew_on_each_target() -> None:
     numbered = [(r.model, r.attempt) for r in retries]
     large = [(MODEL, 2), (MODEL, 3)]
     assert numbered == [*large, ("spare/small", 1), ("spare/small", 2), ("spare/small", 3)]
+    most = max(row.retries for kind, row in KINDS.items() if kind is not Kind.OVERLOADED)
+    assert [r.max_attempts for r in retries] == [3, 3, 1 + most, 3, 3]
 
 
 async def test_output_of_one_attempt_does_not_make_the_failure_of_another_final() -> None:
@@ -801,6 +803,13 @@ async def test_other_credentials_of_a_resting_model_are_not_at_rest(other: dict[
 
 
 # -- what runs out --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Kind.RESOURCE, Kind.NETWORK, Kind.OVERLOADED])
+async def test_idle_connections_are_closed_where_resources_run_out(kind: Kind) -> None:
+    http = PipeClient(failed(kind), good())
+    await client_of(http=http, retry=RetryPolicy(base=0.0)).complete(MODEL, "Hi")
+    assert http.idle_closed == (1 if kind is Kind.RESOURCE else 0)
 
 
 class Greedy(Toy):

@@ -303,6 +303,16 @@ async def test_an_answer_above_the_floor_goes_on(idle: float) -> None:
         assert not scene.ended
 
 
+async def test_an_answer_at_the_floor_goes_on_until_it_falls_below() -> None:
+    floor = limits(idle=30, min_chars_per_second=5, window=10)
+    async with watched(floor, frame(text="x" * 50)) as scene:
+        await scene.clock.advance(11)
+        assert not scene.ended
+        await scene.send(frame(text="x" * 49))
+        await scene.clock.advance(10)
+        assert scene.timed_out("throughput")
+
+
 async def test_the_floor_counts_what_came_of_its_own_attempt() -> None:
     clock, cut, pipe = ManualClock(), Pipe(frame(text="x" * 500)), Pipe(frame(text="x"))
     given: dict[str, Any] = {"clock": clock, "retry": AT_ONCE}
