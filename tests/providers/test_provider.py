@@ -108,6 +108,22 @@ async def test_a_text_is_fitted_once_until_more_is_known_and_sent_as_it_is() -> 
     assert all(said in json.dumps(body) for said, body in zip("abcde", bodies, strict=False))
 
 
+async def test_a_plan_is_kept_only_until_more_is_known() -> None:
+    known = ["nothing"]
+
+    class Learning(Toy):
+        def learned(self, model: swink.Model, options: StreamOptions) -> str:
+            return known[-1]
+
+    http = PipeClient(*(Pipe(*HELLO, end=True) for _ in range(3)))
+    async with client_of(providers={"toy": Learning}, api_key="k", http=http) as client:
+        for fact in ("nothing", "what the server says", "nothing"):
+            known.append(fact)
+            async with client.stream(MODEL, "Hi") as stream:
+                await stream.result()
+            assert len(stream.call.attempt.target.remembered) == 1
+
+
 async def test_every_such_text_mentions_the_omission() -> None:
     class Plain(Toy):
         knobs = frozenset[str]()
@@ -511,6 +527,8 @@ HOMES: list[tuple[str | None, str | None, dict[str, str], str | None, bool]] = [
     (OWN, OWN, {"A_URL": "https://a.example"}, OWN, True),
     (OWN, None, {"A_URL": "https://a.example"}, "https://a.example", False),
     (None, "https://a.example", {}, "https://a.example", False),
+    (OWN, f"{OWN}_", {}, f"{OWN}_", False),
+    (f"{OWN}_", OWN, {}, OWN, False),
 ]
 
 
@@ -1100,7 +1118,8 @@ def test_failures_of_the_cores_own_are_not_the_providers_to_classify() -> None:
 
 def test_a_provider_that_says_nothing_has_what_nearly_all_have() -> None:
     assert HTTPProvider.features == {"tools", "tool_choice", "stop"}
-    assert {*HTTPProvider.knobs} == {"temperature", "top_p", "max_tokens"}
+    knobs = HTTPProvider.knobs
+    assert knobs == {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
     provider = HTTPProvider("plain")
     model, options = swink.Model("plain", "large"), StreamOptions()
     assert provider.buffers(model, IMAGE, options) is False
@@ -1112,7 +1131,7 @@ def test_a_provider_that_says_nothing_has_what_nearly_all_have() -> None:
     assert provider.speaks_http
     assert (provider.buffered, provider.websocket) == (False, False)
     assert provider.content_types == ("text/event-stream",)
-    assert provider.system_marks is None
+    assert (provider.malformed, provider.system_marks) == ("read_on", None)
 
 
 async def test_errors_are_read_and_classified_as_their_speaker_writes_them() -> None:
@@ -1152,17 +1171,22 @@ def test_a_conversation_from_elsewhere_is_fitted_before_it_is_converted() -> Non
     assert body == {"system": "First.", "temperature": None}
 
 
-async def test_a_token_that_needs_no_fetching_is_sent_hidden_and_not_renewed() -> None:
-    class Fixed(Toy):
+async def test_a_token_that_needs_no_fetching_is_hidden_even_if_it_only_signs() -> None:
+    class Signing(Toy):
         def credential(self, request: HTTPRequest, options: StreamOptions) -> Token:
             return Token(CANARY)
 
+        def sign(self, request: HTTPRequest, credential: str | Token, options: Any) -> None:
+            assert isinstance(credential, Token)
+            request.headers["Signature"] = str(len(credential.value))
+
     http = PipeClient(answered(f"bad token {CANARY}".encode(), 401))
-    async with client_of(providers={"toy": Fixed}, http=http, retry=False) as client:
+    async with client_of(providers={"toy": Signing}, http=http, retry=False) as client:
         events = await collect(client.stream(MODEL, "Hi"))
-    assert [one.headers["Authorization"] for one in http.requests] == [f"Bearer {CANARY}"]
+    assert [one.headers["Signature"] for one in http.requests] == [str(len(CANARY))]
     assert events[-1].error_kind is Kind.AUTH
-    assert CANARY not in repr(events)
+    assert "bad token" in events[-1].error_message
+    assert "canary" not in repr(events)
 
 
 @pytest.mark.parametrize("name", ["convert", "parser"])

@@ -389,6 +389,13 @@ def test_system_text_stays_in_blocks_only_for_an_api_that_takes_blocks() -> None
     assert (told(marked), marked.failure) == ([], None)
 
 
+def test_a_conversation_without_messages_is_fitted() -> None:
+    call = fit(ruled(), Context([], system_prompt="Be brief."))
+
+    assert (call.context.system_prompt, call.context.messages) == ("Be brief.", [])
+    assert (told(call), call.failure) == ([], None)
+
+
 def test_extensions_in_system_text_are_refused_unless_it_is_sent_in_blocks() -> None:
     system = SystemMessage([ExtensionBlock("acme", "point", {})])
     context = Context([system, UserMessage("Hi")])
