@@ -399,23 +399,6 @@ def test_the_key_is_the_callers_or_the_environments(
     assert provider_with(**info).api_key(StreamOptions(**options), environ) == key
 
 
-@pytest.mark.parametrize(
-    ("variables", "named"),
-    [((), "api_key"), (("A_KEY",), "A_KEY"), (("A_KEY", "B_KEY"), "A_KEY or B_KEY")],
-)
-def test_a_key_that_is_needed_is_missed_by_its_variables(
-    variables: tuple[str, ...], named: str
-) -> None:
-    for environ in ({}, {"A_KEY": " "}):
-        with pytest.raises(swink.ProviderFailure) as caught:
-            provider_with(api_key_env=variables).api_key(StreamOptions(), environ)
-        failure = caught.value.failure
-        assert (failure.phase, failure.kind, failure.code) == (
-            "request", Kind.AUTH, "no_credentials",
-        )  # fmt: skip
-        assert failure.message == f"no API key for acme: {named} is not set"
-
-
 class Placed(HTTPProvider):
     """A provider with a setting in place of one of the variables that it needs."""
 
@@ -453,20 +436,6 @@ def test_each_variable_that_a_call_needs_is_set_or_its_setting_is(
         return
     with pytest.raises(swink.ProviderFailure, match=f"acme needs {missed}"):
         provider.require_variables(options, environ)
-
-
-def test_a_missing_variable_is_told_with_the_setting_that_replaces_it() -> None:
-    unset = ", which is not set"
-    either = ': neither it nor the setting "place" is set'
-    for variable, why, advice in (
-        ("A_PLACE", either, 'A_PLACE in the environment, or pass settings={"place": …}.'),
-        ("A_ZONE", unset, "A_ZONE in the environment."),  # the provider declares no such setting
-        ("A_TEAM", unset, "A_TEAM in the environment."),
-    ):
-        failure = placed().missing_variable(variable).failure
-        assert (failure.phase, failure.kind, failure.code) == ("request", Kind.AUTH, "no_variable")
-        assert failure.message == f"acme needs {variable}{why}"
-        assert failure.resolution == f"Set {advice}"
 
 
 async def test_missing_credentials_fail_before_any_request_and_say_what_to_set(
