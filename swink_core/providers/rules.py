@@ -208,7 +208,8 @@ class Fitted:
         marks = getattr(api, "system_marks", None)
         if marks is not None:
             has.add("system_extensions")  # system text stays a list of blocks
-        if (transport := self.options.transport) != "auto" and not getattr(api, transport, True):
+        transport = self.options.transport
+        if not getattr(api, transport, True):  # every API has `auto` and `sse`
             wanted.add(f"{transport}_transport")
         thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
         if "thinking" not in has and not thinks and self.options.thinking_budget == 0:

@@ -15,7 +15,6 @@ from swink_core import (
     CacheStrategy,
     Context,
     DocumentBlock,
-    ExtensionBlock,
     ImageBlock,
     Model,
     ModelInfo,
@@ -235,6 +234,19 @@ def test_a_rule_with_a_condition_applies_to_the_calls_that_meet_it(
     assert call.options.top_p == (None if is_met else 1)
 
 
+def test_later_changes_replace_earlier_ones() -> None:
+    model = ruled("change = { seed = 1, top_p = 1 }", "change = { seed = 2 }")
+
+    assert rule_of(model).change == {"seed": 2}
+
+
+def test_a_rule_for_one_api_counts_only_for_that_api() -> None:
+    model = ruled('apis = ["chat", "batch"]\nefforts = { low = "l" }')
+
+    assert rule_of(model, Acme()).efforts == {"low": "l"}
+    assert rule_of(model).efforts == {}
+
+
 # (rules, the API that they select)
 WANTED_APIS: list[tuple[list[str], str | None]] = [
     (['api = "a"', 'api = "b"', "takes = { stop = false }"], "b"),
@@ -391,69 +403,11 @@ def test_a_feature_that_the_api_lacks_is_refused_with_no_advice_to_turn_the_rule
         assert (refused.code, refused.resolution) == ("audio", None)
 
 
-# (what the model can do, thinking, what is told)
-UNTHINKING: list[tuple[frozenset[str] | None, Any, list[str]]] = [
-    (None, "off", []),
-    (None, 0, []),
-    (frozenset(), "off", []),
-    (None, "low", ["option_ignored does not support thinking; it was not sent"]),
-    (frozenset({"thinking"}), "off", ["option_ignored does not support thinking; it was not sent"]),
-    (frozenset({"thinking"}), "low", ["option_ignored does not support thinking; it was not sent"]),
-]
+def test_a_conversation_without_messages_is_fitted() -> None:
+    call = fit(ruled(), Context([], system_prompt="Be brief."))
 
-
-@pytest.mark.parametrize(("capabilities", "thinking", "said"), UNTHINKING)
-def test_thinking_is_left_out_where_it_has_no_field_and_told_unless_it_stays_off(
-    capabilities: frozenset[str] | None, thinking: Any, said: list[str]
-) -> None:
-    class Plain(Acme):
-        knobs = frozenset()
-
-    model = Model("acme", "large", ModelInfo("large", capabilities=capabilities))
-    call = Fitted(model, HELLO, StreamOptions(thinking=thinking)).fit(Plain())
-
-    assert call.options.thinking is None
-    assert told(call) == said
-
-
-class Marked(Acme):
-    """An API whose system prompt is a list of blocks."""
-
-    features = Acme.features | {"extensions"}
-    system_marks = frozenset({"cache"})
-
-
-class Unmarked(Marked):
-    """An API whose system prompt is a string."""
-
-    system_marks = None  # type: ignore[assignment]
-
-
-def test_system_text_stays_in_blocks_only_for_an_api_that_takes_blocks() -> None:
-    prompt: Any = [TextBlock("Be brief."), TextBlock("Be kind.")]
-    context = Context([SystemMessage("Say you."), UserMessage("Hi")], system_prompt=prompt)
-
-    marked, plain = (
-        Fitted(ruled(), given, StreamOptions()).fit(api)
-        for api, given in (
-            (Marked(), context), (Unmarked(), context),
-        )
-    )  # fmt: skip
-
-    assert (marked.context.system_prompt, marked.context.messages) == (prompt, context.messages)
-    assert plain.context.system_prompt == "Be brief.\nBe kind.\n\nSay you."
-    assert plain.context.messages == HELLO.messages
-    assert (told(marked), marked.failure) == ([], None)
-
-
-def test_extensions_in_system_text_are_refused_unless_it_is_sent_in_blocks() -> None:
-    system = SystemMessage([ExtensionBlock("acme", "point", {})])
-    context = Context([system, UserMessage("Hi")])
-
-    assert Fitted(ruled(), context, StreamOptions()).fit(Marked()).failure is None
-    refused = Fitted(ruled(), context, StreamOptions()).fit(Unmarked()).failure
-    assert refused is not None
-    assert refused.code == "system_extensions"
+    assert (call.context.system_prompt, call.context.messages) == ("Be brief.", [])
+    assert (told(call), call.failure) == ([], None)
 
 
 @pytest.mark.parametrize(("shape", "context", "options"), ACCEPTED)
@@ -662,17 +616,6 @@ def test_a_later_rule_counts_for_what_both_name() -> None:
     for bound in ("least", "most"):
         both = ruled(f"{bound} = {{ top_p = 1, seed = 1 }}", f"{bound} = {{ top_p = 2 }}")
         assert getattr(rule_of(both), bound) == {"top_p": 2, "seed": 1}
-    facts = ruled("facts = { a = 1, b = 1 }", "facts = { a = 2 }", 'efforts = { high = "h" }')
-    assert rule_of(facts).facts == {"a": 2, "b": 1}
-    changes = ruled("change = { seed = 1, top_p = 1 }", "change = { seed = 2 }")
-    assert rule_of(changes).change == {"seed": 2}
-
-
-def test_a_rule_for_one_api_counts_only_for_that_api() -> None:
-    model = ruled('apis = ["chat", "batch"]\nefforts = { low = "l" }')
-
-    assert rule_of(model, Acme()).efforts == {"low": "l"}
-    assert rule_of(model).efforts == {}
 
 
 def test_conditions_look_at_the_call_as_the_rules_before_have_left_it() -> None:
