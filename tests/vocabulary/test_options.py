@@ -57,6 +57,13 @@ class Float64(float):
     """A number of another library's."""
 
 
+class Indexed:
+    """An object with `[]` but without the other methods of a mapping."""
+
+    def __getitem__(self, name: str) -> str:
+        return name
+
+
 # (option, value as given, value as kept)
 TAKEN: list[tuple[str, Any, Any]] = [
     ("temperature", 0, 0),
@@ -189,6 +196,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ),
     ("base_url", 5, "base_url=5: expected an address"),
     ("headers", "X-A: b", "headers: expected `dict`, got `str`"),
+    ("headers", Indexed(), "headers: expected `dict`, got `Indexed`"),
     ("headers", {"X-A": 1}, "headers: expected `str`, got `int` - at `$[...]`"),
     ("timeouts", {"idle": 5}, "timeouts={'idle': 5}: expected Timeouts, got `dict`"),
     ("timeouts", 5, "timeouts=5: expected Timeouts, got `int`"),
