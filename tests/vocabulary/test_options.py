@@ -12,6 +12,7 @@ from attrs.exceptions import FrozenInstanceError
 from swink_core import (
     CacheStrategy,
     ClientOptions,
+    Limits,
     Options,
     RetryPolicy,
     StreamErrorKind,
@@ -231,7 +232,7 @@ def test_a_refused_credential_is_not_quoted() -> None:
         assert "canary" not in str(caught.value)
 
 
-# (option of Timeouts or RetryPolicy, value, what is said of it)
+# (option of Timeouts, Limits or RetryPolicy, value, what is said of it)
 LIMITS: list[tuple[type[Any], str, Any, str]] = [
     (Timeouts, "idle", "5", "idle='5': expected `float | None`, got `str`"),
     (Timeouts, "idle", 0, "idle=0: expected `float` > 0.0"),
@@ -239,6 +240,10 @@ LIMITS: list[tuple[type[Any], str, Any, str]] = [
     (Timeouts, "total", True, "total=True: expected `float | None`, got `bool`"),
     (Timeouts, "window", None, "window=None: expected `float`, got `None`"),
     (Timeouts, "min_chars_per_second", -5, "min_chars_per_second=-5: expected `float` > 0.0"),
+    (Limits, "cost", -1, "cost is -1; US dollars of at least 0 is expected"),
+    (Limits, "cost", float("inf"), "cost is inf; US dollars of at least 0 is expected"),
+    (Limits, "tokens", 1.5, "tokens is 1.5; a whole number of at least 0 is expected"),
+    (Limits, "turns", True, "turns is True; a whole number of at least 0 is expected"),
     (RetryPolicy, "budget", "2m", "budget='2m': expected `float`, got `str`"),
     (RetryPolicy, "base", -1, "base=-1: expected `float` >= 0.0"),
     (RetryPolicy, "retries", 3, "retries=3: expected `dict`, got `int`"),
