@@ -41,7 +41,6 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None)
     limit, as a duration, in seconds or as an RFC 3339 time.
     """
     lower = {name.lower(): value.strip() for name, value in headers.items()}
-    now = now or datetime.now(UTC)
     if (milliseconds := _number(lower.get("retry-after-ms"))) is not None:
         return min(milliseconds / 1000, LONGEST_WAIT)
     if (after := lower.get("retry-after")) is not None:

@@ -54,6 +54,8 @@ SAID = [
     (StreamErrorKind.THROTTLED, Failure("request", 429), ["Wait a moment"]),
     (StreamErrorKind.INVALID_REQUEST, Failure("request", code="no_region",
      kind=StreamErrorKind.INVALID_REQUEST), ["No request was sent", "Correct the value"]),
+    (StreamErrorKind.INVALID_REQUEST, Failure("connect",
+     kind=StreamErrorKind.INVALID_REQUEST), ["No request was sent", "Correct the value"]),
     (StreamErrorKind.INVALID_REQUEST, Failure("first_event",
      kind=StreamErrorKind.INVALID_REQUEST), ["Acme Inc. does not accept the request"]),
 ]  # fmt: skip

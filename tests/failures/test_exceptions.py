@@ -84,6 +84,9 @@ def test_a_failed_call_names_title_attempts_time_and_request() -> None:
     )
     assert str(error) == "Rate limited by Acme: slow down (3 attempts in 4.2 s) [request q1]\nWait."
     assert str(swink.NetworkError("cut")) == "The call failed: cut"
+    assert str(swink.NetworkError("cut", elapsed=1.0)) == "The call failed: cut"
+    again = swink.NetworkError("cut", attempts=2, resolution="Try.")
+    assert str(again) == "The call failed: cut (2 attempts)\nTry."
 
 
 def test_exceptions_survive_pickling_with_their_message() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -97,3 +97,17 @@ def test_no_wait_is_above_a_year(headers: dict[str, str], seconds: float | None)
 def test_a_text_of_the_greatest_length_is_read(text: str) -> None:
     assert duration_seconds(text) is not None
     assert duration_seconds(text + " ") is None
+    assert wait_seconds(text) == duration_seconds(text)
+    assert wait_seconds(text + " ") is None
+    date = "Sun, 01 Mar 2026 00:00:05 GMT".ljust(LONGEST_TEXT)
+    assert wait_seconds(date, NOW) == 5.0
+    assert wait_seconds(date + " ", NOW) is None
+
+
+def test_a_moment_is_compared_with_the_present_unless_another_is_given() -> None:
+    moment = datetime.now(UTC) + timedelta(hours=2)
+    for text in (moment.isoformat(), str(moment.timestamp())):
+        for wait in (wait_seconds(text), retry_after_seconds({"Retry-After": text})):
+            assert wait is not None
+            assert 7_000 < wait <= 7_200
+        assert wait_seconds(text, moment - timedelta(seconds=9)) == pytest.approx(9, abs=1e-3)

@@ -15,6 +15,7 @@ from swink_core import (
     CacheStrategy,
     Context,
     DocumentBlock,
+    ExtensionBlock,
     ImageBlock,
     Model,
     ModelInfo,

@@ -118,6 +118,13 @@ def test_a_value_that_means_something_else_is_answered_with_advice(
     assert advice in caught.value.args[1]
 
 
+def test_options_without_such_names_are_copied_unchanged() -> None:
+    given: dict[str, Any] = {"top_p": 1, "stop": ["x"]}
+    options = in_own_words(given)
+    assert options == given
+    assert options is not given
+
+
 def test_one_answer_is_what_a_call_has_anyway() -> None:
     assert in_own_words({"n": 1}) == {}
 

@@ -158,6 +158,27 @@ def test_a_list_that_was_given_is_not_the_contexts_own() -> None:
     assert context.messages == HI
 
 
+# (system prompt, as it is kept)
+SYSTEM_PROMPTS: list[tuple[Any, Any]] = [
+    (None, None),
+    ("Be brief.", "Be brief."),
+    (["Be brief.", TextBlock("Be kind.")], [TextBlock("Be brief."), TextBlock("Be kind.")]),
+    (("Be brief.",), [TextBlock("Be brief.")]),
+    (TextBlock("Be brief."), [TextBlock("Be brief.")]),
+]
+
+
+@pytest.mark.parametrize(("prompt", "kept"), SYSTEM_PROMPTS)
+def test_strings_in_a_list_of_a_system_prompt_are_blocks(prompt: Any, kept: Any) -> None:
+    assert Context([], prompt).system_prompt == kept
+
+
+def test_a_list_of_blocks_alone_is_kept_as_it_is() -> None:
+    blocks: Any = [TextBlock("Hi")]
+    assert UserMessage(blocks).content is blocks
+    assert Context([], blocks).system_prompt is blocks
+
+
 def test_media_do_not_fill_a_repr() -> None:
     source = Base64Source("image/png", "AAAA")
     assert repr(source) == "Base64Source(media_type='image/png')"

@@ -12,6 +12,7 @@ from attrs.exceptions import FrozenInstanceError
 from swink_core import (
     CacheStrategy,
     ClientOptions,
+    Limits,
     Options,
     RetryPolicy,
     StreamErrorKind,
@@ -60,6 +61,13 @@ def test_an_option_is_typed_as_what_is_kept_of_it_and_may_be_none(name: str) -> 
 
 class Float64(float):
     """A number of another library's."""
+
+
+class Indexed:
+    """An object with `[]` but without the other methods of a mapping."""
+
+    def __getitem__(self, name: str) -> str:
+        return name
 
 
 # (option, value as given, value as kept)
@@ -215,6 +223,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ),
     ("base_url", 5, "base_url=5: expected an address"),
     ("headers", "X-A: b", "headers: expected `dict`, got `str`"),
+    ("headers", Indexed(), "headers: expected `dict`, got `Indexed`"),
     ("headers", {"X-A": 1}, "headers: expected `str`, got `int` - at `$[...]`"),
     ("timeouts", {"idle": 5}, "timeouts={'idle': 5}: expected Timeouts, got `dict`"),
     ("timeouts", 5, "timeouts=5: expected Timeouts, got `int`"),
@@ -249,7 +258,7 @@ def test_a_refused_credential_is_not_quoted() -> None:
         assert "canary" not in str(caught.value)
 
 
-# (option of Timeouts or RetryPolicy, value, what is said of it)
+# (option of Timeouts, Limits or RetryPolicy, value, what is said of it)
 LIMITS: list[tuple[type[Any], str, Any, str]] = [
     (Timeouts, "idle", "5", "idle='5': expected `float | None`, got `str`"),
     (Timeouts, "idle", 0, "idle=0: expected `float` > 0.0"),
@@ -257,6 +266,10 @@ LIMITS: list[tuple[type[Any], str, Any, str]] = [
     (Timeouts, "total", True, "total=True: expected `float | None`, got `bool`"),
     (Timeouts, "window", None, "window=None: expected `float`, got `None`"),
     (Timeouts, "min_chars_per_second", -5, "min_chars_per_second=-5: expected `float` > 0.0"),
+    (Limits, "cost", -1, "cost is -1; US dollars of at least 0 is expected"),
+    (Limits, "cost", float("inf"), "cost is inf; US dollars of at least 0 is expected"),
+    (Limits, "tokens", 1.5, "tokens is 1.5; a whole number of at least 0 is expected"),
+    (Limits, "turns", True, "turns is True; a whole number of at least 0 is expected"),
     (RetryPolicy, "budget", "2m", "budget='2m': expected `float`, got `str`"),
     (RetryPolicy, "base", -1, "base=-1: expected `float` >= 0.0"),
     (RetryPolicy, "retries", 3, "retries=3: expected `dict`, got `int`"),

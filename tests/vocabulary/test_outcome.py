@@ -128,6 +128,55 @@ def test_cost_is_summed_part_by_part() -> None:
     assert not (Cost() + Cost()).estimated
 
 
+@pytest.mark.parametrize("estimated", [(False, False), (True, False), (False, True)])
+def test_a_sum_with_an_estimate_is_one(estimated: tuple[bool, bool]) -> None:
+    one, other = estimated
+    assert (Cost(1.0, estimated=one) + Cost(1.0, estimated=other)).estimated is any(estimated)
+    assert (Charge(1, 1.0, one) + Charge(1, 1.0, other)).estimated is any(estimated)
+
+
+# (usage, its total)
+TOTALS: list[tuple[Usage, int | None]] = [
+    (Usage(1, 2), 3),
+    (Usage(1, 2, total=9), 9),
+    (Usage(1, 2, total=0), 0),
+    (Usage(1), None),
+    (Usage(output=2), None),
+    (Usage(), None),
+]
+
+
+@pytest.mark.parametrize(("usage", "total"), TOTALS)
+def test_a_total_is_added_up_if_the_provider_reports_none(usage: Usage, total: int | None) -> None:
+    assert usage.added_up() is usage
+    assert usage.total == total
+
+
+# (one charge, another, both)
+CHARGES: list[tuple[Charge, Charge, Charge]] = [
+    (Charge(1, 0.5), Charge(2, 0.25), Charge(3, 0.75)),
+    (Charge(1, None), Charge(2, 0.25), Charge(3, 0.25)),
+    (Charge(1, 0.5), Charge(2, None), Charge(3, 0.5)),
+    (Charge(1, None), Charge(2, None), Charge(3, None)),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "both"), CHARGES)
+def test_an_unknown_cost_counts_as_nothing_beside_a_known_one(
+    one: Charge, other: Charge, both: Charge
+) -> None:
+    assert one + other == both
+
+
+def test_totals_are_the_sums_of_what_was_added() -> None:
+    totals = Totals()
+    totals.add(Usage(1, extra={"a": 1}), Cost(total=0.5), Charge(1, 0.5))
+    assert totals == Totals(Usage(1, extra={"a": 1}), Cost(total=0.5), Charge(1, 0.5))
+    totals.add(None, None)
+    totals.add(Usage(2, 3), Cost(total=0.25), Charge(5, 0.25))
+    assert totals == Totals(Usage(3, 3, extra={"a": 1}), Cost(total=0.75), Charge(6, 0.75))
+
+
 @pytest.mark.parametrize("kind", [*StreamErrorKind], ids=lambda kind: kind.name)
 def test_a_kind_is_written_as_it_is_called(kind: StreamErrorKind) -> None:
     assert f"{kind}" == kind.name.lower()

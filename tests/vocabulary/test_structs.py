@@ -7,6 +7,7 @@ import pickle
 import weakref
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -76,6 +77,8 @@ def test_defaults_are_made_anew_for_each_value() -> None:
 def test_totals_do_not_make_answers_different() -> None:
     assert replace(ANSWER, total_usage=Usage(1), total_cost=Cost(1.0)) == ANSWER
     assert replace(ANSWER, provider="other") != ANSWER
+    assert ANSWER == ANY
+    assert (ANSWER == "x") is False
 
 
 def test_a_tag_can_be_read_on_class_and_instance() -> None:

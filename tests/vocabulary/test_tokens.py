@@ -36,6 +36,8 @@ from swink_core.vocabulary.media_sizes import audio_seconds, image_size, pdf_pag
 from swink_core.vocabulary.tokens import (
     MESSAGE,
     PREFIX,
+    TOOL,
+    TOOLS,
     Estimate,
     MediaTokens,
     data_tokens,
@@ -248,6 +250,29 @@ def test_text_beside_the_content_of_a_prompt_counts(context: Context) -> None:
     more = prompt_tokens(context, MediaTokens())
     assert more.tokens >= without.tokens + text_tokens(LONG).tokens
     assert more.most >= without.most + text_tokens(LONG).most
+
+
+# (call, text of its arguments as it is counted)
+CALLS: list[tuple[ToolCallBlock, str]] = [
+    (ToolCallBlock("c", "weather"), ""),
+    (ToolCallBlock("c", "weather", {"city": "Ulm"}), '{"city":"Ulm"}'),
+    (ToolCallBlock("c", "weather", {"city": "Ulm"}, '{ "city": "Ulm" }'), '{ "city": "Ulm" }'),
+    (ToolCallBlock("c", "weather", {"city": 1j}), "{'city': 1j}"),
+]
+
+
+@pytest.mark.parametrize(("call", "arguments"), CALLS)
+def test_a_call_counts_with_its_name_and_arguments(call: ToolCallBlock, arguments: str) -> None:
+    counted = PREFIX.plus(MESSAGE, TOOL, text_tokens("weather"), text_tokens(arguments))
+    context = Context([AssistantMessage([call])])
+    assert prompt_tokens(context, MediaTokens()) == counted.rounded()
+
+
+def test_tools_count_with_the_instructions_that_a_provider_may_add() -> None:
+    tools = [Tool("f", "Do it.", {}), Tool("g", "", {"a": 1})]
+    texts = [text_tokens(text) for text in ("f Do it.", "g ", '{"a":1}')]
+    counted = PREFIX.plus(TOOLS, TOOL, TOOL, *texts)
+    assert prompt_tokens(Context([], None, tools), MediaTokens()) == counted.rounded()
 
 
 def test_tools_and_fields_beside_the_conversation_count() -> None:
