@@ -1207,6 +1207,29 @@ def test_a_request_shows_neither_headers_nor_body() -> None:
     assert "canary" not in repr(request)
 
 
+class Local(Toy):
+    """A provider that answers without a request."""
+
+    async def exchange(self, x: Exchange) -> Any:
+        yield b"".join(HELLO)
+
+
+@pytest.mark.parametrize(("provider", "requests"), [(Toy, 1), (Local, 0)])
+async def test_taps_get_an_answer_once_with_or_without_a_request(
+    provider: Any, requests: int
+) -> None:
+    seen: list[bytes] = []
+    http = PipeClient(Pipe(*HELLO, end=True))
+    async with (
+        client_of(providers={"toy": provider}, api_key="k", http=http) as client,
+        client.stream(MODEL, "Hi") as stream,
+    ):
+        stream.call.taps.append(lambda _, __, data: seen.append(data))
+        await collect(stream)
+    assert b"".join(seen) == b"".join(HELLO)
+    assert len(http.requests) == requests
+
+
 # -- damaged frames ------------------------------------------------------------------------------
 
 

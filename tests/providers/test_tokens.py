@@ -99,6 +99,13 @@ def client(service: Service, **options: Any) -> swink.Client:
     return client_of(providers={"toy": provider}, http=service, clock=clock, **{**own, **options})
 
 
+async def authorized(service: Service) -> None:
+    """Sign a request with a token, outside of any stream."""
+    provider, options = Exchanging("toy"), StreamOptions(api_key="first-key-secret")
+    call = call_of(provider, "large", options=options, http=service)
+    await provider.authorize(HTTPRequest("http://toy.invalid"), options, call)
+
+
 async def settle() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
@@ -546,6 +553,9 @@ async def test_a_token_that_does_not_arrive_in_time_is_a_timeout_of_the_request(
     error = caught.value
     assert (error.kind, error.phase, error.code) == (Kind.TIMEOUT, "request", "token")
     assert error.message == "no token was received within 0 s"
+    with pytest.raises(ProviderFailure) as failed:
+        await authorized(service)
+    assert isinstance(failed.value.failure.exception, TimeoutError)
     assert service.calls == []
 
 
@@ -608,6 +618,44 @@ async def test_neither_key_nor_token_is_shown_or_logged(caplog: pytest.LogCaptur
     assert "[hidden] [hidden]" in str(caught.value)
     shown = [caplog.text, str(caught.value), repr(Key("first-key-secret")), repr(Token("x-secret"))]
     assert not any("secret" in text for text in shown)
+
+
+class Vault(Toy):
+    """A provider whose grant has a secret that no option of a call has."""
+
+    def credential(self, request: HTTPRequest, options: StreamOptions) -> Grant:
+        return Key("vault-secret")
+
+
+async def test_secrets_of_a_grant_are_hidden_in_calls_with_a_kept_token_too() -> None:
+    class Echoing(Service):
+        async def send(self, request: HTTPRequest, connect_timeout: float | None) -> Any:
+            if request.url == ISSUER:
+                return await super().send(request, connect_timeout)
+            return Pipe(b'{"message": "vault-secret"}', status=400, end=True)
+
+    service = Echoing()
+    async with client(service, provider=Vault) as toy:
+        for _ in range(2):
+            with pytest.raises(swink.StreamError) as caught:
+                await toy.complete(MODEL, "Hi")
+            assert caught.value.message == "[hidden]"
+    assert len(service.fetches) == 1
+
+
+async def test_secrets_of_the_call_are_not_logged_with_a_renewal_that_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service, clock = Service(), ManualClock()
+    async with client(service, clock=clock, provider=Vault) as toy:
+        await toy.complete(MODEL, "Hi")
+        service.status = 503
+        service.body = b'{"message": "first-key-secret, vault-secret, token-1-secret"}'
+        await clock.advance(3400)
+        await toy.complete(MODEL, "Hi")
+        await settle()
+    assert "[hidden], [hidden], [hidden]" in caplog.text
+    assert "secret" not in caplog.text
 
 
 async def test_parts_of_a_token_that_its_repr_leaves_out_are_hidden() -> None:
