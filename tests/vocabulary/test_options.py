@@ -306,6 +306,7 @@ def test_secrets_have_no_repr() -> None:
         api_key="sk-canary-1",
         headers={"Authorization": "Bearer sk-canary-2"},
         extra={"token": "sk-canary-3"},
+        settings={"token": "sk-canary-4"},
     )
     assert "canary" not in repr(options)
     assert "canary" not in str(options)
