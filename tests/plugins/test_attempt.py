@@ -269,6 +269,27 @@ async def test_a_reservation_is_the_prompt_that_is_counted_and_the_most_output()
     assert attempt.charge == Charge(15, 20.0, estimated=True)
 
 
+async def test_a_reservation_is_computed_from_the_conversation() -> None:
+    short, long = priced_attempt(), priced_attempt()
+    short.about(Context.of("Hi"), None)
+    long.about(Context.of("Hi " * 1000), None)
+    assert (await long.reserve()).tokens > (await short.reserve()).tokens + 500
+
+
+async def test_a_counter_gets_the_model_and_the_conversation_once() -> None:
+    given: list[tuple[Model, Context]] = []
+
+    def count(model: Model, context: Context) -> int:
+        given.append((model, context))
+        return 3
+
+    attempt, context = priced_attempt(max_tokens=5), Context.of("Hi")
+    attempt.about(context, count)
+    for _ in range(2):
+        assert (await attempt.reserve()).tokens == 8
+    assert given == [(PRICED, context)]
+
+
 async def _counted_later(tokens: Any) -> Any:
     return tokens
 
