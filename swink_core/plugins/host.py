@@ -393,7 +393,7 @@ def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
             "no hook to call", " marked @swink.hookimpl, and pass an instance, not a class"
         )
     for impl in scratch.hook.stream.get_hookimpls():
-        if not (impl.wrapper or impl.hookwrapper) and inspect.isasyncgenfunction(impl.function):
+        if inspect.isasyncgenfunction(impl.function):  # never a wrapper: pluggy rejects those
             why = "which never returns None and so would claim every call"
             what = f"stream as an async generator function, {why}"
             raise refused(what, " that returns an async iterator or None")

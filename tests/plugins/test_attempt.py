@@ -16,7 +16,7 @@ from swink_core.vocabulary.events import TextDelta
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.outcome import NOTHING, Charge, Usage
-from swink_core.vocabulary.prices import Prices
+from swink_core.vocabulary.prices import PriceCase, Prices
 from swink_testing.calls import call_of
 
 
@@ -267,6 +267,66 @@ async def test_a_reservation_is_the_prompt_that_is_counted_and_the_most_output()
     assert await attempt.reserve() == Charge(15, 20.0, estimated=True)
     attempt.begin(0.0)
     assert attempt.charge == Charge(15, 20.0, estimated=True)
+
+
+TIERED = Prices(
+    input=1e6,
+    output=2e6,
+    cases=(
+        PriceCase(terms=("priority",), input=2e6, output=4e6),
+        PriceCase(terms=("flex",), input=5e5, output=1e6),
+    ),
+)
+
+# (usage, the tier in the request, dollars for 10 tokens of the prompt and 9 of the output)
+TIERS = [
+    (None, {}, 28.0),
+    (None, {"service_tier": "priority"}, 56.0),
+    (None, {"service_tier": "flex"}, 28.0),
+    (Usage(10, extra={"service_tier": "default"}), {"service_tier": "priority"}, 28.0),
+    (Usage(10, extra={"service_tier": "flex"}), {"service_tier": "priority"}, 14.0),
+    (Usage(10, extra={"region": "eu"}), {"service_tier": "priority"}, 56.0),
+]
+
+
+@pytest.mark.parametrize(("usage", "extra", "dollars"), TIERS)
+def test_an_estimate_is_the_higher_price_of_the_tier_requested_unless_one_is_reported(
+    usage: Usage | None, extra: dict[str, Any], dollars: float
+) -> None:
+    model = Model("acme", "large", ModelInfo("large", "acme", prices=TIERED))
+    attempt = call_of(Acme(), model, options=StreamOptions(extra=extra)).attempt
+    attempt.about(Context.of("Hi"), lambda model, context: 10)
+    paid = attempt.settle(usage, None, 9, True, AT)
+    assert paid is not None
+    assert paid.total == pytest.approx(dollars)
+    assert paid.estimated
+
+
+async def test_a_reservation_without_a_conversation_is_that_of_an_empty_one() -> None:
+    without, empty = new_attempt(), new_attempt()
+    empty.about(Context([]), None)
+    assert await without.reserve() == await empty.reserve()
+
+
+async def test_a_reservation_is_computed_from_the_conversation() -> None:
+    short, long = priced_attempt(), priced_attempt()
+    short.about(Context.of("Hi"), None)
+    long.about(Context.of("Hi " * 1000), None)
+    assert (await long.reserve()).tokens > (await short.reserve()).tokens + 500
+
+
+async def test_a_counter_gets_the_model_and_the_conversation_once() -> None:
+    given: list[tuple[Model, Context]] = []
+
+    def count(model: Model, context: Context) -> int:
+        given.append((model, context))
+        return 3
+
+    attempt, context = priced_attempt(max_tokens=5), Context.of("Hi")
+    attempt.about(context, count)
+    for _ in range(2):
+        assert (await attempt.reserve()).tokens == 8
+    assert given == [(PRICED, context)]
 
 
 async def _counted_later(tokens: Any) -> Any:

@@ -22,6 +22,7 @@ from swink_core import (
     ProviderFailure,
     ProviderInfo,
     RetryPolicy,
+    StopReason,
     StreamOptions,
     Usage,
     UserMessage,
@@ -33,6 +34,7 @@ from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.call import MOST_CODE
 from swink_core.plugins.changes import report_change
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
+from swink_core.vocabulary.outcome import NOTHING, Charge, Totals
 from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
@@ -89,6 +91,28 @@ def test_the_failures_own_request_id_outranks_the_calls() -> None:
     call = call_with()
     call.attempt.answer(ResponseHead(200, {}, 0.0), "q1")
     assert call.error(Failure("streaming", request_id="q2")).request_id == "q2"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [(Kind.CANCELLED, StopReason.ABORTED), (Kind.NETWORK, StopReason.ERROR)]
+)
+def test_an_error_of_a_cancelled_call_says_that_it_was_aborted(
+    kind: Kind, reason: StopReason
+) -> None:
+    assert call_with().error(Failure("streaming", kind=kind)).stop_reason is reason
+
+
+def test_usage_cost_and_charge_are_added_to_the_totals_of_the_call_and_the_client() -> None:
+    shared = Totals()
+    calls = [call_with(shared_totals=shared) for _ in range(2)]
+    calls[0].add(Usage(1, 2), Cost(total=0.5), Charge(3, 0.5))
+    calls[0].add(Usage(1, 2), Cost(total=0.25), Charge(3, 0.25))
+    calls[1].add(Usage(10, 20))
+    assert (calls[0].usage, calls[0].charge) == (Usage(2, 4), Charge(6, 0.75))
+    assert calls[0].cost is not None
+    assert calls[0].cost.total == 0.75
+    assert (calls[1].usage, calls[1].cost, calls[1].charge) == (Usage(10, 20), None, NOTHING)
+    assert (shared.usage, shared.charge) == (Usage(12, 24), Charge(6, 0.75))
 
 
 def test_a_rate_limit_stays_one_however_long_it_asks_to_wait() -> None:
@@ -290,6 +314,28 @@ def test_changes_of_a_conversion_are_told_once_however_often_it_runs() -> None:
     ]
     report_change("messages[0]", "beside a conversion")
     assert call.attempt.take_notices() == []
+
+
+def test_changes_of_a_conversion_within_another_are_those_of_its_own_call() -> None:
+    inner = call_of(Losing(), "small")
+
+    class Outer(Odd):
+        @hookimpl
+        def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
+            report_change("messages[0]", "a picture has no place")
+            inner.convert()
+            report_change("messages[1]", "a picture has no place")
+            return {}
+
+    outer = call_of(Outer(), "large")
+    outer.convert()
+    assert [notice.paths for notice in outer.attempt.take_notices()] == [
+        ("messages[0]", "messages[1]")
+    ]
+    assert [notice.paths for notice in inner.attempt.take_notices()] == [
+        ("messages[0]", "messages[1]"),
+        ("tools[0]",),
+    ]
 
 
 def test_a_body_that_is_no_object_is_refused_and_its_changes_are_told() -> None:

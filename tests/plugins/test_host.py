@@ -458,6 +458,12 @@ class AsyncStream:
         yield swink.Start()
 
 
+class AsyncWrapper:
+    @hookimpl(wrapper=True)
+    async def stream(self) -> Any:
+        yield
+
+
 class WrappingObserver:
     @hookimpl(wrapper=True)
     def on_event(self) -> Any:
@@ -487,6 +493,7 @@ UNIMPORTABLE = [(ImportError("no sdk"), "no sdk"), (SystemExit("bye"), "bye")]
 REFUSED = [
     (AsyncStream, "implements stream as an async generator function",
      "a plain function that returns an async iterator or None"),
+    (AsyncWrapper, "but function is not a generator function", "Hooks are stream,"),
     (WrappingObserver, "implements on_event as a wrapper", "a plain function"),
     (AsyncObserver, "implements on_event as a coroutine function, which is never awaited",
      "a plain function that starts a task for longer work"),
