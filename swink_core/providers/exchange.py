@@ -439,12 +439,9 @@ class DrivenExchange(Exchange):
 
     async def end(self, complete: bool) -> None:
         """Close open responses, and send the requests that end abandoned work on the server."""
-        self._out = None
         self._feed_frame = None  # breaks a reference cycle
-        rest = self._rest
-        self._rest = None
-        if rest is not None:
-            await self._outlive(rest)
+        if self._rest is not None:
+            await self._outlive(self._rest)
             return
         await self._close_steps()
         await self._close_bodies()
