@@ -439,6 +439,7 @@ class DrivenExchange(Exchange):
 
     async def end(self, complete: bool) -> None:
         """Close open responses, and send the requests that end abandoned work on the server."""
+        self._feed_frame = None  # breaks a reference cycle
         if self._rest is not None:
             await self._outlive(self._rest)
             return

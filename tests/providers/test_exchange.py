@@ -6,12 +6,14 @@ import asyncio
 import gc
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pytest
-from attrs import define
+from attrs import define, evolve
 from fakes import (
     HELLO,
     MODEL,
@@ -27,9 +29,11 @@ from fakes import (
 )
 
 import swink_core as swink
-from swink_core import Failure, Notice, ProviderFailure, StreamOptions, Timeouts
+from swink_core import Failure, Notice, PluginError, ProviderFailure, StreamOptions, Timeouts
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import Exchange, Grant, HTTPRequest, Token, TokenHTTP
+from swink_core.providers.foreign import open_source
+from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
 
 HOME = "https://toy.invalid"
@@ -224,6 +228,34 @@ async def test_a_request_asks_for_its_own_type_or_the_usual_one(
     assert service.requests[0].headers["Accept"] == accepted
 
 
+async def test_callers_headers_are_there_to_be_signed_and_are_not_replaced() -> None:
+    class Signed(Toy):
+        def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:
+            there = [name for name in ("X-Mine", "X-Hook") if name in request.headers]
+            request.headers["X-Signed"] = " ".join(there)
+            request.headers["X-Mine"] = "signed"
+
+    service = Service()
+    service.answers["http://toy.invalid/v1/chat"] = lambda: Pipe(*HELLO)
+    async with client(service, provider=Signed) as toy:
+        async with toy.stream(MODEL, "Hi", headers={"X-Mine": "1"}) as stream:
+            stream.call.headers["X-Hook"] = "2"
+            await collect(stream)
+        await toy.complete(MODEL, "Hi", headers={"X-Signed": "own"})
+    names = ("X-Signed", "X-Mine", "X-Hook")
+    assert [[request.headers.get(name) for name in names] for request in service.requests] == [
+        ["X-Mine X-Hook", "1", "2"],
+        ["own", "signed", None],
+    ]
+
+
+async def test_a_call_without_an_http_client_names_what_is_missing() -> None:
+    call = call_of(Toy("toy"), "large", options=StreamOptions(api_key="k"))
+    source: Any = open_source(call)
+    with pytest.raises(PluginError, match="the call has no HTTP client"):
+        await source.pull()
+
+
 # (the first address, a later one, whether they have one origin)
 ORIGINS = [
     ("https://toy.invalid/a", "https://toy.invalid/b?c=d", True),
@@ -279,6 +311,18 @@ async def test_credentials_of_a_providers_own_request_are_hidden() -> None:
     assert events[-1].error_message == "neither [hidden] nor [hidden]"
 
 
+async def test_an_unstreamed_request_asks_for_json() -> None:
+    service = Service()
+    service.answers["http://toy.invalid/v1/chat"] = Pipe(
+        b'[{"text": "Hello", "stop": "stop"}]',
+        headers={"Content-Type": "application/json"},
+        end=True,
+    )
+    async with client(service, provider=Toy, transport="buffered") as toy:
+        assert (await toy.complete(MODEL, "Hi")).text == "Hello"
+    assert service.requests[0].headers["Accept"] == "application/json"
+
+
 async def test_observers_and_taps_see_every_request_in_order() -> None:
     shown: list[tuple[str, bytes]] = []
     service, clock = Service(), ManualClock()
@@ -296,6 +340,71 @@ async def test_observers_and_taps_see_every_request_in_order() -> None:
     assert body == b"".join(WORDS)
     assert [data for url, data in shown if url != STREAM] == [JOB, USAGE]
     assert "secret" not in repr(stream.call) + repr(legs)
+
+
+async def test_taps_see_the_body_of_an_error() -> None:
+    shown: list[tuple[str, bytes]] = []
+    async with client(Service(create=Pipe(b"{}", status=400, end=True))) as toy:
+        stream = toy.stream(MODEL, "Hi")
+        stream.call.taps.append(lambda _, leg, data: shown.append((leg.request.url, data)))
+        await collect(stream)
+    assert shown == [(CREATE, b"{}")]
+
+
+class Known(Toy):
+    """Knows in advance how to stop the work that its request starts."""
+
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        x.on_abandon(HTTPRequest(CANCEL))
+        return x.stream(HTTPRequest(STREAM))
+
+
+class Changing(Toy):
+    """Changes the bytes in the answer to its request."""
+
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        body = x.stream(HTTPRequest(STREAM))
+
+        async def changed() -> AsyncIterator[bytes]:
+            async for data in body:
+                yield data.replace(b"Hel", b"HEL")
+
+        return changed()
+
+
+class ByHand(Toy):
+    """Returns an iterator that is not a generator, and that knows its exchange."""
+
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        return Iterator(x)
+
+
+class Iterator:
+    def __init__(self, x: Exchange) -> None:
+        self.x = x
+        self.body = x.stream(HTTPRequest(STREAM))
+
+    def __aiter__(self) -> Iterator:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self.body)
+
+
+@pytest.mark.parametrize(
+    ("provider", "text"),
+    [(Known, "Hello"), (Changing, "HELlo"), (ByHand, "Hello"), (Jobs, "Hello")],
+)
+async def test_taps_see_a_body_once_as_it_was_sent(provider: Any, text: str) -> None:
+    shown: list[bytes] = []
+    service = Service(stream=Pipe(*HELLO, end=True))
+    async with client(service, provider=provider) as toy, toy.stream(MODEL, "Hi") as stream:
+        stream.call.taps.append(
+            lambda _, leg, data: shown.append(data) if leg.request.url == STREAM else None
+        )
+        await collect(stream)
+    assert stream.message.text == text
+    assert shown == HELLO
 
 
 async def test_requests_for_tokens_are_legs_too() -> None:
@@ -420,6 +529,74 @@ async def test_a_poll_waits_by_the_calls_clock_under_the_limit_for_the_first_eve
     assert service.asked == [CREATE, COUNTS, COUNTS]
 
 
+class Guard:
+    """A function that checks request bodies, and notes the thread in which it does so."""
+
+    def __init__(self, is_quick: bool | None) -> None:
+        self.threads: list[threading.Thread] = []
+        if is_quick is not None:
+            self.is_quick = is_quick
+
+    def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.threads.append(threading.current_thread())
+        return {**body, "checked": len(self.threads)}
+
+
+@pytest.mark.parametrize(
+    ("quick", "in_thread"),
+    [([True], False), ([True, True], False), ([False], True), ([None], True), ([True, None], True)],
+)
+async def test_a_body_is_checked_once_and_in_a_thread_if_that_may_take_long(
+    quick: list[bool | None], in_thread: bool
+) -> None:
+    guards = [Guard(is_quick) for is_quick in quick]
+    counts: list[int] = []
+
+    class Early(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            await x.convert()
+            counts.append(len(guards[0].threads))
+            await x.convert()
+            assert x.payload["checked"] == 1
+            async for data in x.stream(x.request()):
+                yield data
+
+    service = Service()
+    service.answers["http://toy.invalid/v1/chat"] = Pipe(*HELLO)
+    async with client(service, provider=Early) as toy, toy.stream(MODEL, "Hi") as stream:
+        stream.call.guards = guards
+        await collect(stream)
+    own = threading.current_thread()
+    assert [[thread is not own for thread in guard.threads] for guard in guards] == [
+        [in_thread] for _ in guards
+    ]
+    assert counts == [1]
+    assert json.loads(service.requests[0].body)["checked"] == 1
+
+
+async def test_a_provider_may_replace_the_model_options_and_payload_of_its_requests() -> None:
+    class Own(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            assert x.payload["model"] == "large"
+            x.model = swink.Model("toy", "small")
+            x.options = evolve(x.options, base_url="https://own.invalid")
+            x.payload = {"own": "body"}
+            async for data in x.stream():
+                yield data
+
+        def request(self, model: Any, payload: Any, options: Any) -> HTTPRequest:
+            request = super().request(model, payload, options)
+            request.headers["X-Model"] = model.id
+            return request
+
+    service = Service()
+    service.answers["https://own.invalid/chat"] = Pipe(*HELLO)
+    async with client(service, provider=Own) as toy:
+        assert (await toy.complete(MODEL, "Hi")).text == "Hello"
+    [request] = service.requests
+    assert (json.loads(request.body), request.headers["X-Model"]) == ({"own": "body"}, "small")
+
+
 # -- left behind ---------------------------------------------------------------------------------
 
 
@@ -457,13 +634,20 @@ async def test_abandoned_work_is_cancelled_on_its_server(way: str) -> None:
     assert (cancel.method, cancel.headers["Authorization"]) == ("POST", "Bearer the-key-secret")
 
 
+async def test_a_request_that_stops_work_leaves_the_id_of_the_answers_request_alone() -> None:
+    service = Service(
+        stream=Pipe(*OPEN, headers={"Content-Type": STREAMED, "X-Request-Id": "of-the-answer"}),
+        cancel=Pipe(b"{}", headers={"X-Request-Id": "of-the-cancel"}, end=True),
+    )
+    async with client(service) as toy:
+        async with toy.stream(MODEL, "Hi") as stream:
+            await anext(stream.text)
+        assert service.asked[-1] == CANCEL
+        assert stream.call.request_id == "of-the-answer"
+
+
 @pytest.mark.parametrize("way", ["leave", "cancel", "limit"])
 async def test_abandoned_work_of_a_single_request_is_cancelled_on_its_server(way: str) -> None:
-    class Known(Toy):
-        def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
-            x.on_abandon(HTTPRequest(CANCEL))
-            return x.stream(HTTPRequest(STREAM))
-
     service, clock = Service(), ManualClock()
     async with client(service, provider=Known, clock=clock) as toy:
         await left(toy, way, service, clock)
@@ -552,16 +736,62 @@ async def test_a_first_request_goes_on_after_a_cancel_only_if_it_may_create_a_jo
     assert len(service.asked) == 1
 
 
+@pytest.mark.parametrize("status", [201, 500])
+async def test_a_first_step_does_not_go_on_for_a_later_request(status: int) -> None:
+    ended: list[str] = []
+
+    class Polling(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            try:
+                with suppress(ProviderFailure):
+                    await x.read(HTTPRequest(CREATE))
+                yield await x.read(HTTPRequest(COUNTS, method="GET"))
+            finally:
+                ended.append("yes")
+
+    service = Service(create=Pipe(JOB, status=status, end=True))
+    service.held.add(COUNTS)
+    async with client(service, provider=Polling) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: COUNTS in service.asked)
+        call.cancel()
+        await asyncio.wait((call,))
+        assert ended == ["yes"]
+
+
+async def test_a_first_step_that_goes_on_does_not_sleep() -> None:
+    class Sleeping(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            await x.read(HTTPRequest(CREATE))
+            x.on_abandon(HTTPRequest(CANCEL))
+            await x.sleep(7.5)
+            yield b""
+
+    service, clock = Service(), ManualClock()
+    service.held.add(CREATE)
+    async with client(service, provider=Sleeping, clock=clock) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        call.cancel()
+        await asyncio.wait((call,))
+        service.hold.set()
+    assert service.asked == [CREATE, CANCEL]
+    assert 7.5 not in clock.sleeps
+
+
 async def test_a_first_step_that_goes_on_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swink_core.providers.exchange.ABANDON_SECONDS", 0.01)
+    monkeypatch.setattr("swink_core.providers.exchange.ABANDON_SECONDS", 0.3)
     ended: list[str] = []
 
     class First(Toy):
         async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
             try:
                 await x.read(HTTPRequest(CREATE))
+                x.on_abandon(HTTPRequest(CANCEL))
+                await asyncio.Event().wait()
                 yield b""
             finally:
+                await settle()
                 ended.append("yes")
 
     service = Service()
@@ -571,7 +801,9 @@ async def test_a_first_step_that_goes_on_has_a_time_limit(monkeypatch: pytest.Mo
         await until(lambda: service.requests)
         call.cancel()
         await asyncio.wait((call,))
-        await until(lambda: ended)
+        service.hold.set()
+        await until(lambda: CANCEL in service.asked)
+        assert ended == ["yes"]
 
 
 async def test_a_first_step_that_goes_on_is_cleaned_up_before_its_job_is_cancelled() -> None:
@@ -944,6 +1176,28 @@ async def test_a_request_after_the_answer_may_not_take_for_ever() -> None:
     assert CANCEL not in service.asked
 
 
+async def test_an_answer_that_is_left_open_is_complete_though_it_took_two_requests() -> None:
+    class Trying(Toy):
+        def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            async def respond() -> Any:
+                with suppress(ProviderFailure):
+                    return await x.send(HTTPRequest(CREATE))
+                return await x.send(HTTPRequest(STREAM))
+
+            return x.stream(respond=respond)
+
+    service, clock, observer = Service(), ManualClock(), Observer()
+    service.answers[CREATE] = Pipe(b"{}", status=404, end=True)
+    async with client(service, observer, provider=Trying, clock=clock) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: STREAM in service.asked)
+        await settle()
+        await clock.advance(6.0)
+        message = await call
+    assert message.text == "Hello"
+    assert [event for event in observer.events if isinstance(event, Notice)] == []
+
+
 # -- bodies and generators -----------------------------------------------------------------------
 
 
@@ -1005,6 +1259,7 @@ async def test_cleanup_of_a_generator_runs_when_its_first_step_is_cancelled() ->
                 await asyncio.Event().wait()
                 yield b""
             finally:
+                await settle()
                 ended.append("yes")
 
     async with client(Service(), provider=Waiting) as toy:
@@ -1095,24 +1350,6 @@ async def exchanges_left(provider: Any) -> int:
             gc.enable()
 
 
-class Reader(Toy):
-    """Reads the answer with an iterator that is not a generator."""
-
-    def exchange(self, x: Exchange) -> Any:
-        return Reading(x)
-
-
-class Reading:
-    def __init__(self, x: Exchange) -> None:
-        self.x, self.body = x, x.stream()
-
-    def __aiter__(self) -> Reading:
-        return self
-
-    async def __anext__(self) -> bytes:
-        return await anext(self.body)
-
-
-@pytest.mark.parametrize("provider", [Toy, Jobs, Reader])
+@pytest.mark.parametrize("provider", [Toy, Jobs, ByHand])
 async def test_an_exchange_is_freed_without_the_garbage_collector(provider: Any) -> None:
     assert await exchanges_left(provider) == 0
