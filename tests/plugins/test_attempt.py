@@ -303,7 +303,7 @@ def test_an_estimate_is_the_higher_price_of_the_tier_requested_unless_one_is_rep
 
 
 async def test_a_reservation_without_a_conversation_is_that_of_an_empty_one() -> None:
-    without, empty = new_attempt(), new_attempt()
+    without, empty = (call_of(Acme(), PRICED).attempt for _ in range(2))
     empty.about(Context([]), None)
     assert await without.reserve() == await empty.reserve()
 

@@ -16,12 +16,15 @@ from swink_core import (
     Host,
     InvalidModel,
     Model,
+    ModelInfo,
     PluginError,
     SwinkError,
+    UnknownProvider,
     Usage,
 )
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers import Catalog
+from swink_core.vocabulary.models import Rule
 from swink_core.vocabulary.prices import Prices, cost_of
 
 FILE = r"""
@@ -352,6 +355,46 @@ def test_rules_of_a_model_are_those_that_match_and_a_later_one_of_a_name_replace
     file.write_text("".join(rows[len(packages) :]))
     rules = catalog_of("acme", SWINK_MODELS=str(file)).rules("acme", "large")
     assert [rule.facts["n"] for rule in rules] == applied
+
+
+def test_what_a_model_brings_is_kept_and_the_rest_is_that_of_the_catalogue(package: Path) -> None:
+    catalog = catalog_of("acme")
+    (package / "models.toml").write_text(FILE + '[[rules]]\nname = "listed"\n')
+    info, rules = ModelInfo("large", "acme", context_window=7), (Rule(name="mine"),)
+    for given, window, name in (
+        (Model("acme", "large"), 200_000, "listed"),
+        (Model("acme", "large", info), 7, "listed"),
+        (Model("acme", "large", None, rules), 200_000, "mine"),
+        (Model("acme", "large", info, rules), 7, "mine"),
+    ):
+        model = catalog.resolve(given)
+        assert model.info is not None
+        assert (model.info.context_window, [rule.name for rule in model.rules]) == (window, [name])
+
+
+@pytest.mark.parametrize("key", ["", "acme", "other", "both"])
+def test_an_id_that_two_providers_list_is_of_the_one_with_a_key(package: Path, key: str) -> None:
+    rows = "".join(
+        f'[[providers]]\nname = "{name}"\napi_key_env = ["{name.upper()}_KEY"]\n'
+        f'[[models]]\nid = "same"\nprovider = "{name}"\n'
+        for name in ("acme", "other")
+    )
+    (package / "models.toml").write_text(rows)
+    names = ["acme", "other"] if key == "both" else [key]
+    catalog = catalog_of("acme", "other", **{f"{name.upper()}_KEY": "k" for name in names})
+    if key in ("acme", "other"):
+        assert catalog.resolve("same") == Model(key, "same")
+        return
+    with pytest.raises(InvalidModel, match="'same' is listed by several providers") as caught:
+        catalog.resolve("same")
+    assert caught.value.resolution == "Write acme/same or other/same."
+
+
+@pytest.mark.parametrize("name", ["nobody/large", "acme/\ud800", "nothing"], ids=ascii)
+def test_a_name_of_no_model_is_refused(package: Path, name: str) -> None:
+    with pytest.raises((InvalidModel, UnknownProvider)) as caught:
+        catalog_of("acme").resolve(name)
+    assert caught.value.resolution
 
 
 def test_a_package_without_a_catalogue_knows_nothing(package: Path) -> None:

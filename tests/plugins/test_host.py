@@ -517,7 +517,13 @@ class Plain:
     def on_event(self, event: Any) -> None: ...
 
 
-NO_PLUGINS = [(None, "NoneType"), ("a", "str"), (Observer, "type"), (Plain(), "Plain")]
+NO_PLUGINS = [
+    (None, "NoneType"),
+    ("a", "str"),
+    (Observer, "type"),
+    (Plain(), "Plain"),
+    (SimpleNamespace(name="mine"), "mine"),
+]
 
 
 @pytest.mark.parametrize(("given", "name"), NO_PLUGINS)
@@ -698,6 +704,16 @@ async def test_a_plugin_can_add_and_remove_hooks_while_clients_are_open(is_insta
         assert not await shown("toy/m")
         assert not await shown("other/m")
         assert not await shown("third/m"), "a provider that is loaded after the plugin was removed"
+
+
+def test_a_provider_that_is_loaded_later_has_the_plugins_that_were_not_removed() -> None:
+    host = host_with(entry_point("toy", Toy))
+    kept, removed = Heard(), Heard()
+    host.add(kept, "kept")
+    host.add(removed, "removed")
+    host.remove(removed)
+    manager = host.bind("toy").manager
+    assert (manager.is_registered(kept), manager.is_registered(removed)) == (True, False)
 
 
 def test_a_plugin_with_invalid_hooks_is_not_added() -> None:
