@@ -24,6 +24,7 @@ from fakes import (
 import swink_core as swink
 from swink_core import Done, Error, Start, StopReason
 from swink_core import StreamErrorKind as Kind
+from swink_testing.clock import ManualClock
 
 ALL_AT_ONCE = b"".join(HELLO)
 
@@ -199,6 +200,35 @@ async def test_events_may_be_handed_over_in_lists() -> None:
 
     async with client_of(providers={"toy": Yielding(Lists)}) as client:
         assert await collect(client.stream(MODEL, "Hi")) == ANSWER
+
+
+async def test_a_plugin_may_take_long_between_events() -> None:
+    clock = ManualClock()
+
+    class Slow:
+        async def batches(self) -> AsyncIterator[list[Any]]:
+            for event in ANSWER:
+                await clock.sleep(10.0)
+                yield [event]
+
+    async with client_of(providers={"toy": Yielding(Slow)}, clock=clock) as client:
+        reader = asyncio.create_task(collect(client.stream(MODEL, "Hi")))
+        for _ in ANSWER:
+            await settled()
+            await clock.advance(10.0)
+        assert await reader == ANSWER
+
+
+async def test_an_exception_before_the_first_event_ends_the_answer() -> None:
+    class Broken:
+        async def batches(self) -> AsyncIterator[list[Any]]:
+            raise ZeroDivisionError("oops")
+            yield []
+
+    async with client_of(providers={"toy": Yielding(Broken)}) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert types(events) == ["start", "error"]
+    assert "raised ZeroDivisionError: oops" in events[-1].error_message
 
 
 async def test_nothing_comes_after_an_end_that_was_handed_over_with_more() -> None:
