@@ -361,6 +361,8 @@ MECHANISMS = {
     "httptools": {"swink_transport_httptools"},
     "importlib_metadata": {"plugins.installed"},
     "pluggy": {"plugins.binding", "plugins.hookspecs", "plugins.host"},
+    # reads the addresses that aiohttp requests as aiohttp does
+    "yarl": {"providers.downloads", "swink_observers", "swink_transport_httptools"},
 }  # fmt: skip
 """Modules of the core, and packages of other distributions, that may import a dependency.
 
