@@ -177,6 +177,33 @@ async def test_however_the_input_is_cut_the_events_are_the_same() -> None:
         assert await events_of(*pieces) == whole
 
 
+@pytest.mark.parametrize(
+    ("pieces", "cost", "reads"),
+    [
+        ([frame(text="a"), b"", frame(usage={"output": 1}), CUT], None, 2),
+        ([frame(text="a"), frame(usage={"output": 1, "cost": 0.5}), CUT], 0.5, 2),
+        ([frame(text="a"), frame(usage={"cost": 0.0}), END], 0.0, 3),
+        ([frame(text="a") + END], None, 1),
+        ([], None, 0),
+    ],
+)
+async def test_an_attempt_has_the_reported_cost_and_the_number_of_its_reads(
+    pieces: list[Any], cost: float | None, reads: int
+) -> None:
+    source = source_of(*pieces)
+    assert [event async for event in source]
+    assert (source._attempt.reported_cost, source._attempt.reads) == (cost, reads)
+
+
+async def test_an_unknown_field_is_reported_before_the_frame_that_follows_it() -> None:
+    events = await events_of(frame(text="a") + b"dota: x\n" + frame(text="b"), *HELLO[-2:])
+    assert [(event.type, getattr(event, "code", None)) for event in events[:5]] == [
+        ("start", None), ("text_start", None), ("text_delta", None), ("notice", "unknown_field"),
+        ("text_delta", None),
+    ]  # fmt: skip
+    assert "unknown field name 'dota'" in events[3].detail
+
+
 async def test_truncated_anywhere_before_its_end_a_stream_is_no_success() -> None:
     completing = WHOLE.index(b'{"stop"') + len(b'{"stop": "stop", "finish": true}')
     for length in range(len(WHOLE)):

@@ -100,7 +100,7 @@ def test_an_answer_that_begins_anew_has_the_whole_bound_again() -> None:
 # -- what is kept --------------------------------------------------------------------------------
 
 
-def _each(say: Callable[[str], None], *words: str) -> None:
+def _each(say: Callable[[Any], None], *words: Any) -> None:
     for word in words:
         say(word)
 
@@ -142,6 +142,7 @@ KEPT: list[tuple[str, Callable[[EventWriter], Any], int]] = [
         8,
     ),
     ("an_extension", lambda out: out.extension("kind", {"d": "12345"}), 24),
+    ("what_a_parser_stores", lambda out: _each(out.hold, 3, 4), 7),
     ("surrogates_and_what_is_no_json", lambda out: out.text("", metadata={"a": "\ud800"}), 9),
 ]
 
