@@ -290,3 +290,15 @@ async def test_the_rows_of_a_key_are_listed_for_one_request_at_a_time() -> None:
         assert [(await one).status for one in (first, other)] == [200, 200]
         assert (await ask(gateway, path, headers=ALICE)).status == 200
     assert listed == ["begun", "ended"] * 3
+
+
+async def test_models_that_clients_invent_have_few_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swink_gateway.serving.metrics.MOST_PAIRS", 10)
+    async with monitored() as gateway:
+        for number in range(40):
+            said = {**SAID, "model": f"openai/invented-{number}"}
+            await ask(gateway, "/v1/chat/completions", said, headers=OLGA)
+        page = (await ask(gateway, "/metrics", headers=OLGA)).body.decode()
+    named = {word for word in page.replace('"', " ").split() if "invented-" in word}
+    assert 0 < len(named) <= 10
+    assert 'model="other"' in page
