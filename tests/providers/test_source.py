@@ -190,9 +190,10 @@ async def test_however_the_input_is_cut_the_events_are_the_same() -> None:
 async def test_an_attempt_has_the_reported_cost_and_the_number_of_its_reads(
     pieces: list[Any], cost: float | None, reads: int
 ) -> None:
-    source = source_of(*pieces)
+    call = call_of(TOY, "large")
+    source = EventSource(call, chunks_of(*pieces), SSEDecoder(), ToyParser())
     assert [event async for event in source]
-    assert (source._attempt.reported_cost, source._attempt.reads) == (cost, reads)
+    assert (call.attempt.reported_cost, call.attempt.reads) == (cost, reads)
 
 
 async def test_an_unknown_field_is_reported_before_the_frame_that_follows_it() -> None:
