@@ -236,13 +236,19 @@ def test_content_that_a_converter_changes_is_reported_with_its_path(
 
 @pytest.mark.parametrize(
     ("name", "names_users", "paths"),
-    [("Ann", False, ("messages[1].name",)), ("Ann", True, ()), (None, False, ())],
+    [
+        ("Ann", None, ("messages[1].name",)),
+        ("Ann", False, ("messages[1].name",)),
+        ("Ann", True, ()),
+        (None, None, ()),
+    ],
 )
 def test_the_name_of_a_user_is_reported_unless_a_converter_sends_it(
-    name: str | None, names_users: bool, paths: tuple[str, ...]
+    name: str | None, names_users: bool | None, paths: tuple[str, ...]
 ) -> None:
     converter = Careful("toy")
-    converter.names_users = names_users
+    if names_users is not None:
+        converter.names_users = names_users
     with gathered_changes(MODEL) as notices:
         converter.messages(Context([UserMessage("Hi"), UserMessage("Hello", name=name)]))
     found = [(notice.code, notice.paths) for notice in notices]

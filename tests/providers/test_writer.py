@@ -145,6 +145,11 @@ FRAGMENTS: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, str, str]]
         [PARIS],
     ),
     (
+        "an_index_that_drifted_inside_a_text",
+        [said(0, "a", "weather", '{"city": "Pa'), said(1, args='ris"}')],
+        [PARIS],
+    ),
+    (
         "the_end_of_the_arguments_under_an_index_that_drifted",
         [
             said(0, "a", "weather", '{"city": '),
