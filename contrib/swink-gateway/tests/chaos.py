@@ -3,8 +3,9 @@
 First, 1,000 slow streams run at two workers of 512. Then the script kills workers, kills, stops and
 restarts Redis, makes an upstream fail and hang, fills the disk of the ledger, sends bodies that
 take much memory, and rewrites the configuration every second, sometimes with a fault. One of the
-gateways may open few files. At the same time, clients send requests over two protocols and check
-the answers strictly. The exit code is 1 if one of these happens:
+gateways may open few files; if libfaketime is installed, its clock is set ahead and back, too. At
+the same time, clients send requests over two protocols and check the answers strictly. The exit
+code is 1 if one of these happens:
 
 * an answer looks complete but is not, or a frame or an HTTP chunk violates its protocol;
 * an answer is cut off, or no gateway answers, although no worker with the connection was killed;
@@ -104,6 +105,10 @@ ATTEMPTS = 6
 HANGING_SECONDS = 60.0
 FIRST_EVENT_SECONDS = 8.0
 """For how long an upstream that hangs says nothing, and for how long the gateway waits for it."""
+
+
+CLOCK_HOURS = ("+0", "+1h", "-1h")
+"""The differences between the clock of the second gateway and the right time."""
 
 
 class Broken(Exception):
@@ -492,6 +497,7 @@ class Chaos:
     config: Path
     texts: list[str]
     disk: Path
+    clock: Path
     happened: Counter[str] = field(factory=Counter)
     most_memory: int = 0
 
@@ -533,6 +539,14 @@ class Chaos:
             self.happened["times the disk was full"] += 1
             await asyncio.sleep(random.uniform(1.0, 6.0))
             filler.unlink()
+
+    async def set_clock(self) -> None:
+        """Set the clock of the second gateway ahead or back by an hour, and correct it again."""
+        while True:
+            await asyncio.sleep(random.uniform(5.0, 15.0))
+            hours = random.choice(CLOCK_HOURS)
+            write_clock(self.clock, hours)
+            self.happened[f"clocks set to {hours}"] += 1
 
     async def send_fat_bodies(self) -> None:
         """Send bodies of small objects, which take much more memory than bytes, all at once."""
@@ -578,6 +592,31 @@ class Chaos:
             self.happened["configurations"] += 1
 
 
+def write_clock(clock: Path, hours: str) -> None:
+    fresh = clock.with_suffix(".new")
+    fresh.write_text(f"{hours}\n")
+    fresh.replace(clock)
+
+
+def _clock_of(file: Path) -> dict[str, str]:
+    """Return the variables with which a process has the clock that `file` states.
+
+    The dictionary is empty if libfaketime is not installed. The monotonic clock is not changed: it
+    does not change either when an operator sets the clock of a machine.
+    """
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    if not found:
+        print("libfaketime is not installed: all clocks stay right", flush=True)
+        return {}
+    return {
+        "LD_PRELOAD": str(found[0]),
+        "FAKETIME_TIMESTAMP_FILE": str(file),
+        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "NO_FAKE_STAT": "1",
+    }
+
+
 def _texts(ports: list[int], redis: str, ledger: Path) -> list[str]:
     tiers = ", ".join(
         f'{{ model = "openai/{MODEL}", options = {{ api_key = "k", settings = {{ api = "chat" }}, '
@@ -611,6 +650,9 @@ async def run(minutes: float, folder: Path, disk: Path) -> int:
     config.write_text(texts[0])
     environment = clean_environment(folder)
     environment |= {"PYTHONWARNINGS": ""} | {name.upper(): secret for name, secret in SHOWN.items()}
+    clock = folder / "clock"
+    write_clock(clock, CLOCK_HOURS[0])
+    changed = _clock_of(clock)
     processes = []
     for number in range(GATEWAYS):
         processes.append(
@@ -618,7 +660,7 @@ async def run(minutes: float, folder: Path, disk: Path) -> int:
                 *swink_command(
                     "gateway", "--port", "0", "--workers", str(WORKERS), "--config", str(config)
                 ),
-                env=environment,
+                env={**environment, **changed} if number else environment,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 preexec_fn=_few_files if number else None,
@@ -641,7 +683,7 @@ async def run(minutes: float, folder: Path, disk: Path) -> int:
     )
     await asyncio.sleep(STARTING_SECONDS)
     await _crowd(found, next(iter(parents.values())))
-    chaos = Chaos(found, redis, flapping, parents, config, texts, disk)
+    chaos = Chaos(found, redis, flapping, parents, config, texts, disk, clock)
     under_way = [
         asyncio.ensure_future(one())
         for one in (
@@ -650,6 +692,7 @@ async def run(minutes: float, folder: Path, disk: Path) -> int:
             chaos.flap,
             chaos.reload,
             chaos.fill_disk,
+            *([chaos.set_clock] if changed else []),
             chaos.send_fat_bodies,
             chaos.weigh,
         )
