@@ -20,6 +20,7 @@ from redis_server import RedisServer
 from serving import until
 
 from swink_core import UsageError
+from swink_core.providers import LoopClock
 from swink_gateway.policy.limits import (
     Allowance,
     FailedAttempt,
@@ -31,6 +32,7 @@ from swink_gateway.policy.limits import (
     Ticket,
     open_ledger,
 )
+from swink_gateway.policy.limits.leases import ServerClock
 from swink_gateway.policy.limits.ledger import LOST, counted
 from swink_gateway.policy.limits.postgres import PostgresLedger
 from swink_gateway.policy.limits.redis import SIGN_SECONDS, RedisLedger
@@ -782,6 +784,42 @@ async def test_a_corrected_redis_clock_locks_no_key(server: RedisServer, key: st
     assert isinstance(await ledger.admit(key, allowance, 0, 0.0), Ticket)
     clock.offset = 0
     assert (await taken(ledger, key)).requests == 0
+    await ledger.aclose()
+
+
+def test_the_clock_of_a_server_goes_on_by_itself_once_its_time_is_known() -> None:
+    machine = _Corrected()
+    server = ServerClock(machine)
+    assert server.now() == machine.now()
+    server.set(1_000_000.0)
+    for machine.offset in (0, 3600, -3600):
+        assert server.now().timestamp() == pytest.approx(1_000_000.0)
+
+
+async def test_a_wrong_clock_of_a_machine_moves_no_attempt_while_redis_is_lost(
+    mortal: RedisServer, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = {"hours": 0}
+
+    def now(self: LoopClock) -> datetime:
+        return datetime.now(UTC) + timedelta(**ahead)
+
+    monkeypatch.setattr(LoopClock, "now", now)
+    ledger, allowance = RedisLedger(mortal.url), Allowance(requests=10)
+    for _ in range(2):
+        assert isinstance(await ledger.admit(key, allowance, 0, 0.0), Ticket)
+    await ledger.spending([key])
+    await ledger._look_at_changes()
+    mortal.kill()
+    admitted = 0
+    for ahead["hours"] in (1, 2, -1, 0):
+        found = [await ledger.admit(key, allowance, 0, 0.0) for _ in range(6)]
+        admitted += sum(isinstance(one, Ticket) for one in found)
+    assert admitted == 4, "half of what was left, however often the clock is set"
+    ahead["hours"] = 1
+    mortal.start()
+    await back(ledger)
+    assert (await taken(ledger, key)).requests == 2 + 4
     await ledger.aclose()
 
 

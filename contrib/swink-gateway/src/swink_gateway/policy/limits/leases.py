@@ -14,15 +14,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
-from swink_core.providers import Clock
+from swink_core.providers import Clock, LoopClock
 from swink_gateway.policy.limits.account import Account
 from swink_gateway.policy.limits.debts import Debts
 from swink_gateway.policy.limits.ledger import Allowance, Refusal, Ticket, periods
 from swink_gateway.policy.limits.memory import SELF, MemoryLedger
 
-__all__ = ["NOTHING", "Leases", "Numbers", "least"]
+__all__ = ["NOTHING", "Leases", "Numbers", "ServerClock", "least"]
 
 Numbers = tuple[float, ...]
 """Amounts of an account: requests, tokens, concurrent answers, dollars of the day and the month."""
@@ -37,17 +38,40 @@ AGAIN_SECONDS = 5.0
 """The time after which a refused client may try again, because Redis may be back."""
 
 
+class ServerClock(LoopClock):
+    """The clock of the server: its last known time, plus the time that `clock` has measured since.
+
+    While the server is lost, its minutes and days go on by this clock, even if the clock of this
+    machine is wrong or is set. Until the server has stated its time, this clock is `clock`.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began: float | None = None
+
+    def set(self, now: float) -> None:
+        """Set the current time of the server, as a Unix time in seconds."""
+        self._began = now - self._clock.time()
+
+    def now(self) -> datetime:
+        """Return the current date and time of the server in UTC."""
+        if self._began is None:
+            return self._clock.now()
+        return datetime.fromtimestamp(self._began + self._clock.time(), UTC)
+
+
 class Leases:
     """The leases of this process, by key.
 
     `members` is the number of processes that share the limits. While the server is lost, `local`
-    counts attempts, and `debts` stores their charges. The debts are stored in `folder`, or in
-    memory if it is `None`.
+    counts attempts by the `clock` of the server, and `debts` stores their charges. The debts are
+    stored in `folder`, or in memory if it is `None`.
     """
 
     def __init__(self, clock: Clock | None, folder: Path | None) -> None:
         self.members = 1
-        self.local = MemoryLedger(clock)
+        self.clock = ServerClock(clock or LoopClock())
+        self.local = MemoryLedger(self.clock)
         self.debts = Debts(folder)
         self.streams: Counter[str] = Counter()
         self._held: dict[str, Numbers] = {}

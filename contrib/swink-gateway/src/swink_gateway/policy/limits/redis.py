@@ -289,6 +289,7 @@ class RedisLedger:
         reply = await self._ask(scripts.CHANGES, [CHANGED, WANTED], since)
         if reply is not None:
             now, changed, wanted = reply
+            self._leases.clock.set(float(now))
             self._changes.add(float(now), _names(changed), _names(wanted))
             await self._look(self._changes.due(self._seen))
 
