@@ -25,9 +25,8 @@ async def test_a_timer_calls_when_its_time_has_come_and_not_if_it_was_cancelled(
     await called.wait()
 
 
-async def test_a_timer_whose_time_has_passed_is_due_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the delays of the timers that the running loop makes from now on, in seconds."""
     loop = asyncio.get_running_loop()
     made: list[float] = []
     call_later = loop.call_later
@@ -37,6 +36,13 @@ async def test_a_timer_whose_time_has_passed_is_due_at_once(
         return call_later(delay, *rest)
 
     monkeypatch.setattr(loop, "call_later", noting)
+    return made
+
+
+async def test_a_timer_whose_time_has_passed_is_due_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = delays(monkeypatch)
     clock = LoopClock()
     clock.call_at(clock.time() - 10, pytest.fail)()
     assert made == [0.0]
@@ -61,15 +67,7 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> LoopClock:
 async def test_timers_that_are_due_in_the_same_moment_share_one_of_the_loop(
     coarse: LoopClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = asyncio.get_running_loop()
-    made: list[float] = []
-    call_later = loop.call_later
-
-    def counted(delay: float, *rest: Any) -> asyncio.TimerHandle:
-        made.append(delay)
-        return call_later(delay, *rest)
-
-    monkeypatch.setattr(loop, "call_later", counted)
+    made = delays(monkeypatch)
     called: list[str] = []
     done = asyncio.Event()
     start = (coarse.time() // clocks.GRAIN + 2) * clocks.GRAIN

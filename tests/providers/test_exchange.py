@@ -151,36 +151,6 @@ async def test_key_and_callers_headers_go_to_the_origin_of_the_first_request_alo
     assert (create["Accept"], counts["Accept"]) == ("application/json", "application/json")
 
 
-# (address of the first request, address of the second, whether both have one origin)
-ORIGINS = [
-    ("https://a.invalid/1", "https://a.invalid/2", True),
-    ("https://a.invalid/1", "wss://a.invalid/2", True),
-    ("wss://a.invalid/1", "https://a.invalid/2", True),
-    ("ws://a.invalid/1", "http://a.invalid/2", True),
-    ("https://a.invalid/1", "http://a.invalid/2", False),
-    ("https://a.invalid/1", "https://b.invalid/1", False),
-    ("https://a.invalid:1/1", "https://a.invalid:2/1", False),
-]
-
-
-@pytest.mark.parametrize(("first", "second", "is_same"), ORIGINS)
-async def test_an_origin_is_a_host_and_port_over_http_or_websocket(
-    first: str, second: str, is_same: bool
-) -> None:
-    class Two(Toy):
-        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
-            await x.read(HTTPRequest(first))
-            async for data in x.stream(HTTPRequest(second)):
-                yield data
-
-    service = Service()
-    service.answers |= {first: Pipe(b"{}", end=True), second: Pipe(*HELLO)}
-    async with client(service, provider=Two) as toy:
-        await toy.complete(MODEL, "Hi")
-    keys = ["Authorization" in request.headers for request in service.requests]
-    assert keys == [True, is_same]
-
-
 async def test_headers_of_the_caller_outrank_those_of_a_signature() -> None:
     class Signing(Toy):
         def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:

@@ -112,13 +112,14 @@ async def test_events_of_one_read_for_which_a_wrapper_does_not_wait_come_togethe
     assert batches == bare == [1, 5]
 
 
-async def test_events_of_a_wrapper_before_its_exception_are_passed_on() -> None:
-    async def raising(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        async for event in inner:
-            if event.type == "text_end":
-                raise ZeroDivisionError("oops")
-            yield event
+async def raising(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for event in inner:
+        if event.type == "text_end":
+            raise ZeroDivisionError("oops")
+        yield event
 
+
+async def test_events_of_a_wrapper_before_its_exception_are_passed_on() -> None:
     events = await streamed(Around(raising))
     assert broken_rules(events) == []
     assert types(events) == ["start", "text_start", *["text_delta"] * 2, "text_end", "error"]
@@ -127,12 +128,6 @@ async def test_events_of_a_wrapper_before_its_exception_are_passed_on() -> None:
 
 
 async def test_a_bound_of_the_answer_comes_before_the_exception_of_a_wrapper_behind_it() -> None:
-    async def raising(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        async for event in inner:
-            if event.type == "text_end":
-                raise ZeroDivisionError("oops")
-            yield event
-
     events = await streamed(Around(raising), max_output_chars=4)
     assert broken_rules(events) == []
     assert events[-1].error_kind is Kind.OUTPUT_TOO_LARGE

@@ -202,6 +202,16 @@ def test_an_id_that_a_provider_repeats_names_its_last_answer() -> None:
     assert (kept.find("ours1"), kept.find("same")) == (None, None)
 
 
+def test_answers_with_the_same_id_can_be_deleted_in_any_order() -> None:
+    kept = ConversationStore()
+    for number in range(2):
+        kept.keep(f"ours{number}", Kept([UserMessage("Hi")], 10, 10, name="same"))
+    assert kept.delete("ours1")
+    assert kept.find("same") is None
+    assert kept.delete("ours0")
+    kept.forget(None)
+
+
 async def test_large_answers_are_found_while_there_is_room() -> None:
     text = [TextStart(0), TextDelta(0, "x" * 3_000_000), TextEnd(0)]
     names = ["r1", "r2", "r3"]

@@ -108,7 +108,7 @@ class ConversationStore:
         kept = shelf.answers.pop(id, None)
         if kept is None:
             return False
-        if kept.name is not None and shelf.names[kept.name] == id:
+        if kept.name is not None and shelf.names.get(kept.name) == id:
             del shelf.names[kept.name]
         shelf.memory -= kept.memory
         self._bytes -= kept.memory
