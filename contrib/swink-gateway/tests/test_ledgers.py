@@ -823,6 +823,20 @@ async def test_a_wrong_clock_of_a_machine_moves_no_attempt_while_redis_is_lost(
     await ledger.aclose()
 
 
+async def test_a_ledger_can_be_closed_at_any_moment(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 0.0)
+    for turns in range(40):
+        ledger = RedisLedger(server.url)
+        await ledger.spending(["team"])
+        await asyncio.sleep(0.005)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await ledger.aclose()
+        assert len(asyncio.all_tasks()) == 1
+
+
 async def test_an_id_has_one_owner_for_all_processes(both: Both, key: str) -> None:
     async with both() as (one, other):
         await one.claim(key, {f"{key}-a"})

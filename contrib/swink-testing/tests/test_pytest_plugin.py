@@ -53,6 +53,27 @@ def pytest_pyfunc_call(pyfuncitem):
 """
 
 
+STUBBORN = """
+import asyncio
+import swink_testing.plugin
+
+swink_testing.plugin.CANCELLED_TASK_SECONDS = 0.01
+
+async def stubborn():
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        await asyncio.Event().wait()
+
+async def test_it_leaves_a_task():
+    left = asyncio.ensure_future(stubborn())
+    await asyncio.sleep(0)
+
+async def test_the_next_one_runs():
+    assert len(asyncio.all_tasks()) == 1
+"""
+
+
 def _pytest(folder: Path, *arguments: str, **files: str) -> tuple[int, str]:
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
@@ -66,6 +87,15 @@ def test_coroutine_tests_run(tmp_path: Path) -> None:
     assert code == 1
     assert "FAILED test_coroutines.py::test_it_may_fail" in output
     assert "1 failed, 5 passed" in output
+
+
+def test_a_task_that_suppresses_its_cancellation_fails_the_test_that_left_it(
+    tmp_path: Path,
+) -> None:
+    code, output = _pytest(tmp_path, test_stubborn=STUBBORN)
+    assert code == 1
+    assert "AssertionError: cancelled tasks go on: {<Task cancelling" in output
+    assert "1 failed, 1 passed" in output
 
 
 def test_a_marked_test_is_left_to_whoever_runs_such(tmp_path: Path) -> None:

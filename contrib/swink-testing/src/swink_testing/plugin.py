@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 ASYNC_TEST_SECONDS = 120
 """Seconds after which a coroutine test fails as stuck. The traceback then shows where it waits."""
 
+CANCELLED_TASK_SECONDS = 30
+"""Seconds after which a task that a test left, and that was cancelled, fails the test."""
+
 PROFILES: dict[str, dict[str, Any]] = {
     "swink": {"deadline": None, "derandomize": True},
     "swink-fuzz": {"deadline": None, "max_examples": 5_000, "print_blob": True},
@@ -92,9 +95,27 @@ def _run_to_end(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
             async with asyncio.timeout(ASYNC_TEST_SECONDS):
                 await test(*args, **kwargs)
 
-        asyncio.run(limited())
+        with asyncio.Runner() as runner:
+            try:
+                runner.run(limited())
+            finally:
+                runner.run(_end_tasks())
 
     return run
+
+
+async def _end_tasks() -> None:
+    """Cancel the tasks that a test left.
+
+    Raises AssertionError if one does not end. Without this, the end of the event loop would wait
+    for it without a limit.
+    """
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        _, going = await asyncio.wait(left, timeout=CANCELLED_TASK_SECONDS)
+        assert not going, f"cancelled tasks go on: {going}"
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:

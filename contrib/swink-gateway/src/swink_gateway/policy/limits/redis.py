@@ -252,6 +252,7 @@ class RedisLedger:
     async def aclose(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
+            await asyncio.wait([self._watching])
         with suppress(*self._server.failures):
             await self._server.redis.zrem(MEMBERS, self._name)
             await self._forget_marks()
@@ -268,10 +269,12 @@ class RedisLedger:
     # -- every second --------------------------------------------------------------------------
 
     async def _watch(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         await self._server.check_eviction()
         with suppress(*self._server.failures):
             await self._check_data()
-        while True:
+        while not task.cancelling():  # the client's `wait_for` may suppress a cancellation
             await asyncio.sleep(SIGN_SECONDS)
             with suppress(*self._server.failures):
                 if self._server.is_lost:
