@@ -93,8 +93,9 @@ class Gateway:
     retry themselves; the other models of a chain are still tried). `limits` restrict clients'
     connections, streams and memory. `config` is a configuration from a file, with further routes
     and keys; `ledger` records the keys' usage; `monitor` collects metrics. Port 0 picks a free
-    port; a listening `sock` replaces host and port. `access_log` writes a line for each request.
-    Raises SwinkError if other machines can reach the address and no keys are given.
+    port. `shared` is a listening socket to use instead of opening one, and the room of the workers
+    that share the socket. `access_log` writes a line for each request. Raises SwinkError if other
+    machines can reach the address and no keys are given.
     """
 
     def __init__(
