@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from attrs import evolve
 
-from swink_core import Error, EventStream, Notice, StopReason, replace
+from swink_core import Error, Notice, StopReason, replace
 from swink_gateway.protocols import Asked, ClientProtocol, Reply
 from swink_gateway.protocols.failures import EMPTY, NOT_AGAIN, header_text, passed_on, status_of
 from swink_gateway.protocols.frames import JSON
@@ -68,12 +68,8 @@ class OneAnswer:
         """Send the events of a call as they arrive."""
         encoder, stream = self._encoder, self._begun.stream
         kind, name = encoder.content_type, self._protocol.name
-
-        def headers() -> dict[str, str]:
-            return self._headers(stream)
-
         line = StreamRelay(
-            self._request, kind, headers, self._refusal, self._limits, self._counters
+            self._request, kind, self._headers, self._refusal, self._limits, self._counters
         )
 
         def heard(batch: Sequence[Any]) -> None:
@@ -105,29 +101,30 @@ class OneAnswer:
             return self._refusal(terminal)
         self.completed = True
         body = self._encoder.whole(message)
-        return web.Response(body=body, headers=self._headers(stream), content_type=JSON)
+        return web.Response(body=body, headers=self._headers(), content_type=JSON)
 
     def _refusal(self, error: Error) -> web.Response:
         """Return a failure as a complete response.
 
         A header keeps clients from retrying after the gateway has already retried.
         """
-        stream = self._begun.stream
+        call = self._begun.stream.call
         reply = self._protocol.failure(error, status_of(error, self._begun.models))
-        headers = self._headers(stream)
-        if stream.call.attempts > self._begun.models:
+        headers = self._headers()
+        if call.attempts > self._begun.models:
             headers[NOT_AGAIN] = "false"
         return respond(evolve(reply, headers={**headers, **reply.headers}))
 
     def _listen(self, batch: Sequence[Any]) -> None:
         self._notices += [event.detail for event in batch if isinstance(event, Notice)]
 
-    def _headers(self, stream: EventStream) -> dict[str, str]:
+    def _headers(self) -> dict[str, str]:
         """Return the headers with the facts that are known before the first byte of the answer.
 
         If another model may still answer, they do not include facts about the current model.
         """
         headers: dict[str, str] = {}
+        stream = self._begun.stream
         call = stream.call
         if self._begun.models == 1 or call.ended_at is not None or stream.message.content:
             headers = {MODEL: str(call.model), **passed_on(call.attempt.response)}
