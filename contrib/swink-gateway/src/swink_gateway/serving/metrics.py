@@ -49,9 +49,9 @@ The number is limited because clients may invent names.
 """
 
 MOST_PAIRS = 1000
-"""How many pairs of a key and a model can have separate metrics.
+"""How many combinations of labels a metric can have, such as pairs of a key and a model.
 
-Further models count as `other`.
+Further ones count as `other`; of the circuits, further ones are not shown.
 """
 
 OTHER = "other"
@@ -199,17 +199,15 @@ class _Spent:
         self._dollars = total("dollars_total", "US dollars charged to a key for a model.")
         self._tokens = total("tokens_total", "Tokens charged to a key for a model.")
         self._attempts = total("attempts_total", "Attempts charged to a key for a model.")
-        self._pairs: set[tuple[str, str]] = set()
+        self._known = _Bounded()
 
     def add(self, entry: Entry) -> None:
         """Count a row."""
         if not entry.tokens and not entry.cost:
             return
         pair = entry.key, entry.model
-        if pair not in self._pairs and len(self._pairs) >= MOST_PAIRS:
+        if not self._known.has_room(pair):
             pair = entry.key, OTHER
-        else:
-            self._pairs.add(pair)
         self._dollars.labels(*pair).inc(max(0.0, entry.cost or 0.0))
         self._tokens.labels(*pair).inc(max(0, entry.tokens))
         self._attempts.labels(*pair).inc()
