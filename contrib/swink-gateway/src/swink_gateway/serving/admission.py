@@ -21,7 +21,7 @@ from swink_gateway.protocols.failures import Refused, of_bad_request
 from swink_gateway.serving.descriptors import affordable_streams
 from swink_gateway.serving.limits import Limits
 
-__all__ = ["ACTIVE", "UNAVAILABLE", "Admission", "Holding"]
+__all__ = ["ACTIVE", "PEAK", "REJECTED", "UNAVAILABLE", "Admission", "Holding"]
 
 UNAVAILABLE = 503
 

@@ -31,7 +31,10 @@ from swink_gateway.policy.cooldowns import OpenCircuit
 from swink_gateway.policy.limits import Entry, Spending
 from swink_gateway.policy.limits.ledger import IS_LOST, LOST
 from swink_gateway.policy.limits.remembered import DATA_LOST
+from swink_gateway.serving.admission import ACTIVE, PEAK, REJECTED
+from swink_gateway.serving.calls import REQUESTS
 from swink_gateway.serving.feed import SharedFeed
+from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
 from swink_gateway.serving.reloading import Reloader
 from swink_gateway.serving.workers import TOGETHER_ENV
 from swink_observer_prometheus.observer import PrometheusObserver
@@ -59,12 +62,12 @@ OTHER = "other"
 CIRCUITS = "swink_gateway_circuit_open_until_timestamp_seconds"
 
 _ABOUT = {
-    "ccr_requests_total": "Calls requested by clients.",
-    "ccr_active_streams": "Answers under way.",
-    "ccr_peak_active_streams": "Highest number of concurrent answers in one process.",
-    "ccr_rejected_streams_total": "Requests refused because of too many concurrent answers.",
-    "ccr_stream_backpressure_total": "Pauses of an upstream because its client reads slowly.",
-    "ccr_stream_aborted_total": "Answers aborted because the client stopped reading.",
+    REQUESTS: "Calls requested by clients.",
+    ACTIVE: "Answers under way.",
+    PEAK: "Highest number of concurrent answers in one process.",
+    REJECTED: "Requests refused because of too many concurrent answers.",
+    BACKPRESSURE: "Pauses of an upstream because its client reads slowly.",
+    ABORTED: "Answers aborted because the client stopped reading.",
     LOST: "How often the store could no longer be reached, or refused to write.",
     IS_LOST: "Processes for which the store cannot be reached, or refuses to write.",
     DATA_LOST: "How often Redis has lost its data, or the budget of a key.",
