@@ -42,10 +42,10 @@ PEAK = "ccr_peak_active_streams"
 """The highest number of concurrent answers."""
 
 REJECTED = "ccr_rejected_streams_total"
-"""Counts requests refused because of too many concurrent answers."""
+"""Counts requests refused for lack of slots or memory."""
 
 COME_AGAIN_SECONDS = 1.0
-"""The Retry-After in seconds if all slots are taken; short, because answers end all the time."""
+"""The Retry-After in seconds for lack of slots or memory; short, because answers end often."""
 
 FREE_SHARE = 1 / 8
 """The share of the slots and of the memory that is kept for owners with few incomplete requests.

@@ -65,7 +65,7 @@ _ABOUT = {
     REQUESTS: "Calls requested by clients.",
     ACTIVE: "Answers under way.",
     PEAK: "Highest number of concurrent answers in one process.",
-    REJECTED: "Requests refused because of too many concurrent answers.",
+    REJECTED: "Requests refused for lack of slots or memory.",
     BACKPRESSURE: "Pauses of an upstream because its client reads slowly.",
     ABORTED: "Answers aborted because the client stopped reading.",
     LOST: "How often the store could no longer be reached, or refused to write.",
