@@ -116,7 +116,7 @@ def command(
         found = _read(ledger or file, _store_of(file, ledger)[0], query, rows)
     else:
         found = asyncio.run(_ask(gateway, by, since, until, where, rows))
-    _print(found, by, rows, form)
+    _print(found, query.by, rows, form)
     return 0
 
 
@@ -216,7 +216,7 @@ _AMOUNTS = ("attempts", "tokens", "input", "output", "cost", "estimated", "unset
 _ROW_CELLS = ("at", "key", "tags", "model", "tokens", "cost", "outcome", "latency", "call")
 
 
-def _print(found: Sequence[_Row], by: str, rows: bool, form: str) -> None:
+def _print(found: Sequence[_Row], by: Sequence[str], rows: bool, form: str) -> None:
     if form == "json":
         click.echo(json.dumps([*found], indent=2, ensure_ascii=False))
     elif form == "csv":
@@ -224,7 +224,7 @@ def _print(found: Sequence[_Row], by: str, rows: bool, form: str) -> None:
     elif rows:
         print_lines(table([[_cell(row, name) for name in _ROW_CELLS] for row in found], _ROW_CELLS))
     elif found:
-        names = [*dict.fromkeys(name.strip() for name in by.split(",") if name.strip()), *_AMOUNTS]
+        names = [*by, *_AMOUNTS]
         print_lines(table([[_cell(row, name) for name in names] for row in found], names))
     if not found and form == "table":
         say("no spending in this period")
