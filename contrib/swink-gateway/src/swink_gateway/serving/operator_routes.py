@@ -15,7 +15,14 @@ from attrs import asdict
 from swink_core import UsageError
 from swink_gateway.policy.charging import allowance_of
 from swink_gateway.policy.limits import Entry, StoreUnavailable, Total, audited
-from swink_gateway.policy.spending import FILTERS, csv_of, only_of, query_of, rows_of
+from swink_gateway.policy.spending import (
+    COST_DIGITS,
+    FILTERS,
+    csv_of,
+    only_of,
+    query_of,
+    rows_of,
+)
 from swink_gateway.serving.calls import OWNER, Calls
 
 if TYPE_CHECKING:
@@ -60,7 +67,7 @@ class OperatorRoutes:
         rows: list[dict[str, Any]] = []
         for spent in await self._calls.ledger.spending(asked):
             row = asdict(spent)
-            row |= {name: round(row[name], 9) + 0.0 for name in _DOLLARS}
+            row |= {name: round(row[name], COST_DIGITS) + 0.0 for name in _DOLLARS}
             row["limits"] = asdict(allowance_of(keys[spent.key]))
             rows.append({name: row[name] for name in _ROW})
         return web.json_response({"object": "list", "data": rows})
