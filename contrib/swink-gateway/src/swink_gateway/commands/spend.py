@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 from aiohttp import ClientError, ClientSession, ClientTimeout
-from attrs import asdict
 
 import swink_core as swink
 from swink_cli.listing import print_lines
@@ -23,7 +22,7 @@ from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import Query, Store, audited, open_ledger, reading_rows
 from swink_gateway.policy.limits.ledger import StoreUnavailable
 from swink_gateway.policy.limits.rows import entries_in, report_in
-from swink_gateway.policy.spending import FILTERS, csv_of, month_of, query_of, rows_of
+from swink_gateway.policy.spending import FILTERS, audit_of, csv_of, month_of, query_of, rows_of
 
 __all__ = ["command"]
 
@@ -296,8 +295,4 @@ async def _audit_of(file: Path | None, path: Path | None) -> dict[str, Any]:
         )
     async with aclosing(open_ledger(store)) as ledger:
         keys = {*names, *(total.by["key"] for total in await ledger.report(Query(by=("key",))))}
-        found = await audited(ledger, sorted(keys), time.time())
-    return {
-        "unsettled": rows_of([*found.unsettled]),
-        "differences": [asdict(one) for one in found.differences],
-    }
+        return audit_of(await audited(ledger, sorted(keys), time.time()))

@@ -1,6 +1,6 @@
 """Spending reports: parse the query, and format the result as JSON or CSV.
 
-The command `swink spend` and the route `/v1/spending/report` both use this module.
+The command `swink spend` and the routes below `/v1/spending` both use this module.
 """
 
 from __future__ import annotations
@@ -11,13 +11,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from attrs import evolve
+from attrs import asdict, evolve
 from msgspec import to_builtins
 
 from swink_core import UsageError
-from swink_gateway.policy.limits import DIMENSIONS, Entry, Query, Total
+from swink_gateway.policy.limits import DIMENSIONS, Entry, Findings, Query, Total
 
-__all__ = ["COST_DIGITS", "FILTERS", "csv_of", "month_of", "only_of", "query_of", "rows_of"]
+__all__ = [
+    "COST_DIGITS",
+    "FILTERS",
+    "audit_of",
+    "csv_of",
+    "month_of",
+    "only_of",
+    "query_of",
+    "rows_of",
+]
 
 FILTERS = (
     *(name for name in DIMENSIONS if name not in ("day", "month")),
@@ -101,6 +110,14 @@ def rows_of(found: Sequence[Total] | Sequence[Entry]) -> list[dict[str, Any]]:
                 row[name] = round(row[name], COST_DIGITS) + 0.0  # avoids -0.0
         rows.append({**by, **row})
     return rows
+
+
+def audit_of(found: Findings) -> dict[str, Any]:
+    """Return the findings of an audit as JSON data."""
+    return {
+        "unsettled": rows_of(found.unsettled),
+        "differences": [asdict(one) for one in found.differences],
+    }
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:

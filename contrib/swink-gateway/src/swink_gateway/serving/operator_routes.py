@@ -18,6 +18,7 @@ from swink_gateway.policy.limits import Entry, StoreUnavailable, Total, audited
 from swink_gateway.policy.spending import (
     COST_DIGITS,
     FILTERS,
+    audit_of,
     csv_of,
     only_of,
     query_of,
@@ -108,13 +109,7 @@ class OperatorRoutes:
         self._check_operator(request)
         keys = [*self._calls.routing.config.keys]
         found = await audited(self._calls.ledger, keys, time.time())
-        return web.json_response(
-            {
-                "object": "audit",
-                "unsettled": rows_of([*found.unsettled]),
-                "differences": [asdict(one) for one in found.differences],
-            }
-        )
+        return web.json_response({"object": "audit", **audit_of(found)})
 
     async def _metrics(self, request: web.Request) -> web.Response:
         from swink_gateway.serving.metrics import CONTENT_TYPE
