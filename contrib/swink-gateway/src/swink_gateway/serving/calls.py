@@ -54,7 +54,7 @@ from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.bodies import MUCH_MEMORY_BYTES, asks_for_logprobs
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
-from swink_gateway.serving.access_log import REFUSED, STREAM, AccessLog
+from swink_gateway.serving.access_log import REFUSED, STREAM, AccessLog, LogLine
 from swink_gateway.serving.admission import UNAVAILABLE, Admission, Holding
 from swink_gateway.serving.answers import OneAnswer, respond
 from swink_gateway.serving.bodies import has_arrived, read_body, receive_body, size_of
@@ -142,6 +142,12 @@ class Calls:
         init=False,
     )
     _streams: WeakSet[EventStream] = field(factory=WeakSet)
+
+    def log_line(self, request: web.Request, method: str) -> AbstractContextManager[LogLine]:
+        """Return a context manager that writes the log line of a request if there is a log."""
+        if self.access_log is None:
+            return nullcontext(LogLine())
+        return self.access_log.line(request, method)
 
     async def end_all(self) -> None:
         """End all answers in progress with errors in their protocols."""

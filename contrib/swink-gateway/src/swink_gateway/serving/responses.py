@@ -16,7 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from typing import Any
@@ -331,9 +331,7 @@ class _Connection:
         await self.refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
 
     async def _answer(self, turn: _Turn, lane: str | None) -> None:
-        access_log = self._calls.access_log
-        writing = access_log and access_log.line(self._request, WEBSOCKET)
-        with writing or nullcontext(LogLine()) as log_line:
+        with self._calls.log_line(self._request, WEBSOCKET) as log_line:
             log_line.owner = self._owner
             await self._answer_logged(turn, lane, log_line)
 

@@ -288,25 +288,21 @@ class Gateway:
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         request[SHOWN_PATH] = self.guard.without_keys(request.path)
-        with self._runner.answering(request.transport):
-            access_log = self._calls.access_log
-            if access_log is None:
-                try:
-                    return self._counted(request, await self._answer(request, handler))
-                finally:
-                    forget_stream(request)
-            with access_log.line(request, request.method) as line:
-                try:
-                    response = self._counted(request, await self._answer(request, handler))
-                    line.status = response.status
-                    return response
-                finally:
-                    line.call = call_id(request)
-                    line.owner, line.stream = request.get(OWNER), request.get(STREAM)
-                    line.refused = request.get(REFUSED)
-                    if line.status is None:
-                        line.status = request.get(SENT)
-                    forget_stream(request)
+        with (
+            self._runner.answering(request.transport),
+            self._calls.log_line(request, request.method) as line,
+        ):
+            try:
+                response = self._counted(request, await self._answer(request, handler))
+                line.status = response.status
+                return response
+            finally:
+                line.call = call_id(request)
+                line.owner, line.stream = request.get(OWNER), request.get(STREAM)
+                line.refused = request.get(REFUSED)
+                if line.status is None:
+                    line.status = request.get(SENT)
+                forget_stream(request)
 
     def _counted(self, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
         """Count a request that the gateway refused before a call."""
