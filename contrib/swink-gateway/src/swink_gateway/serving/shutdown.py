@@ -16,7 +16,7 @@ from attrs import define, field
 
 from swink_gateway.serving.admission import ACTIVE
 from swink_gateway.serving.server import Gateway
-from swink_gateway.serving.workers import TOGETHER_SECONDS, Worker
+from swink_gateway.serving.workers import ENDING, TOGETHER_SECONDS, Worker
 
 __all__ = ["DRAIN_SECONDS", "Shutdown", "serve_until_stopped"]
 
@@ -59,7 +59,7 @@ class Shutdown:
 async def serve_until_stopped(gateway: Gateway, shutdown: Shutdown, worker: Worker | None) -> None:
     """Serve until a signal arrives or the parent of a worker has died; then shut down."""
     loop = asyncio.get_running_loop()
-    for name in _ENDING:
+    for name in ENDING:
         with suppress(NotImplementedError):  # on Windows, Ctrl-C cancels the task
             loop.add_signal_handler(name, _heed, name, loop, shutdown)
     if worker is not None:
@@ -72,14 +72,11 @@ async def serve_until_stopped(gateway: Gateway, shutdown: Shutdown, worker: Work
     await gateway.drain(shutdown.drain, shutdown.notice)
 
 
-_ENDING = (signal.SIGTERM, signal.SIGINT)
-
-
 def _heed(number: int, loop: asyncio.AbstractEventLoop, shutdown: Shutdown) -> None:
     try:
         shutdown.tell(number)
     except SystemExit:
-        for name in _ENDING:
+        for name in ENDING:
             loop.remove_signal_handler(name)
             signal.signal(name, signal.SIG_IGN)  # a signal would interrupt the cleanup
         raise

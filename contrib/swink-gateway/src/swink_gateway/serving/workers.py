@@ -25,12 +25,15 @@ from attrs import Factory, define, field
 
 from swink_core import SwinkError
 
-__all__ = ["TOGETHER_ENV", "TOGETHER_SECONDS", "Room", "Worker", "fork_workers", "listen"]
+__all__ = ["ENDING", "TOGETHER_ENV", "TOGETHER_SECONDS", "Room", "Worker", "fork_workers", "listen"]
 
 log = logging.getLogger(__name__)
 
 TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable with the folder in which processes share prometheus_client's data."""
+
+ENDING = (signal.SIGTERM, signal.SIGINT)
+"""The signals that stop a gateway."""
 
 MOST_WAITING = 1024
 """The backlog of connections; the system may limit it further."""
@@ -169,7 +172,7 @@ class _Parent:
         pid = os.fork()
         if pid == 0:
             for name in _PASSED_ON:
-                signal.signal(name, signal.SIG_DFL if name in _ENDING else signal.SIG_IGN)
+                signal.signal(name, signal.SIG_DFL if name in ENDING else signal.SIG_IGN)
             for descriptor in (heard, self.alive[1], *self.workers.values()):
                 os.close(descriptor)
         else:
@@ -184,7 +187,7 @@ class _Parent:
         code = os.waitstatus_to_exitcode(status)
         self.rooms.pop(pid).tell(False)
         if self.stops:
-            told = -code in _ENDING  # the signal ended a worker that did not handle signals yet
+            told = -code in ENDING  # the signal ended a worker that did not handle signals yet
             self.code = self.code or (0 if told else code if code >= 0 else 1)
         else:
             log.warning("worker %d exited with status %d; starting another one", pid, code)
@@ -201,13 +204,13 @@ class _Parent:
         return pid in self.ready
 
     def _pass_on(self, number: int, frame: object) -> None:
-        if number in _ENDING and not self.stops:
+        if number in ENDING and not self.stops:
             self.stops = True
             self.stopped_at = time.monotonic()
             self.sock.close()
             patience = min(self.drain + KILL_SECONDS, MOST_SECONDS)
             signal.setitimer(signal.ITIMER_REAL, patience)
-        elif number in _ENDING and time.monotonic() - self.stopped_at > TOGETHER_SECONDS:
+        elif number in ENDING and time.monotonic() - self.stopped_at > TOGETHER_SECONDS:
             signal.setitimer(signal.ITIMER_REAL, KILL_SECONDS)
         for pid in self.workers:
             with suppress(ProcessLookupError):
@@ -220,7 +223,6 @@ class _Parent:
                 os.kill(pid, signal.SIGKILL)
 
 
-_ENDING = (signal.SIGTERM, signal.SIGINT)
 _PASSED_ON = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
 )
