@@ -27,7 +27,6 @@ __all__ = [
     "ACCESS_LOGGER",
     "CALL",
     "FORMATS",
-    "PROBED",
     "REFUSED",
     "SENT",
     "SHOWN_PATH",

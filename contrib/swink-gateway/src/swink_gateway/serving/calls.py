@@ -61,7 +61,7 @@ from swink_gateway.serving.bodies import has_arrived, read_body, receive_body, s
 from swink_gateway.serving.limits import Limits, stated_patience, time_limit, timeouts_within
 from swink_gateway.serving.upstream_call import Claims, UpstreamCall, account_of
 
-__all__ = ["OWNER", "REQUESTS", "Calls", "respond"]
+__all__ = ["OWNER", "REQUESTS", "Calls", "refusing"]
 
 log = logging.getLogger(__name__)
 

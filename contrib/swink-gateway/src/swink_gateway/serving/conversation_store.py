@@ -10,7 +10,7 @@ from attrs import define, field
 
 from swink_core import Message
 
-__all__ = ["MOST_KEPT", "MOST_KEPT_BYTES", "ConversationStore", "Kept", "Owner"]
+__all__ = ["ConversationStore", "Kept"]
 
 MOST_KEPT = 1000
 """The limit for stored answers. If it is exceeded, the oldest answers are dropped."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from swink_gateway.serving.limits import Limits
 
-__all__ = ["PER_STREAM", "RESERVED", "affordable_streams", "descriptors_left", "raise_limit"]
+__all__ = ["RESERVED", "affordable_streams", "descriptors_left", "raise_limit"]
 
 resource: Any = import_module("resource") if find_spec("resource") else None
 """The module with the limits of a process; `None` on Windows, which lacks it."""

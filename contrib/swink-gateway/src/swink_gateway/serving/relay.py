@@ -30,7 +30,6 @@ from swink_gateway.serving.limits import Limits
 __all__ = [
     "ABORTED",
     "BACKPRESSURE",
-    "MOST_UNREAD_BYTES",
     "Line",
     "StreamRelay",
     "hold_little",

@@ -53,7 +53,7 @@ from swink_gateway.serving.workers import Room
 if TYPE_CHECKING:
     from swink_gateway.serving.metrics import Monitor
 
-__all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
+__all__ = ["LOOPBACK", "Gateway"]
 
 log = logging.getLogger(__name__)
 

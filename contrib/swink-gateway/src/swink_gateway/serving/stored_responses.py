@@ -15,7 +15,7 @@ from swink_gateway.protocols.frames import JSON, encode
 from swink_gateway.serving.calls import OWNER
 from swink_gateway.serving.conversation_store import ConversationStore, Kept
 
-__all__ = ["StoredResponses", "items_of"]
+__all__ = ["StoredResponses", "items_of", "without_id"]
 
 NOT_FOUND = 404
 
