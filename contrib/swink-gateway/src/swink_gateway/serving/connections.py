@@ -6,7 +6,7 @@ closes those that have made no progress for too long. If the limit is reached, a
 replaces the connection that has been idle for longest, so idle connections cannot block the server.
 A new connection is refused only if all other connections are busy.
 
-Active requests have separate limits (see `calls` and `relay`).
+Active requests have separate limits (see `admission`, `calls` and `relay`).
 """
 
 from __future__ import annotations
