@@ -26,9 +26,7 @@ class KeepAlive:
     last `touch`, so that `touch` only reads the clock.
     """
 
-    def __init__(
-        self, clock: Clock, beat: Callable[[], Awaitable[None]], first: float = SILENT_SECONDS
-    ) -> None:
+    def __init__(self, clock: Clock, beat: Callable[[], Awaitable[None]], first: float) -> None:
         self._clock = clock
         self._beat = beat
         self._silence = first
