@@ -113,9 +113,9 @@ def fork_workers(
     In the parent, `ended` is called with the process id of each worker that has ended. After
     SIGTERM or SIGINT, workers have `drain` seconds to finish their requests; the parent kills a
     worker that still runs `KILL_SECONDS` later, or `KILL_SECONDS` after a second signal. The parent
-    exits with 0 if all workers do. If the first worker ends before it is ready, all other workers
-    are stopped, and the parent exits with the first worker's exit code. Raises SwinkError if
-    processes cannot be forked.
+    exits with 0 if all workers do. If the first worker ends before it is ready, no other worker is
+    started, and the parent exits with the first worker's exit code. Raises SwinkError if processes
+    cannot be forked.
     """
     if not hasattr(os, "fork"):
         raise SwinkError(
