@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import mmap
 import socket
 from collections.abc import AsyncIterator
@@ -10,10 +11,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import aiohttp
+import pytest
 from serving import serving, until
 from test_bounds import Hanging
 
-from swink_gateway.serving.accepting import LOOK_SECONDS, MOST_DEFERRED
+from swink_gateway.serving.accepting import AGAIN_SECONDS, LOOK_SECONDS, MOST_DEFERRED
 from swink_gateway.serving.admission import ACTIVE
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.server import Gateway
@@ -108,6 +110,35 @@ async def test_a_full_worker_closes_connections_that_wait_for_a_next_request() -
                 assert await reader.read() == b""
                 asked.cancel()
             writer.close()
+
+
+async def test_an_error_while_accepting_pauses_it_for_the_time_of_its_message(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, flags = ManualClock(), mmap.mmap(-1, WORKERS)
+    with listen("127.0.0.1", 0) as first:
+        limits = Limits(streams=1, clock=clock)
+        async with (
+            serving(Hanging(), limits=limits, shared=(first.dup(), Room(flags, 0))) as gateway,
+            aiohttp.ClientSession() as session,
+        ):
+            asked = asyncio.ensure_future(post(gateway, session))
+            await until(lambda: gateway.counters[ACTIVE] == 1)
+            late = asyncio.ensure_future(post(gateway, session))
+            await _connected(first)
+            with monkeypatch.context() as patch:
+                patch.setattr(socket.socket, "accept", _no_descriptor)
+                await clock.advance(LOOK_SECONDS)
+                for _ in range(int(AGAIN_SECONDS / LOOK_SECONDS) - 1):
+                    await clock.advance(LOOK_SECONDS)
+            assert caplog.text.count("no connection can be accepted for 1 s") == 1
+            await clock.advance(AGAIN_SECONDS)
+            assert await late == 503
+            asked.cancel()
+
+
+def _no_descriptor(sock: socket.socket) -> Any:
+    raise OSError(errno.EMFILE, "Too many open files")
 
 
 async def _connected(sock: socket.socket) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -21,6 +22,7 @@ from swink_core import Cost, Done, Start, StopReason, TextDelta, TextEnd, TextSt
 from swink_gateway.policy.config import Config, Source
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.policy.limits import Entry, MemoryLedger, Query
+from swink_gateway.serving.access_log import ACCESS_LOGGER, AccessLog
 from swink_gateway.serving.feed import SharedFeed
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.metrics import Monitor
@@ -40,6 +42,8 @@ operator = true
 """
 
 ALICE, OLGA = ({"Authorization": f"Bearer key-{one}"} for one in "ao")
+
+LATER = {"model": "echo/echo", "input": "Hi"}
 
 SAID = {"model": "echo/echo", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -154,6 +158,32 @@ async def test_metrics_count_refused_requests_by_status_and_reason() -> None:
         f"{name}['400', 'invalid_request']": 1,
         f"{name}['404', 'model_not_found']": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind"),
+    [
+        ("/v1/embeddings", {"model": "echo/echo", "input": "Hi"}, "unsupported"),
+        ("/v1/embeddings", [1], "invalid_request"),
+        ("/api/show", {"model": 1}, "invalid_request"),
+        (
+            "/v1/responses",
+            {"model": "echo/echo", "input": "Hi", "previous_response_id": "resp_1"},
+            "invalid_request",
+        ),
+    ],
+    ids=["embeddings", "embeddings_without_an_object", "show", "responses"],
+)
+async def test_the_metric_and_the_log_have_the_kind_of_every_refusal(
+    path: str, body: Any, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, ACCESS_LOGGER):
+        async with monitored(access_log=AccessLog()) as gateway:
+            status = (await ask(gateway, path, body, headers=ALICE)).status
+            after = await metrics_of(gateway)
+    assert 400 <= status < 500
+    assert after[f"swink_gateway_refused_requests_total['{status}', '{kind}']"] == 1
+    assert f"ended={kind}" in caplog.text
 
 
 async def test_metrics_count_the_failed_attempts_of_an_account() -> None:

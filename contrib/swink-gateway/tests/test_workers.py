@@ -23,7 +23,8 @@ import pytest
 from serving import ask, serving, until
 
 import swink_core as swink
-from swink_gateway.commands.gateway import MEMORY_FOLDER
+from swink_gateway.commands.gateway import MEMORY_FOLDER, shared_store
+from swink_gateway.policy.limits import Store
 from swink_gateway.serving.server import Gateway
 from swink_gateway.serving.shutdown import Shutdown, serve_until_stopped
 from swink_gateway.serving.workers import TOGETHER_SECONDS, Room, Worker
@@ -297,6 +298,46 @@ def test_workers_that_do_not_end_are_killed(drain: float, signals: int) -> None:
     assert serving == [b"0\n", b"1\n"]
     assert parent.returncode == 1
     assert said.count(b"did not end in time; it was killed") == 2
+
+
+FOREIGN = """
+import os, signal, socket, subprocess
+from swink_gateway.serving import workers
+
+subprocess.Popen(["true"])
+worker = workers.fork_workers(1, socket.socket())
+worker.ready()
+os.write(1, b"%d\\n" % worker.number)
+signal.pause()
+"""
+
+
+@LINUX
+def test_a_child_that_is_no_worker_may_end() -> None:
+    """The first process of a container inherits the processes whose parents have died."""
+    command = [sys.executable, "-c", FOREIGN]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"0\n"
+        while len(children(parent.pid)) > 1:
+            time.sleep(0.01)
+        parent.terminate()
+        _, said = parent.communicate()
+    assert (parent.returncode, said) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("store", "shared"),
+    [
+        (Store(), Store("sqlite", Path("workers/ledger"))),
+        (Store("redis", url="redis://r"), Store("redis", Path("workers"), "redis://r")),
+        (Store("redis", Path("mine"), "redis://r"), Store("redis", Path("mine"), "redis://r")),
+        (Store("sqlite", Path("mine")), Store("sqlite", Path("mine"))),
+    ],
+    ids=["memory", "redis", "redis_with_a_path", "sqlite"],
+)
+def test_workers_keep_the_store_of_the_file(store: Store, shared: Store) -> None:
+    assert shared_store(store, Path("workers")) == shared
 
 
 KEY = '[keys.a]\nkey = "${TEAM_KEY}"\n'

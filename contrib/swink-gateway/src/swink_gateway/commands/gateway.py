@@ -174,10 +174,7 @@ def command(
             folder = mkdtemp(prefix=f"swink-gateway-{os.getpid()}-", dir=_in_memory())
             of_parent.callback(rmtree, folder, ignore_errors=True)
             os.environ.setdefault(TOGETHER_ENV, folder)
-            if store.engine == "memory":
-                store = Store("sqlite", Path(folder, "ledger"))
-            elif store.engine == "redis":
-                store = evolve(store, path=Path(folder))
+            store = shared_store(store, Path(folder))
             if source is not None:
                 shared = SharedConfig(source.text)
             with _told_why(host, port):
@@ -200,6 +197,15 @@ def command(
     if worker is None:
         _say_stopped()
     return 0
+
+
+def shared_store(store: Store, folder: Path) -> Store:
+    """Return a store that several workers can share; its files are in `folder` by default."""
+    if store.engine == "memory":
+        return Store("sqlite", folder / "ledger")
+    if store.engine == "redis" and store.path is None:
+        return evolve(store, path=folder)
+    return store
 
 
 def _remove(folder: str) -> None:

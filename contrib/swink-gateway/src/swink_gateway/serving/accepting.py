@@ -107,12 +107,12 @@ class SharedSite(web.BaseSite):
         self._update()
         if self._is_accepting:
             return
+        self._look_in(LOOK_SECONDS)
         self._deferred = self._deferred + 1 if _is_waiting(self._sock) else 0
         if self._deferred and (self._deferred > MOST_DEFERRED or not self._room.is_elsewhere()):
             for _ in range(AT_A_TIME):
                 if not self._accept():
                     break
-        self._look_in(LOOK_SECONDS)
 
     # -- connections ---------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ from swink_gateway.serving.bodies import has_arrived, read_body, receive_body, s
 from swink_gateway.serving.limits import Limits, stated_patience, time_limit, timeouts_within
 from swink_gateway.serving.upstream_call import Claims, UpstreamCall, account_of
 
-__all__ = ["OWNER", "REQUESTS", "Calls", "refusing"]
+__all__ = ["OWNER", "REQUESTS", "Calls", "note_refused", "refused", "refusing"]
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +107,18 @@ def _store_needed() -> Iterator[None]:
         )
         failed.error_kind, failed.retry_after = StreamErrorKind.OVERLOADED, STORE_SECONDS
         raise Refused(failed, UNAVAILABLE) from error
+
+
+def refused(request: web.Request, protocol: ClientProtocol, refusal: Refused) -> web.Response:
+    """Return the response for a refusal in the client's protocol."""
+    note_refused(request, refusal)
+    return respond(protocol.failure(refusal.error, refusal.status))
+
+
+def note_refused(request: web.Request, refusal: Refused) -> None:
+    """Store the kind of a refusal for the access log and the metrics."""
+    if (kind := refusal.error.error_kind) is not None:
+        request[REFUSED] = str(kind)
 
 
 def _grows_with_logprobs(chain: Chain, asked: Asked) -> bool:
@@ -168,9 +180,7 @@ class Calls:
                         return await go_on(request, asked)
                     return await self.answer_to(request, protocol, asked)
         except Refused as refusal:
-            if (kind := refusal.error.error_kind) is not None:
-                request[REFUSED] = str(kind)
-            return respond(protocol.failure(refusal.error, refusal.status))
+            return refused(request, protocol, refusal)
 
     async def place(self, request: web.Request) -> AbstractContextManager[Holding]:
         """Return a context manager that takes a slot for a request; see `Admission.place`."""

@@ -31,9 +31,8 @@ from swink_gateway.protocols.gemini.protocol import GeminiProtocol
 from swink_gateway.protocols.ollama.protocol import OllamaProtocol
 from swink_gateway.protocols.table import MODEL_PATH
 from swink_gateway.serving.access_log import call_id
-from swink_gateway.serving.answers import respond
 from swink_gateway.serving.bodies import within
-from swink_gateway.serving.calls import OWNER, Calls, refusing
+from swink_gateway.serving.calls import OWNER, Calls, refused, refusing
 
 __all__ = ["PATHS", "Embeddings", "Expecting"]
 
@@ -124,12 +123,12 @@ class Embeddings:
                     raw, _ = await self._calls.read(request, hold)
                     return await self._embed(form, request, raw)
             except Refused as refusal:
-                return respond(form.protocol.failure(refusal.error, refusal.status))
+                return refused(request, form.protocol, refusal)
 
         return handle
 
     async def _embed(self, form: _Form, request: web.Request, raw: bytes) -> web.StreamResponse:
-        body: dict[str, Any] = Fields(await within(lambda: json_of(raw), len(raw))).all()
+        body: dict[str, Any] = await within(lambda: Fields(json_of(raw)).all(), len(raw))
         name = request.match_info.get("model")
         if name is None:
             name = await within(lambda: Fields(body).required("model"), 0)

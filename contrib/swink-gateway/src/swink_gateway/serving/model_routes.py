@@ -15,9 +15,10 @@ from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.protocols.model_list import listed_models
 from swink_gateway.protocols.ollama.model_list import ollama_model
+from swink_gateway.protocols.ollama.protocol import OllamaProtocol
 from swink_gateway.protocols.table import MODEL_PATH, PROTOCOLS
 from swink_gateway.serving.bodies import within
-from swink_gateway.serving.calls import OWNER, Calls
+from swink_gateway.serving.calls import OWNER, Calls, refused
 from swink_gateway.serving.embeddings import Embeddings, Expecting
 from swink_gateway.serving.refusals import refusal
 
@@ -100,8 +101,8 @@ class ModelRoutes:
             with await self._calls.place(request) as hold:
                 body, _ = await self._calls.read(request, hold)
                 name = await within(lambda: _named(body), len(body))
-        except Refused as refused:
-            return web.json_response({"error": str(refused)}, status=refused.status)
+        except Refused as refusal:
+            return refused(request, OllamaProtocol(), refusal)
         model = self.served(request).model(name)
         if model is None:
             return web.json_response({"error": f"model {name!r} not found"}, status=404)

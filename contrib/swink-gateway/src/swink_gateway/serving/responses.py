@@ -47,7 +47,7 @@ from swink_gateway.protocols.responses.protocol import PREFIX, ResponsesProtocol
 from swink_gateway.protocols.responses.requests import as_input
 from swink_gateway.serving.access_log import WEBSOCKET, LogLine
 from swink_gateway.serving.bodies import memory_needed, size_of, within
-from swink_gateway.serving.calls import OWNER, Calls
+from swink_gateway.serving.calls import OWNER, Calls, note_refused
 from swink_gateway.serving.conversation_store import ConversationStore, Kept
 from swink_gateway.serving.limits import time_limit
 from swink_gateway.serving.refusals import refusal as refused_request
@@ -118,6 +118,7 @@ class ResponsesRoutes:
         try:
             size, before = _go_on(asked, size_of(request), self._most_bytes, self._kept, owner)
         except Refused as refusal:
+            note_refused(request, refusal)
             return web.json_response({"error": _error_of(refusal)}, status=refusal.status)
 
         def done(message: Any, facts: Facts) -> None:

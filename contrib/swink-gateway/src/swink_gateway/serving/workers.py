@@ -184,6 +184,8 @@ class _Parent:
         return Worker(self.begun, ready, self.alive[0], room) if pid == 0 else None
 
     def _bury(self, pid: int, status: int) -> None:
+        if pid not in self.workers:  # a child that this process had, or inherited as process 1
+            return
         code = os.waitstatus_to_exitcode(status)
         self.rooms.pop(pid).tell(False)
         if self.stops:
