@@ -33,7 +33,7 @@ from swink_core import (
 from swink_core.providers import Attempt, reservation, with_extra
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.config.values import TAG
-from swink_gateway.policy.guards import CallGuards
+from swink_gateway.policy.guards import GUARD_TAG, CallGuards
 from swink_gateway.policy.limits import (
     Allowance,
     Entry,
@@ -61,9 +61,6 @@ TAGS_HEADER = "x-swink-tags"
 
 MOST_TAGS = 8
 """The maximum number of tags of a request."""
-
-GUARD_TAG = "guard:"
-"""The tag of a guard that changed or refused a request begins with this text."""
 
 AGAIN_SECONDS = 5.0
 """How many seconds to wait between two attempts to store a charge."""
