@@ -194,7 +194,7 @@ def addressed(
             raise Refused(Error(error_message=why, error_kind=kind, code=LEANT_ON[name]), 400)
         dropped = [*asked.dropped, *_named(asked)]
         dropped += [] if asked.own_places else _own_blocks(asked.context, wire_format)
-        dropped += ["anthropic-beta"] if asked.headers else []
+        dropped += asked.headers
         options = dict(asked.options)
         if "tools" in asked.own and _names_none(options.get("tool_choice"), asked.context.tools):
             dropped.append("tool_choice")  # it refers to dropped tools
