@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from secrets import token_hex
-from time import time_ns
 from typing import Any
 
 from attrs import define
@@ -113,10 +112,9 @@ DELETE = "DELETE FROM attempts WHERE id = ?"
 TAG_SEPARATOR = ","
 
 
-def new_id(at: float | None = None) -> str:
-    """Return an id for a row; later ids are greater. `at` is a Unix time (`None`: now)."""
-    nanoseconds = time_ns() if at is None else int(at * 1e9)
-    return f"{nanoseconds:016x}{token_hex(4)}"
+def new_id(at: float) -> str:
+    """Return an id for a row; later ids are greater. `at` is a Unix time."""
+    return f"{int(at * 1e9):016x}{token_hex(4)}"
 
 
 def write(execute: Execute, entries: Iterable[Entry]) -> None:
