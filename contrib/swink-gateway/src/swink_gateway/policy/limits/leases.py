@@ -20,8 +20,9 @@ from pathlib import Path
 from swink_core.providers import Clock, LoopClock
 from swink_gateway.policy.limits.account import Account
 from swink_gateway.policy.limits.debts import Debts
-from swink_gateway.policy.limits.ledger import Allowance, Refusal, Ticket, periods
+from swink_gateway.policy.limits.ledger import Allowance, Refusal, Ticket
 from swink_gateway.policy.limits.memory import SELF, MemoryLedger
+from swink_gateway.policy.limits.rows import periods
 
 __all__ = ["NOTHING", "Leases", "Numbers", "ServerClock", "least"]
 

@@ -26,8 +26,10 @@ __all__ = [
     "Entry",
     "Query",
     "Total",
+    "begin_of",
     "entries_in",
     "new_id",
+    "periods",
     "report_in",
     "write",
 ]
@@ -115,6 +117,18 @@ TAG_SEPARATOR = ","
 def new_id(at: float) -> str:
     """Return an id for a row; later ids are greater. `at` is a Unix time."""
     return f"{int(at * 1e9):016x}{token_hex(4)}"
+
+
+def periods(at: float) -> tuple[str, str]:
+    """Return the day and the month of a Unix time, such as `2026-11-25` and `2026-11`."""
+    date = datetime.fromtimestamp(at, UTC)
+    return f"{date:%Y-%m-%d}", f"{date:%Y-%m}"
+
+
+def begin_of(period: str) -> float:
+    """Return the Unix time in seconds at which a day or a month begins."""
+    date = f"{period}-01" if len(period) == len("2026-01") else period
+    return datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp()
 
 
 def write(execute: Execute, entries: Iterable[Entry]) -> None:
@@ -257,8 +271,8 @@ def _values(
         if name == "tag":
             options = [tag for tag in value.split(TAG_SEPARATOR) if tags is None or tag in tags]
         elif name in ("day", "month"):
-            date = datetime.fromtimestamp(value * _SECONDS_A_DAY, UTC)
-            options = [f"{date:%Y-%m-%d}" if name == "day" else f"{date:%Y-%m}"]
+            day, month = periods(value * _SECONDS_A_DAY)
+            options = [day if name == "day" else month]
         else:
             options = [str(value)]
         found = [(*before, option) for before in found for option in options]
