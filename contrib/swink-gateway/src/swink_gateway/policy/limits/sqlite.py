@@ -126,15 +126,11 @@ def open_rows(path: Path | None) -> SQLiteDatabase:
         _check(database.connection)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
-        had_rows = database.execute(_HAS_ROWS).fetchone() is not None
-        if not had_rows:
-            database.execute(SCHEMA.rstrip() + " WITHOUT ROWID")
+        database.execute(SCHEMA.rstrip() + " WITHOUT ROWID")
     except sqlite3.Error as error:
         raise _not_usable(path, error) from error
     return database
 
-
-_HAS_ROWS = "SELECT 1 FROM sqlite_master WHERE name = 'attempts'"
 
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name = 'attempts'"
 """Selects the names of all tables; the table of the rows, which is the largest, is the last one."""
