@@ -30,7 +30,7 @@ from swink_gateway.policy.config import (
 from swink_gateway.policy.config.lines import Path, written
 from swink_gateway.policy.config.values import similar, unknown
 from swink_gateway.policy.guards import GUARD_NAME, Guard
-from swink_gateway.policy.limits.stores import ENGINES, Store
+from swink_gateway.policy.limits.stores import ENGINES, REQUIRED, Store
 from swink_gateway.policy.passthrough import check_named_by_client
 from swink_gateway.policy.permissions import permitted
 from swink_gateway.policy.prices import repriced
@@ -329,7 +329,7 @@ def _conversation(asked: Asked, owner: str) -> str | None:
 def _faults_of_store(store: Store) -> Iterator[Fault]:
     if store.engine not in ENGINES:
         yield Fault(("store", "engine"), f"expected one of {', '.join(ENGINES)}")
-    wanted = {"sqlite": "path", "postgres": "url", "redis": "url"}.get(store.engine)
+    wanted = REQUIRED.get(store.engine)
     if wanted and not getattr(store, wanted):
         yield Fault(("store", wanted), f"is missing; {store.engine} requires it")
 
