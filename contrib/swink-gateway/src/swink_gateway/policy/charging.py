@@ -48,7 +48,7 @@ from swink_gateway.protocols import Asked
 from swink_gateway.protocols.bodies import MUCH_MEMORY_BYTES
 from swink_gateway.protocols.failures import LIMIT, Refused, of_bad_request
 
-__all__ = ["TAGS_HEADER", "KeyCharge", "Payer", "allowance_of", "charged", "most_of", "stated_tags"]
+__all__ = ["KeyCharge", "Payer", "allowance_of", "charged", "most_of", "stated_tags"]
 
 log = logging.getLogger(__name__)
 

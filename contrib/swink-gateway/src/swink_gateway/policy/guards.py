@@ -46,7 +46,7 @@ from swink_gateway.policy.readings import (
 )
 from swink_gateway.policy.text_search import LongSearch
 
-__all__ = ["GROUP", "GUARD_NAME", "GUARD_TAG", "CallGuards", "Guard", "PluginGuard", "Prepared"]
+__all__ = ["GUARD_NAME", "GUARD_TAG", "CallGuards", "Guard", "PluginGuard", "Prepared"]
 
 log = logging.getLogger(__name__)
 

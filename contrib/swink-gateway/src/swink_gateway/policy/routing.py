@@ -39,7 +39,7 @@ from swink_gateway.policy.tenancy import with_names
 from swink_gateway.policy.transforms import transformed
 from swink_gateway.protocols import Asked
 
-__all__ = ["CACHED_TOKENS", "Chain", "Routing", "persistent", "usable"]
+__all__ = ["Chain", "Routing", "persistent", "usable"]
 
 CACHED_TOKENS = 1024
 """The minimum length of a prompt that providers cache, in tokens.

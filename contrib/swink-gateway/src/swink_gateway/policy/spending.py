@@ -17,7 +17,7 @@ from msgspec import to_builtins
 from swink_core import UsageError
 from swink_gateway.policy.limits import DIMENSIONS, Entry, Query, Total
 
-__all__ = ["FILTERS", "csv_of", "only_of", "query_of", "rows_of"]
+__all__ = ["COST_DIGITS", "FILTERS", "csv_of", "only_of", "query_of", "rows_of"]
 
 FILTERS = (
     *(name for name in DIMENSIONS if name not in ("day", "month")),

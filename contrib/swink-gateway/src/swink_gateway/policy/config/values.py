@@ -31,7 +31,7 @@ from swink_gateway.policy.config.schema import (
     Upstream,
 )  # fmt: skip
 
-__all__ = ["TAG", "converter", "digest_of", "unknown"]
+__all__ = ["TAG", "converter", "digest_of", "similar", "unknown"]
 
 TAG = re.compile(r"[\w.:/@-]{1,64}")
 """Matches a tag. A tag has no comma, because commas separate tags in a list."""

@@ -24,7 +24,7 @@ from swink_gateway.policy.limits.ledger import Allowance, Refusal, Ticket
 from swink_gateway.policy.limits.memory import SELF, MemoryLedger
 from swink_gateway.policy.limits.rows import periods
 
-__all__ = ["NOTHING", "Leases", "Numbers", "ServerClock", "least"]
+__all__ = ["Leases", "Numbers", "ServerClock", "least"]
 
 Numbers = tuple[float, ...]
 """Amounts of an account: requests, tokens, concurrent answers, dollars of the day and the month."""

@@ -23,6 +23,7 @@ __all__ = [
     "NOT_SENT",
     "RESERVED",
     "SCHEMA",
+    "TAG_SEPARATOR",
     "Entry",
     "Query",
     "Total",

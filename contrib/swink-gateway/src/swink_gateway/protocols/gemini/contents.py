@@ -39,7 +39,7 @@ from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.sealing import Sealed, unsealed
 
-__all__ = ["NO_SIGNATURE", "Contents", "said_in"]
+__all__ = ["Contents", "said_in"]
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """The value that clients send for a call without a signature.
