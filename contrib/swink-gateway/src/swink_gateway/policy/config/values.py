@@ -31,7 +31,7 @@ from swink_gateway.policy.config.schema import (
     Upstream,
 )  # fmt: skip
 
-__all__ = ["TAG", "converter", "digest_of", "similar", "unknown"]
+__all__ = ["TAG", "converter", "digest_of", "key_digest", "similar", "unknown"]
 
 TAG = re.compile(r"[\w.:/@-]{1,64}")
 """Matches a tag. A tag has no comma, because commas separate tags in a list."""
@@ -49,7 +49,12 @@ _EXPECTED = {"base_url": "expected an address that begins with http:// or https:
 
 def digest_of(key: str) -> str:
     """Return the digest of a key, in the form that `key` has in a configuration file."""
-    return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"sha256:{key_digest(key).hex()}"
+
+
+def key_digest(key: str) -> bytes:
+    """Return the SHA-256 digest of a key."""
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
