@@ -21,8 +21,8 @@ from swink_cli.terminal import say, table
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import Query, Store, audited, open_ledger, reading_rows
 from swink_gateway.policy.limits.ledger import StoreUnavailable
-from swink_gateway.policy.limits.rows import entries_in, report_in
-from swink_gateway.policy.spending import FILTERS, audit_of, csv_of, month_of, query_of, rows_of
+from swink_gateway.policy.limits.rows import entries_in, periods, report_in
+from swink_gateway.policy.spending import FILTERS, audit_of, csv_of, query_of, rows_of
 
 __all__ = ["command"]
 
@@ -106,7 +106,7 @@ def command(
             resolution="Pass only one of them.",
         )
     if since is None and until is None:
-        since = month_of(time.time())
+        since = periods(time.time())[1]
     where = {name: filters[name] for name in FILTERS if filters.get(name)}
     query = query_of("" if rows else by, since, until, where)
     if audit:

@@ -9,7 +9,6 @@ every IP address are known hosts: the page of another site has a host name, not 
 
 from __future__ import annotations
 
-import hashlib
 import re
 import socket
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from swink_gateway.policy.config.values import key_digest
 from swink_gateway.protocols.table import PROTOCOLS
 
 __all__ = ["NOT_FROM_HERE", "NO_KEY", "Guard", "is_loopback"]
@@ -56,7 +56,7 @@ class Guard:
     def __init__(
         self, keys: Iterable[str] = (), hosts: Iterable[str] = (), is_public: bool = False
     ) -> None:
-        self._digests = dict.fromkeys(map(_digest, keys), "")
+        self._digests = dict.fromkeys(map(key_digest, keys), "")
         self._hosts = {host.lower() for host in hosts}
         self._own = socket.gethostname().lower()
         self._is_public = is_public
@@ -97,13 +97,13 @@ class Guard:
             *(headers.get(name, "") for name in KEY_HEADERS),
             query.get("key", ""),
         ]
-        found = [self._known.get(_digest(key)) for key in shown if key]
+        found = [self._known.get(key_digest(key)) for key in shown if key]
         return next((owner for owner in found if owner is not None), None)
 
     def without_keys(self, path: str) -> str:
         """Return a path without parts that are a valid key, for logs."""
         return _PATH_PART.sub(
-            lambda part: "[key]" if _digest(part[0]) in self._known else part[0], path
+            lambda part: "[key]" if key_digest(part[0]) in self._known else part[0], path
         )
 
     def stranger(self, headers: Mapping[str, str]) -> str | None:
@@ -159,7 +159,3 @@ def _name(url: str) -> str:
         return (urlsplit(url).hostname or "").lower()
     except ValueError:
         return ""
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

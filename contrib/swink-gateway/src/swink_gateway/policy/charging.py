@@ -33,7 +33,7 @@ from swink_core import (
 from swink_core.providers import Attempt, reservation, with_extra
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.config.values import TAG
-from swink_gateway.policy.guards import CallGuards
+from swink_gateway.policy.guards import GUARD_TAG, CallGuards
 from swink_gateway.policy.limits import (
     Allowance,
     Entry,
@@ -48,7 +48,7 @@ from swink_gateway.protocols import Asked
 from swink_gateway.protocols.bodies import MUCH_MEMORY_BYTES
 from swink_gateway.protocols.failures import LIMIT, Refused, of_bad_request
 
-__all__ = ["TAGS_HEADER", "KeyCharge", "Payer", "allowance_of", "charged", "most_of", "stated_tags"]
+__all__ = ["KeyCharge", "Payer", "allowance_of", "charged", "most_of", "stated_tags"]
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +61,6 @@ TAGS_HEADER = "x-swink-tags"
 
 MOST_TAGS = 8
 """The maximum number of tags of a request."""
-
-GUARD_TAG = "guard:"
-"""The tag of a guard that changed or refused a request begins with this text."""
 
 AGAIN_SECONDS = 5.0
 """How many seconds to wait between two attempts to store a charge."""

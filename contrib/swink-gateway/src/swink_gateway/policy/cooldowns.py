@@ -42,7 +42,7 @@ from swink_core import (
 )
 from swink_core.providers import Clock, LoopClock, health_of
 from swink_gateway.policy.limits import Circuit, FailedAttempt, Ledger, MemoryLedger
-from swink_gateway.protocols.failures import for_clients
+from swink_gateway.protocols.failures import RESTS, for_clients
 
 __all__ = ["CALLER", "Cooldowns", "ImpatientTimeouts", "OpenCircuit"]
 
@@ -134,7 +134,7 @@ class Cooldowns:
             said = circuit.message
         if circuit.rest > 0 and (circuit.is_stated or not target.is_last):
             why = f"{said} ({circuit.failures} requests in a row)"
-            refusal = Failure("connect", code="cooldown", message=why, kind=_kind(circuit))
+            refusal = Failure("connect", code=RESTS, message=why, kind=_kind(circuit))
             refusal.retry_after = max(0.001, round(circuit.rest, 3))
             raise ProviderFailure(refusal)
 

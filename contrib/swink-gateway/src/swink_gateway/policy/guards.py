@@ -46,7 +46,7 @@ from swink_gateway.policy.readings import (
 )
 from swink_gateway.policy.text_search import LongSearch
 
-__all__ = ["GROUP", "GUARD_NAME", "CallGuards", "Guard", "PluginGuard", "Prepared"]
+__all__ = ["GUARD_NAME", "GUARD_TAG", "CallGuards", "Guard", "PluginGuard", "Prepared"]
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,9 @@ Each entry point is a function that creates a `PluginGuard` from settings.
 
 GUARD_NAME = re.compile(r"[\w-]{1,58}")
 """Matches the name of a guard, which becomes part of a tag in the ledger."""
+
+GUARD_TAG = "guard:"
+"""The tag of a guard that changed or refused a request begins with this text."""
 
 CODE = "guard"
 """The error code of a request that a guard refused."""
@@ -221,7 +224,7 @@ class CallGuards:
 
     def tags(self) -> list[str]:
         """Return a ledger tag for each guard that changed or refused a request."""
-        return [f"guard:{name}" for name in self.acted]
+        return [f"{GUARD_TAG}{name}" for name in self.acted]
 
     def _note(self, guard: Guard, what: str) -> None:
         self.acted[guard.name] = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from swink_core import Client, Model
 from swink_core.providers import Fitted
-from swink_gateway.policy.passthrough import SHARED
+from swink_gateway.policy.passthrough import SHARED, own_api
 from swink_gateway.protocols import Asked
 
 __all__ = ["with_own_api"]
@@ -31,11 +31,10 @@ def with_own_api(
     this call requires is not replaced.
     """
     options = dict(own)
-    info = client.catalog.provider(model.provider)
-    family, _, api = wire_format.rpartition("-")
-    if info is None or _OF_ALL.issuperset(asked.own) or not info.wire_format.startswith(family):
+    if _OF_ALL.issuperset(asked.own) or "settings" in asked.options:
         return options
-    if api not in info.settings.get("api", ()) or "settings" in asked.options:
+    api = own_api(client.catalog.provider(model.provider), wire_format)
+    if api is None:
         return options
     set_options = client.target(model, **{**asked.options, **own}).options
     if set_options.settings.get("api") or (model.info and model.info.api):

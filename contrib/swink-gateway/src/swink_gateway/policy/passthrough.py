@@ -25,6 +25,7 @@ from swink_core import (
     InvalidModel,
     Message,
     Model,
+    ProviderInfo,
     StreamErrorKind,
     SystemMessage,
     Tool,
@@ -36,7 +37,15 @@ from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused, of_bad_request
 from swink_gateway.protocols.tool_names import Known
 
-__all__ = ["Spoken", "addressed", "answerable", "answering", "check_named_by_client"]
+__all__ = [
+    "SHARED",
+    "Spoken",
+    "addressed",
+    "answerable",
+    "answering",
+    "check_named_by_client",
+    "own_api",
+]
 
 MOST_KNOWN = 1000
 """The maximum number of models whose API is cached.
@@ -82,6 +91,17 @@ Source: the request bodies of both APIs in https://developers.openai.com/api/ref
 """
 
 
+def own_api(info: ProviderInfo | None, wire_format: str) -> str | None:
+    """Return the name of the API with this wire format at a provider with several APIs.
+
+    Return `None` if the provider does not have this API, or has only one API.
+    """
+    family, _, api = wire_format.rpartition("-")
+    if info is None or not info.wire_format.startswith(f"{family}-"):
+        return None
+    return api if api in info.settings.get("api", ()) else None
+
+
 class Spoken:
     """Chooses, for each request of a client, the wire format of the request to the provider."""
 
@@ -101,9 +121,9 @@ class Spoken:
         info = self._client.catalog.provider(model.provider)
         if info is None:
             return ""
-        family = info.wire_format.rpartition("-")[0]
-        if wire_format not in [f"{family}-{api}" for api in info.settings.get("api", ())]:
+        if own_api(info, wire_format) is None:
             return info.wire_format
+        family = wire_format.rpartition("-")[0]
         known = model.provider, model.id, wire_format
         is_set = "settings" in own or "settings" in asked.options
         if not is_set and known in self._known:
@@ -120,11 +140,7 @@ class Spoken:
 
     def is_own(self, provider: str, wire_format: str) -> bool:
         """Return True if a provider with several APIs serves `wire_format` as one of them."""
-        info = self._client.catalog.provider(provider)
-        family, _, api = wire_format.rpartition("-")
-        if info is None or not info.wire_format.startswith(f"{family}-"):
-            return False
-        return api in info.settings.get("api", ())
+        return own_api(self._client.catalog.provider(provider), wire_format) is not None
 
 
 def answerable(asked: Asked) -> Context:
@@ -194,7 +210,7 @@ def addressed(
             raise Refused(Error(error_message=why, error_kind=kind, code=LEANT_ON[name]), 400)
         dropped = [*asked.dropped, *_named(asked)]
         dropped += [] if asked.own_places else _own_blocks(asked.context, wire_format)
-        dropped += ["anthropic-beta"] if asked.headers else []
+        dropped += asked.headers
         options = dict(asked.options)
         if "tools" in asked.own and _names_none(options.get("tool_choice"), asked.context.tools):
             dropped.append("tool_choice")  # it refers to dropped tools

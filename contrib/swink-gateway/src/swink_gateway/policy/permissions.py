@@ -23,7 +23,7 @@ from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused, of_bad_request
 from swink_gateway.protocols.table import ID_FIELDS, PRICED_FIELDS, PROTOCOLS
 
-__all__ = ["KNOWN_FIELDS", "permitted"]
+__all__ = ["KNOWN_FIELDS", "folded", "permitted"]
 
 _OF_OTHERS = frozenset({
     "chat_template_kwargs", "citation_options", "documents", "enable_search", "enable_thinking",
@@ -203,12 +203,16 @@ class _Permission:
 
 def _router_of(name: str, value: Any) -> str | None:
     """Return the name of a field in Gemini's configuration by which Google chooses the model."""
-    if _folded(name) != "generationconfig" or not isinstance(value, Mapping):
+    if folded(name) != "generationconfig" or not isinstance(value, Mapping):
         return None
-    return next((inner for inner in value if _folded(inner) in ROUTERS), None)
+    return next((inner for inner in value if folded(inner) in ROUTERS), None)
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """Return a field's name in lower case and without underscores.
+
+    Google's servers accept both `ragCorpus` and `rag_corpus`, and others accept any case.
+    """
     return name.casefold().replace("_", "")
 
 

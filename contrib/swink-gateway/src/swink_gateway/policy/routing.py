@@ -30,7 +30,7 @@ from swink_gateway.policy.config import (
 from swink_gateway.policy.config.lines import Path, written
 from swink_gateway.policy.config.values import similar, unknown
 from swink_gateway.policy.guards import GUARD_NAME, Guard
-from swink_gateway.policy.limits.stores import ENGINES, Store
+from swink_gateway.policy.limits.stores import ENGINES, REQUIRED, Store
 from swink_gateway.policy.passthrough import check_named_by_client
 from swink_gateway.policy.permissions import permitted
 from swink_gateway.policy.prices import repriced
@@ -39,7 +39,7 @@ from swink_gateway.policy.tenancy import with_names
 from swink_gateway.policy.transforms import transformed
 from swink_gateway.protocols import Asked
 
-__all__ = ["CACHED_TOKENS", "Chain", "Routing", "persistent", "usable"]
+__all__ = ["Chain", "Routing", "persistent", "usable"]
 
 CACHED_TOKENS = 1024
 """The minimum length of a prompt that providers cache, in tokens.
@@ -329,7 +329,7 @@ def _conversation(asked: Asked, owner: str) -> str | None:
 def _faults_of_store(store: Store) -> Iterator[Fault]:
     if store.engine not in ENGINES:
         yield Fault(("store", "engine"), f"expected one of {', '.join(ENGINES)}")
-    wanted = {"sqlite": "path", "postgres": "url", "redis": "url"}.get(store.engine)
+    wanted = REQUIRED.get(store.engine)
     if wanted and not getattr(store, wanted):
         yield Fault(("store", wanted), f"is missing; {store.engine} requires it")
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
-from swink_core import Message, StreamOptions, SystemMessage, TextBlock, UserMessage
+from swink_core import StreamOptions, SystemMessage, UserMessage
 from swink_core.providers import prompt_of, text_of
 from swink_gateway.policy.config import When
 from swink_gateway.protocols import Asked
@@ -107,15 +106,8 @@ def _is_background(asked: Asked) -> bool:
     # an assistant message to be continued may follow
     users = [one for one in messages[-2:] if isinstance(one, UserMessage)]
     prompt = text_of(asked.context.system_prompt or "")
-    instructions = "\n".join([prompt, *map(_text, systems[:MOST_ASKED])])
+    instructions = "\n".join([prompt, *(text_of(one.content) for one in systems[:MOST_ASKED])])
     return bool(
         _INSTRUCTED.search(instructions[:MOST_READ])
-        or any(_SAID.search(_text(one)[:MOST_READ]) for one in users)
+        or any(_SAID.search(text_of(one.content)[:MOST_READ]) for one in users)
     )
-
-
-def _text(message: Message) -> str:
-    content: Any = message.content
-    if isinstance(content, str):
-        return content
-    return "\n".join(block.text for block in content if isinstance(block, TextBlock))

@@ -17,16 +17,7 @@ from msgspec import to_builtins
 from swink_core import UsageError
 from swink_gateway.policy.limits import DIMENSIONS, Entry, Findings, Query, Total
 
-__all__ = [
-    "COST_DIGITS",
-    "FILTERS",
-    "audit_of",
-    "csv_of",
-    "month_of",
-    "only_of",
-    "query_of",
-    "rows_of",
-]
+__all__ = ["COST_DIGITS", "FILTERS", "audit_of", "csv_of", "only_of", "query_of", "rows_of"]
 
 FILTERS = (
     *(name for name in DIMENSIONS if name not in ("day", "month")),
@@ -73,11 +64,6 @@ def query_of(
 def only_of(query: Query, owner: str) -> Query:
     """Return a query limited to the rows of one key."""
     return evolve(query, where={**query.where, "key": frozenset({owner})})
-
-
-def month_of(at: float) -> str:
-    """Return the name of the month of a Unix time, such as `2026-11`."""
-    return f"{datetime.fromtimestamp(at, UTC):{_MONTH}}"
 
 
 def _period(text: str) -> tuple[float, float]:

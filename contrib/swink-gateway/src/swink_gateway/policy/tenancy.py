@@ -36,6 +36,7 @@ from swink_core import (
     UrlSource,
     dump,
 )
+from swink_gateway.policy.permissions import folded
 from swink_gateway.policy.rules import is_like
 from swink_gateway.policy.unicode_forms import compatible
 from swink_gateway.protocols import Asked
@@ -57,15 +58,7 @@ _ID_NAME = re.compile(r".*((?i:_ids?)|[a-z](Id|ID)s?)")
 """Matches the names of fields that contain an id."""
 
 
-def _folded(name: str) -> str:
-    """Return a field's name in lower case and without underscores.
-
-    Google's servers accept both `ragCorpus` and `rag_corpus`, and others accept any case.
-    """
-    return name.casefold().replace("_", "")
-
-
-_ID_FIELDS = frozenset(map(_folded, ID_FIELDS))
+_ID_FIELDS = frozenset(map(folded, ID_FIELDS))
 
 _FILE_ADDRESS = re.compile(r"//generativelanguage\.googleapis\.com|/v1[a-z0-9]*/+files/")
 """A part of the URL of every file at Google (https://ai.google.dev/api/files)."""
@@ -76,7 +69,7 @@ _STORED = frozenset({
 })  # fmt: skip
 """Further fields that name data which an account stores or is allowed to read.
 
-The names are in the form that `_folded` returns. Examples are the indexes of Azure's
+The names are in the form that `folded` returns. Examples are the indexes of Azure's
 `data_sources`, agents of Azure, presets of OpenRouter, and corpora and secrets of Google Cloud.
 """
 
@@ -293,8 +286,8 @@ def _ids(data: Any, place: str = "", unread: Set[str] = _CLIENTS_OWN) -> Iterato
         for name, value in data.items():
             at = f"{place}.{name}" if place else name
             if (
-                (folded := _folded(name)) in _ID_FIELDS
-                or folded in _STORED
+                (plain := folded(name)) in _ID_FIELDS
+                or plain in _STORED
                 or (_ID_NAME.fullmatch(name) and name not in _OTHER_IDS)
                 or (name == "id" and _is_kept(kind, data))
                 or (name == "voice" and isinstance(value, Mapping))  # OpenAI's custom voices

@@ -9,7 +9,7 @@ from functools import cache
 
 from swink_core import UsageError
 
-__all__ = ["MOST_GROWTH", "MOST_MARKS", "PIECE", "compatible"]
+__all__ = ["MOST_MARKS", "PIECE", "compatible"]
 
 MOST_GROWTH = 3
 """The maximum length of a long text's compatibility form, as a multiple of the text's length.

@@ -11,8 +11,9 @@ import msgspec
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
 __all__ = [
-    "COPIES", "MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "MUCH_MEMORY_BYTES",
-    "asked_of", "asks_for_logprobs", "check_sealed", "json_of", "least_memory", "memory_of",
+    "COPIES", "MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_DEPTH", "MOST_DIGITS", "MOST_ELEMENTS",
+    "MUCH_MEMORY_BYTES", "asked_of", "asks_for_logprobs", "check_sealed", "json_of",
+    "least_memory", "memory_of",
 ]  # fmt: skip
 
 MOST_BODY_BYTES = 32 * 1024 * 1024

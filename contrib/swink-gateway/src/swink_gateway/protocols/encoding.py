@@ -130,9 +130,6 @@ def cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEv
     return [*events, error]
 
 
-_ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
-
-
 def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[AssistantMessageEvent]:
     """Replace the failure of an empty answer by the normal end that vendors send for it.
 

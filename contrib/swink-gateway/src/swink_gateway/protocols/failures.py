@@ -17,9 +17,9 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import KINDS, HTTPResponse
 
-__all__ = ["LIMIT", "PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
+__all__ = ["LIMIT", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
 __all__ += ["for_clients", "header_text", "of_bad_request", "passed_on", "standard_status"]
-__all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
+__all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "RESTS", "Refused"]
 
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
 """The HTTP status for each kind of failure (RFC 9110 section 15).

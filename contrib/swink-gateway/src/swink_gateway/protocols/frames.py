@@ -7,10 +7,13 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["JSON", "SSE", "data_frame", "encode", "named_frame"]
+__all__ = ["ALIVE", "JSON", "SSE", "data_frame", "encode", "named_frame"]
 
 JSON = "application/json"
 SSE = "text/event-stream"
+
+ALIVE = b": alive\n\n"
+"""An SSE comment, which serves as a keep-alive message."""
 
 
 def encode(data: Any) -> bytes:

@@ -43,9 +43,6 @@ class WholeCalls:
             begun, notes = call.begun, event.metadata
             call.block = ToolCallBlock(begun.id, begun.name, arguments or {}, raw, state, notes)
             return self._ready()
-        elif not self._calls:
-            if kind is ToolCallStart:
-                self._calls[event.content_index] = _Call(event)
         else:
             ready = self._ready(followed=True)
             if kind is ToolCallStart:

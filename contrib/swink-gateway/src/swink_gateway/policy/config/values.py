@@ -31,7 +31,7 @@ from swink_gateway.policy.config.schema import (
     Upstream,
 )  # fmt: skip
 
-__all__ = ["TAG", "converter", "digest_of", "unknown"]
+__all__ = ["TAG", "converter", "digest_of", "key_digest", "similar", "unknown"]
 
 TAG = re.compile(r"[\w.:/@-]{1,64}")
 """Matches a tag. A tag has no comma, because commas separate tags in a list."""
@@ -49,7 +49,12 @@ _EXPECTED = {"base_url": "expected an address that begins with http:// or https:
 
 def digest_of(key: str) -> str:
     """Return the digest of a key, in the form that `key` has in a configuration file."""
-    return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"sha256:{key_digest(key).hex()}"
+
+
+def key_digest(key: str) -> bytes:
+    """Return the SHA-256 digest of a key."""
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
@@ -90,8 +95,8 @@ def converter() -> Converter:
     made.register_structure_hook_factory(partial(_is, tuple), lists)
     made.register_structure_hook_factory(partial(_is, Mapping), mappings)
     hooks: dict[Any, Callable[[Any, Any], Any]] = {
-        str: partial(_plain, str, "a string"),
-        bool: partial(_plain, bool, "true or false"),
+        str: partial(_plain, str),
+        bool: partial(_plain, bool),
         Amount: _amount,
         Count: _count,
         Dollars: _dollars,
@@ -99,7 +104,7 @@ def converter() -> Converter:
         Digest: _digest,
         Pattern: _pattern,
         Settings: lambda data, _: _table(data),
-        Path: lambda data, _: Path(_plain(str, "a string", data, None)),
+        Path: lambda data, _: Path(_plain(str, data, None)),
         OptionName: partial(_one_of, OPTION_NAMES),
         Options: _options,
         Timeouts: _time_limits,
@@ -148,9 +153,9 @@ def _expected(what: str, data: Any) -> str:
     return f"expected {what}, not {'a number' if is_number else _KINDS.get(type(data), 'a date')}"
 
 
-def _plain(kind: type, what: str, data: Any, _: Any) -> Any:
+def _plain(kind: type, data: Any, _: Any) -> Any:
     if type(data) is not kind:
-        raise ValueError(_expected(what, data))
+        raise ValueError(_expected(_KINDS[kind], data))
     return data
 
 
@@ -171,7 +176,7 @@ def _dollars(data: Any, _: Any) -> Any:
 
 
 def _tag(data: Any, _: Any) -> Any:
-    if not TAG.fullmatch(_plain(str, "a string", data, None)):
+    if not TAG.fullmatch(_plain(str, data, None)):
         raise ValueError(f"expected 1 to 64 letters, digits and -_.:/@, not {data!r:.100}")
     return data
 
@@ -185,14 +190,14 @@ def _count(data: Any, _: Any) -> Any:
 
 
 def _digest(data: Any, _: Any) -> Any:
-    if not _DIGEST.fullmatch(_plain(str, "a string", data, None)):
+    if not _DIGEST.fullmatch(_plain(str, data, None)):
         raise ValueError('expected "sha256:" and 64 hexadecimal digits, or "${NAME}"')
     return bytes.fromhex(data.removeprefix("sha256:"))
 
 
 def _pattern(data: Any, _: Any) -> Any:
     try:
-        pattern = re.compile(_plain(str, "a text", data, None))
+        pattern = re.compile(_plain(str, data, None))
     except re.error as error:
         raise ValueError(f"it is not a regular expression: {error}") from None
     if pattern.match(""):
@@ -201,7 +206,7 @@ def _pattern(data: Any, _: Any) -> Any:
 
 
 def _one_of(known: Iterable[str], data: Any, _: Any) -> Any:
-    if _plain(str, "a string", data, None) not in known:
+    if _plain(str, data, None) not in known:
         raise ValueError(unknown(data, known))
     return data
 

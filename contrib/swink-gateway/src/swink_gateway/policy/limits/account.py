@@ -15,9 +15,9 @@ from swink_gateway.policy.limits.ledger import (
     Refusal,
     Spending,
     Ticket,
-    periods,
     refusal,
 )
+from swink_gateway.policy.limits.rows import periods
 
 __all__ = ["Account", "Breaker"]
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from attrs import define
 
-from swink_gateway.policy.limits.ledger import Ledger, periods
-from swink_gateway.policy.limits.rows import LEAST, RESERVED, Entry, Query
+from swink_gateway.policy.limits.ledger import Ledger
+from swink_gateway.policy.limits.rows import LEAST, RESERVED, Entry, Query, begin_of, periods
 
 __all__ = ["Difference", "Findings", "audited"]
 
@@ -84,7 +83,7 @@ async def _compared(ledger: Ledger, keys: Sequence[str], now: float) -> list[Dif
     names = periods(now)
     sums: dict[tuple[str, str], float] = {}
     for dimension, period in zip(("day", "month"), names, strict=True):
-        query = Query(by=("key", dimension), since=_begin(names[1]))
+        query = Query(by=("key", dimension), since=begin_of(names[1]))
         for total in await ledger.report(query):
             if total.by[dimension] == period:
                 sums[total.by["key"], period] = total.cost
@@ -101,7 +100,3 @@ async def _compared(ledger: Ledger, keys: Sequence[str], now: float) -> list[Dif
             if not min(both) - margin <= has <= max(both) + margin:
                 found.append(Difference(one.key, period, both[1], has))
     return found
-
-
-def _begin(month: str) -> float:
-    return datetime.fromisoformat(f"{month}-01").replace(tzinfo=UTC).timestamp()

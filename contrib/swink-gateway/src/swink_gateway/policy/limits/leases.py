@@ -20,10 +20,11 @@ from pathlib import Path
 from swink_core.providers import Clock, LoopClock
 from swink_gateway.policy.limits.account import Account
 from swink_gateway.policy.limits.debts import Debts
-from swink_gateway.policy.limits.ledger import Allowance, Refusal, Ticket, periods
+from swink_gateway.policy.limits.ledger import Allowance, Refusal, Ticket
 from swink_gateway.policy.limits.memory import SELF, MemoryLedger
+from swink_gateway.policy.limits.rows import periods
 
-__all__ = ["NOTHING", "Leases", "Numbers", "ServerClock", "least"]
+__all__ = ["Leases", "Numbers", "ServerClock", "least"]
 
 Numbers = tuple[float, ...]
 """Amounts of an account: requests, tokens, concurrent answers, dollars of the day and the month."""

@@ -43,7 +43,6 @@ __all__ = [
     "Ticket",
     "begun",
     "counted",
-    "periods",
     "refusal",
     "settled",
 ]
@@ -285,12 +284,6 @@ class Ledger(Protocol):
 
     async def aclose(self) -> None:
         """Close all files and connections."""
-
-
-def periods(at: float) -> tuple[str, str]:
-    """Return the day and the month of a Unix time, such as `2026-11-25` and `2026-11`."""
-    date = datetime.fromtimestamp(at, UTC)
-    return f"{date:%Y-%m-%d}", f"{date:%Y-%m}"
 
 
 def refusal(allowance: Allowance, taken: Spending) -> Refusal | None:

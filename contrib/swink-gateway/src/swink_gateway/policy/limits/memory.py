@@ -23,7 +23,7 @@ from swink_gateway.policy.limits.ledger import (
 from swink_gateway.policy.limits.rows import Entry, Query, Total
 from swink_gateway.policy.limits.writer import RowWriter
 
-__all__ = ["MemoryLedger"]
+__all__ = ["SELF", "MemoryLedger"]
 
 SELF = "self"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from secrets import token_hex
-from time import time_ns
 from typing import Any
 
 from attrs import define
@@ -24,11 +23,14 @@ __all__ = [
     "NOT_SENT",
     "RESERVED",
     "SCHEMA",
+    "TAG_SEPARATOR",
     "Entry",
     "Query",
     "Total",
+    "begin_of",
     "entries_in",
     "new_id",
+    "periods",
     "report_in",
     "write",
 ]
@@ -113,10 +115,21 @@ DELETE = "DELETE FROM attempts WHERE id = ?"
 TAG_SEPARATOR = ","
 
 
-def new_id(at: float | None = None) -> str:
-    """Return an id for a row; later ids are greater. `at` is a Unix time (`None`: now)."""
-    nanoseconds = time_ns() if at is None else int(at * 1e9)
-    return f"{nanoseconds:016x}{token_hex(4)}"
+def new_id(at: float) -> str:
+    """Return an id for a row; later ids are greater. `at` is a Unix time."""
+    return f"{int(at * 1e9):016x}{token_hex(4)}"
+
+
+def periods(at: float) -> tuple[str, str]:
+    """Return the day and the month of a Unix time, such as `2026-11-25` and `2026-11`."""
+    date = datetime.fromtimestamp(at, UTC)
+    return f"{date:%Y-%m-%d}", f"{date:%Y-%m}"
+
+
+def begin_of(period: str) -> float:
+    """Return the Unix time in seconds at which a day or a month begins."""
+    date = f"{period}-01" if len(period) == len("2026-01") else period
+    return datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp()
 
 
 def write(execute: Execute, entries: Iterable[Entry]) -> None:
@@ -259,8 +272,8 @@ def _values(
         if name == "tag":
             options = [tag for tag in value.split(TAG_SEPARATOR) if tags is None or tag in tags]
         elif name in ("day", "month"):
-            date = datetime.fromtimestamp(value * _SECONDS_A_DAY, UTC)
-            options = [f"{date:%Y-%m-%d}" if name == "day" else f"{date:%Y-%m}"]
+            day, month = periods(value * _SECONDS_A_DAY)
+            options = [day if name == "day" else month]
         else:
             options = [str(value)]
         found = [(*before, option) for before in found for option in options]

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from swink_gateway.policy.limits.account import Account
 from swink_gateway.policy.limits.database import Execute
 from swink_gateway.policy.limits.debts import is_running
 from swink_gateway.policy.limits.ledger import StoreError, StoreUnavailable
-from swink_gateway.policy.limits.rows import LEAST, SCHEMA, Entry, new_id, write
+from swink_gateway.policy.limits.rows import LEAST, SCHEMA, Entry, begin_of, new_id, write
 from swink_gateway.policy.limits.sql import SQLLedger
 
 __all__ = ["CARRIED_OVER", "SQLiteDatabase", "SQLiteLedger", "open_rows", "reading"]
@@ -127,15 +126,11 @@ def open_rows(path: Path | None) -> SQLiteDatabase:
         _check(database.connection)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
-        had_rows = database.execute(_HAS_ROWS).fetchone() is not None
-        if not had_rows:
-            database.execute(SCHEMA.rstrip() + " WITHOUT ROWID")
+        database.execute(SCHEMA.rstrip() + " WITHOUT ROWID")
     except sqlite3.Error as error:
         raise _not_usable(path, error) from error
     return database
 
-
-_HAS_ROWS = "SELECT 1 FROM sqlite_master WHERE name = 'attempts'"
 
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name = 'attempts'"
 """Selects the names of all tables; the table of the rows, which is the largest, is the last one."""
@@ -216,13 +211,7 @@ def _rows_of(key: str, dollars: dict[str, float]) -> list[Entry]:
         if name not in days:
             cost -= sum(paid for day, paid in days.items() if day.startswith(name))
         if abs(cost) > LEAST:
-            at = _begin(name)
+            at = begin_of(name)
             row = Entry(id=new_id(at), at=at, key=key, cost=cost, outcome=CARRIED_OVER)
             rows.append(row)
     return rows
-
-
-def _begin(period: str) -> float:
-    """Return the Unix time in seconds at which a day or a month begins."""
-    date = f"{period}-01" if len(period) == len("2026-01") else period
-    return datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp()

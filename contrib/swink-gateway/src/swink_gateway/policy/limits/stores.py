@@ -18,9 +18,12 @@ from swink_gateway.policy.limits.postgres import PostgresDatabase, PostgresLedge
 from swink_gateway.policy.limits.sqlite import SQLiteLedger, open_rows, reading
 from swink_gateway.policy.limits.writer import RowWriter
 
-__all__ = ["ENGINES", "Store", "faults_of_place", "open_ledger", "reading_rows"]
+__all__ = ["ENGINES", "REQUIRED", "Store", "faults_of_place", "open_ledger", "reading_rows"]
 
 ENGINES = ("memory", "sqlite", "postgres", "redis")
+
+REQUIRED = {"sqlite": "path", "postgres": "url", "redis": "url"}
+"""The field of a store that an engine requires."""
 
 
 @define(frozen=True)
@@ -69,9 +72,9 @@ def open_ledger(store: Store, counters: Counter[str] | None = None) -> Ledger:
                 connect = partial(PostgresDatabase if is_server else _open_file, place)
             rows = RowWriter(connect)
             return RedisLedger(url, folder=store.path, counters=counters, rows=rows)
-    wants = {"sqlite": "a path", "postgres": "a url", "redis": "a url"}.get(store.engine)
+    wants = REQUIRED.get(store.engine)
     raise StoreError(
-        f"the store {store.engine!r} {f'needs {wants}' if wants else 'is not known'}",
+        f"the store {store.engine!r} {f'needs a {wants}' if wants else 'is not known'}",
         resolution=f"Engines are {', '.join(ENGINES)}; SQLite needs a path, the servers a url.",
     )
 

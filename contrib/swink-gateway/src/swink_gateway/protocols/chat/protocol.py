@@ -47,7 +47,7 @@ from swink_gateway.protocols.encoding import (
     model_of,
     started_anew,
 )
-from swink_gateway.protocols.frames import SSE, data_frame, encode
+from swink_gateway.protocols.frames import ALIVE, SSE, data_frame, encode
 from swink_gateway.protocols.generated import image_of
 from swink_gateway.protocols.openai_errors import error_data, error_reply
 from swink_gateway.protocols.sources import nested_annotation, sources_of
@@ -76,8 +76,6 @@ DONE = b"data: [DONE]\n\n"
 
 IMAGES = "images"
 """The field of a message that contains generated images."""
-
-ALIVE = b": alive\n\n"
 
 PREDICTED = ("accepted_prediction_tokens", "rejected_prediction_tokens")
 """Token counts that only OpenAI's own services report."""

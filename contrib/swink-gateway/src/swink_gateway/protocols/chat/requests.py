@@ -37,7 +37,7 @@ from swink_gateway.protocols.media import source_of
 from swink_gateway.protocols.options import EFFORTS, SOUNDS, answers, response_format
 from swink_gateway.protocols.tool_names import Known, free_text_schema
 
-__all__ = ["AUDIO", "FREE_TEXT", "WIRE_FORMAT", "called", "read_chat"]
+__all__ = ["AUDIO", "FREE_TEXT", "WIRE_FORMAT", "read_chat"]
 
 WIRE_FORMAT = "openai-chat"
 
@@ -107,14 +107,9 @@ def _tool_choice(said: Fields, own: dict[str, Any]) -> str | None:
     how = said.object("tool_choice")
     assert how is not None
     if how.text("type") in ("function", "custom"):
-        return called(how.object("function") or how.object("custom") or how)
+        return (how.object("function") or how.object("custom") or how).required("name")
     own["tool_choice"] = how.all()
     return None
-
-
-def called(said: Fields) -> str:
-    """Return the name of the called tool."""
-    return said.required("name")
 
 
 def _response_format(wanted: Fields) -> Any:
@@ -127,7 +122,7 @@ def _response_format(wanted: Fields) -> Any:
 def _tool(said: Fields, asked: Asked, own: list[dict[str, Any]]) -> Tool | None:
     kind = said.text("type") or "function"
     if kind == FREE_TEXT and (custom := said.object(kind)) is not None:
-        tool = Tool(called(custom), custom.text("description") or "", free_text_schema())
+        tool = Tool(custom.required("name"), custom.text("description") or "", free_text_schema())
         asked.tools[tool.name] = Known(tool.name, is_free_text=True)
         custom.all()
         tool.metadata = {WIRE_FORMAT: {**said.all(), "function": None}}
@@ -135,7 +130,7 @@ def _tool(said: Fields, asked: Asked, own: list[dict[str, Any]]) -> Tool | None:
     if kind != "function" or (function := said.object("function")) is None:
         own.append(said.all())
         return None
-    tool = Tool(called(function), function.text("description") or "")
+    tool = Tool(function.required("name"), function.text("description") or "")
     parameters = function.take("parameters", dict)
     if parameters is not None:
         tool.parameters = parameters
@@ -183,7 +178,7 @@ def _assistant(said: Fields, names: dict[str, str]) -> AssistantMessage:
         names[block.id] = block.name
         content.append(block)
     if (legacy := said.object("function_call")) is not None:
-        name = called(legacy)
+        name = legacy.required("name")
         names[name] = name
         content.append(_call(name, name, legacy.text("arguments") or ""))
     if (sound := said.take(AUDIO, dict)) is not None:
@@ -199,12 +194,13 @@ def _tool_call(said: Fields) -> ToolCallBlock:
     said.whole_number("index")
     if (custom := said.object(FREE_TEXT)) is not None:
         text = custom.text("input") or ""
-        return ToolCallBlock(id, called(custom), {"input": text}, metadata=_FREE_TEXT)
+        return ToolCallBlock(id, custom.required("name"), {"input": text}, metadata=_FREE_TEXT)
     function = said.object("function")
     if function is None:
         raise BadRequest(f"{said.place('function')} is missing; expected an object")
     given = function.take("arguments", (str, dict)) or ""
-    block = _call(id, called(function), given if isinstance(given, str) else encode(given).decode())
+    raw = given if isinstance(given, str) else encode(given).decode()
+    block = _call(id, function.required("name"), raw)
     if (extra := said.take("extra_content", dict)) is not None:
         block.metadata = {"extra_content": extra}
     return block

@@ -13,8 +13,6 @@ from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from swink_core import (
     AssistantMessage,
     AudioBlock,
@@ -38,9 +36,10 @@ from swink_core import (
 from swink_core.providers import synthetic_id
 from swink_gateway.protocols import BadRequest
 from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.sealing import Sealed, unsealed
 
-__all__ = ["NO_SIGNATURE", "Contents", "said_in"]
+__all__ = ["Contents", "said_in"]
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """The value that clients send for a call without a signature.
@@ -276,12 +275,8 @@ def _outcome(response: dict[str, Any]) -> tuple[str, bool]:
         ((name, value),) = response.items()
         if name in ("output", "result", "error"):
             failed = name == "error"
-            return value if isinstance(value, str) else _json(value), failed
-    return _json(response) if response else "", False
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+            return value if isinstance(value, str) else encode(value).decode(), failed
+    return encode(response).decode() if response else "", False
 
 
 def _object(value: Any) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from typing import Any
 from swink_core import Error
 from swink_core import StreamErrorKind as Kind
 from swink_gateway.protocols import Reply
-from swink_gateway.protocols.failures import STATUSES, headers_of, standard_status, text_of
+from swink_gateway.protocols.failures import headers_of, standard_status, text_of
 from swink_gateway.protocols.frames import encode
 
 __all__ = ["blocked_prompt", "error_data", "error_reply", "is_blocked_prompt"]
@@ -56,12 +56,10 @@ Gemini CLI retries any 5xx ten times, and no header prevents that.
 _TYPES = "type.googleapis.com/google.rpc."
 
 
-def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
-    """Return the value of the field `error`; without `status`, the kind determines the status."""
+def error_data(error: Error, status: int) -> dict[str, Any]:
+    """Return the value of the field `error`."""
     kind = error.error_kind or Kind.UNKNOWN
-    if kind is Kind.AUTH:
-        status = PRECONDITION
-    code = status or STATUSES[kind]
+    code = PRECONDITION if kind is Kind.AUTH else status
     word, reason = _words(kind, code)
     data = {"code": code, "message": text_of(error), "status": word}
     details: list[dict[str, Any]] = []

@@ -38,7 +38,7 @@ from swink_gateway.protocols.media import source_of
 from swink_gateway.protocols.options import EFFORTS
 from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 
-__all__ = ["BETA", "WIRE_FORMAT", "read_messages"]
+__all__ = ["WIRE_FORMAT", "read_messages"]
 
 WIRE_FORMAT = "anthropic-messages"
 

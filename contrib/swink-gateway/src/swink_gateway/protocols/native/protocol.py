@@ -36,7 +36,7 @@ from swink_core.providers import OPTIONS
 from swink_gateway.protocols import Asked, BadRequest, Facts, Known, Reply
 from swink_gateway.protocols.failures import BROKEN_OFF, for_clients, headers_of
 from swink_gateway.protocols.fields import Fields
-from swink_gateway.protocols.frames import SSE, data_frame, encode
+from swink_gateway.protocols.frames import ALIVE, SSE, data_frame, encode
 from swink_gateway.protocols.media import source_of
 
 __all__ = ["NativeProtocol"]
@@ -165,7 +165,7 @@ class NativeEncoder:
 
     def alive(self, known: Known) -> bytes:
         """Return an SSE comment."""
-        return b": alive\n\n"
+        return ALIVE
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Encode each event as a frame."""

@@ -31,7 +31,7 @@ from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.ollama.requests import WIRE_FORMAT, read_chat, read_generate
 from swink_gateway.protocols.whole_calls import WholeCalls
 
-__all__ = ["NDJSON", "OllamaGenerateProtocol", "OllamaProtocol"]
+__all__ = ["OllamaGenerateProtocol", "OllamaProtocol"]
 
 NDJSON = "application/x-ndjson"
 
