@@ -38,6 +38,19 @@ def said(*blocks: Any) -> list[Any]:
     return [HI, {"role": "assistant", "content": [*blocks, {"type": "text", "text": "so"}]}, HI]
 
 
+def cited(held: Any) -> list[Any]:
+    """Return a conversation whose answer has a citation with sealed data."""
+    found = {"type": "web_search_result_location", "encrypted_index": seal("acme", text=held)}
+    text = {"type": "text", "text": "so", "citations": [found]}
+    return [HI, {"role": "assistant", "content": [text]}]
+
+
+ORDERED = {
+    "type": "OBJECT", "propertyOrdering": [[], "b"],
+    "properties": {"a": {"type": "STRING"}, "b": {"type": "STRING"}},
+}  # fmt: skip
+
+
 def parts(*parts: Any) -> list[Any]:
     return [{"role": "user", "content": [{"type": "text", "text": "x"}, *parts]}]
 
@@ -93,6 +106,15 @@ ACCEPTED: list[tuple[str, dict[str, Any], str]] = [
         },
         "tools[0].googleSearch, tool_choice",
     ),
+    ("messages", {"messages": [*cited("abc"), HI], "max_tokens": 9}, ""),
+    (
+        "gemini",
+        {
+            "contents": {"parts": {"text": "Hi"}},
+            "generationConfig": {"responseSchema": ORDERED, "responseMimeType": "application/json"},
+        },
+        "",
+    ),
     ("ollama", {"messages": [HI, {"role": "tool", "tool_name": "f", "content": "x"}]}, ""),
 ]  # fmt: skip
 
@@ -121,6 +143,15 @@ async def test_invalid_requests_are_refused_with_a_message(protocol: str, body: 
         answer = await ask(gateway, PATHS[protocol], body)
     assert answer.status == 400
     assert answer.json["error"]
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e999"])
+async def test_a_number_of_gemini_that_is_not_finite_is_refused(number: str) -> None:
+    body = {"contents": {"parts": {"text": "Hi"}}, "generationConfig": {"topK": number}}
+    async with serving(Scripted(ANSWER)) as gateway:
+        answer = await ask(gateway, PATHS["gemini"], body)
+    assert answer.status == 400
+    assert "topK is a string; expected a number" in answer.json["error"]["message"]
 
 
 async def test_media_types_are_detected_from_the_first_bytes() -> None:

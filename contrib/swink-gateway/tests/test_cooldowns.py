@@ -14,7 +14,7 @@ from serving import Answer, ask
 
 import swink_core as swink
 from swink_gateway.policy.config import Config, Source
-from swink_gateway.policy.cooldowns import LONGEST_COOLDOWN, Cooldowns
+from swink_gateway.policy.cooldowns import CALLER, LONGEST_COOLDOWN, Cooldowns
 from swink_gateway.policy.limits import FailedAttempt, MemoryLedger
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.server import Gateway
@@ -192,6 +192,23 @@ async def test_only_the_key_that_a_vendor_refused_reads_the_vendors_message() ->
     assert len(vendor.exchanges) == THRESHOLD
     assert vendor.says not in refused
     assert "the model is failing: overloaded (5 requests in a row)" in refused
+
+
+async def test_few_of_the_models_that_clients_name_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("swink_gateway.policy.cooldowns.MOST_LIMITED", 3)
+    cooldowns = Cooldowns()
+    CALLER.set("alice")
+    kinds = (swink.StreamErrorKind.OVERLOADED, swink.StreamErrorKind.THROTTLED)
+    async with swink.Client() as client:
+        for number in range(10):
+            target = client.target(f"echo/{number}")
+            for kind in kinds:
+                cooldowns.leave(target, swink.Error(error_message="", error_kind=kind), None)
+            await cooldowns.enter(target)
+    assert 0 < len(cooldowns._failing) <= 3
+    assert 0 < len(cooldowns._own_failing) <= 3
 
 
 @pytest.mark.parametrize("status", [400, 401, 413])

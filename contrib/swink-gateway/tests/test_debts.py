@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import json
 
-from swink_gateway.policy.limits.debts import Debt, Debts, is_running
+from swink_gateway.policy.limits.debts import Debt, Debts, is_running, process_name
 
 
 class Kernel:
@@ -55,12 +55,33 @@ def test_on_windows_a_process_is_looked_for_without_a_signal(
     assert kernel.open == []
 
 
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@LINUX
+def test_a_process_has_another_name_than_a_dead_one_with_its_id() -> None:
+    id = os.getpid()
+    names = [process_name(), f"{id}-1", str(id), f"{2**22 + 1}-1"]
+    assert [is_running(name) for name in names] == [True, False, True, False]
+
+
+@LINUX
+async def test_the_debts_of_a_dead_process_with_the_same_id_are_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("swink_gateway.policy.limits.debts._start_of", lambda id: "1")
+        Debts(tmp_path).add("team", 1.0, 1, 100, 0.5)
+    assert await _paid(Debts(tmp_path)) == [1]
+    assert [*tmp_path.iterdir()] == []
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of a file's size")
 async def test_charges_that_do_not_fit_on_the_disk_are_kept_in_memory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     debts = Debts(tmp_path)
-    file = tmp_path / f"owed-{os.getpid()}"
+    file = tmp_path / f"owed-{process_name()}"
     debts.add("team", 1.0, 1, 100, 0.5)
     with _largest_file(file.stat().st_size + 10):
         debts.add("team", 2.0, 1, 100, 0.5)

@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import socket
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -282,6 +283,21 @@ async def test_a_file_outlives_its_process_and_drops_a_dead_process_streams(
     found = await taken(again, "a")
     assert (found.dollars_today, found.tokens, found.streams) == (1.0, 10, 0)
     await again.aclose()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_the_streams_of_a_dead_process_with_the_same_id_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container, each start gives out the same few ids."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr("swink_gateway.policy.limits.debts._start_of", lambda id: "1")
+        dead = SQLiteLedger(tmp_path / "ledger")
+        assert isinstance(await dead.admit("a", Allowance(streams=1), 10, 1.0), Ticket)
+        await dead.aclose()
+    alive = SQLiteLedger(tmp_path / "ledger")
+    assert isinstance(await alive.admit("a", Allowance(streams=1), 10, 1.0), Ticket)
+    await alive.aclose()
 
 
 async def test_the_number_of_stored_circuits_is_limited(

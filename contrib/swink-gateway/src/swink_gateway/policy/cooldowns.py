@@ -52,7 +52,7 @@ CALLER: ContextVar[str] = ContextVar("caller", default="")
 """The owner of the key of the current request (`""`: a key without a name)."""
 
 MOST_LIMITED = 1_000
-"""The maximum number of models of which the keys that reached rate limits are remembered."""
+"""How many models are remembered at most, as failing or with the keys that reached rate limits."""
 
 LONGEST_COOLDOWN = 86400.0
 """The longest cooldown in seconds.
@@ -120,7 +120,7 @@ class Cooldowns:
             await asyncio.wait([self._writing[key]])
         circuit = await self._circuit(key)
         if circuit is not None:
-            self._failing[key] = circuit.kind
+            self._fails(key, circuit.kind)
             said = f"the model is failing: {circuit.kind}"
             if circuit.rest > 0:
                 self._opened(target, circuit)
@@ -166,11 +166,19 @@ class Cooldowns:
             )
             self._counted.add(target)
             if self._is_of_one(key, terminal):
+                if len(self._own_failing) >= MOST_LIMITED:
+                    self._own_failing.clear()
                 self._own_failing.add(own := _own(key))
                 self._write(key, self._own.failed(own, failed))
             else:
-                self._failing[key] = failed.kind
+                self._fails(key, failed.kind)
                 self._write(key, self._failed(target, failed))
+
+    def _fails(self, key: str, kind: str) -> None:
+        """Remember that a target fails. One that is forgotten is learned again from the ledger."""
+        if len(self._failing) >= MOST_LIMITED:
+            self._failing.clear()
+        self._failing[key] = kind
 
     def _is_of_one(self, key: str, terminal: Error) -> bool:
         """Return True if a rate limit was reached that may concern only the current owner."""

@@ -18,7 +18,7 @@ from secrets import token_hex
 
 from msgspec import json
 
-__all__ = ["Debt", "Debts", "is_running"]
+__all__ = ["Debt", "Debts", "is_running", "process_name"]
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Debts:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._file = folder and folder / f"owed-{os.getpid()}"
+        self._file = folder and folder / f"owed-{process_name()}"
         self._owed: list[Debt] = []
         self._failed = False
 
@@ -98,20 +98,48 @@ def _append(path: Path, line: bytes) -> None:
             raise OSError(ENOSPC, os.strerror(ENOSPC))
 
 
+def process_name() -> str:
+    """Return a name of this process that no later one has, although it may have the same id.
+
+    In a container, each start gives out the same few ids. Where the system does not show when a
+    process started, the name is its id.
+    """
+    id = os.getpid()
+    return f"{id}-{start}" if (start := _start_of(id)) else str(id)
+
+
+def _start_of(id: int) -> str:
+    """Return when a process started, in clock ticks since the boot; an empty string if unknown.
+
+    Source: `starttime` in proc_pid_stat(5).
+    """
+    try:
+        facts = Path(f"/proc/{id}/stat").read_bytes()
+    except OSError:
+        return ""
+    _, _, after_its_name = facts.rpartition(b")")
+    return after_its_name.split()[19].decode()
+
+
 def is_running(process: str) -> bool:
-    """Return True if the process of this machine with this id still runs."""
+    """Return True if the process of this machine with this name still runs."""
+    id, _, start = process.partition("-")
+    return _has_process(int(id)) and (not start or _start_of(int(id)) in (start, ""))
+
+
+def _has_process(id: int) -> bool:
     if sys.platform == "win32":  # on Windows, os.kill ends a process or sends it a Ctrl-C
         import ctypes
 
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-        handle = kernel.OpenProcess(_SYNCHRONIZE, False, int(process))
+        handle = kernel.OpenProcess(_SYNCHRONIZE, False, id)
         if not handle:
             return ctypes.get_last_error() == _ACCESS_DENIED
         waits = kernel.WaitForSingleObject(handle, 0) == _WAIT_TIMEOUT
         kernel.CloseHandle(handle)
         return waits
     try:
-        os.kill(int(process), 0)
+        os.kill(id, 0)
     except ProcessLookupError:
         return False
     except PermissionError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections import Counter
@@ -16,7 +15,7 @@ from msgspec import msgpack
 from swink_core.providers import Clock
 from swink_gateway.policy.limits.account import Account
 from swink_gateway.policy.limits.database import Execute
-from swink_gateway.policy.limits.debts import is_running
+from swink_gateway.policy.limits.debts import is_running, process_name
 from swink_gateway.policy.limits.ledger import StoreError, StoreUnavailable
 from swink_gateway.policy.limits.rows import LEAST, SCHEMA, Entry, begin_of, new_id, write
 from swink_gateway.policy.limits.sql import SQLLedger
@@ -60,7 +59,7 @@ class SQLiteDatabase:
     put = "REPLACE INTO {} (name, kept) VALUES (?, ?)"
 
     def __init__(self, path: Path | None) -> None:
-        self.name = str(os.getpid())
+        self.name = process_name()
         self._path = path
         if path is not None:
             with suppress(OSError):  # SQLite reports a file that cannot be created

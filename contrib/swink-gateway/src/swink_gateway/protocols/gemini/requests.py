@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from math import isfinite
 from typing import Any
 
 from swink_core import Context, Tool
@@ -57,7 +58,8 @@ class _Message(Fields):
     def take(self, name: str, kind: Any) -> Any:
         if kind == (int, float) and isinstance(text := self._data.get(name), str):
             with suppress(ValueError):  # protocol buffers accept numbers as strings
-                self._data[name] = float(text)
+                if isfinite(number := float(text)):
+                    self._data[name] = number
         if kind is list and isinstance(self._data.get(name), dict):
             self._data[name] = [self._data[name]]
         return super().take(name, kind)

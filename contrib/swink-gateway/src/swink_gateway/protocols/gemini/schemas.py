@@ -50,7 +50,8 @@ def json_schema(schema: Any) -> Any:
 
 
 def _ordered(properties: dict[str, Any], order: Any) -> list[str]:
-    first = [name for name in order if name in properties] if isinstance(order, list) else []
+    names = order if isinstance(order, list) else []
+    first = [name for name in names if isinstance(name, str) and name in properties]
     return list(dict.fromkeys([*first, *properties]))
 
 

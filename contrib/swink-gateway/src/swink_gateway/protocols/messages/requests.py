@@ -280,7 +280,8 @@ class _Reader:
             answer.content.append(text := self._text(said))
             for held in filter(None, map(_sealed_in, said.data("citations") or ())):
                 answer.provider = held.provider
-                text.metadata = held.data.get("text") or text.metadata
+                metadata = held.data.get("text")  # a client may have sealed any value
+                text.metadata = metadata if isinstance(metadata, dict) else text.metadata
         elif kind == "tool_use":
             answer.content.append(self._call(said))
         elif kind in ("thinking", "redacted_thinking"):
