@@ -241,13 +241,14 @@ def _check_system_prompt(prompt: Any) -> None:
         where = f"system_prompt[{number}]"
         expect(block, _INSTRUCTION, f"{where} is", "Instructions are strings and text blocks.")
         _check_fields(where, block)
-        if isinstance(block, ExtensionBlock):
-            expect(
-                block.data,
-                dict,
-                f"{where}: data is",
-                "Pass a dict: it is sent to the API as a JSON object.",
-            )
+        _check_data(where, block)
+
+
+def _check_data(where: str, block: Block) -> None:
+    """Raise InvalidContext for an extension that a request contains and that is not an object."""
+    if isinstance(block, ExtensionBlock):
+        advice = "Pass a dict: it is sent to the API as a JSON object."
+        expect(block.data, dict, f"{where}: data is", advice)
 
 
 # -- the fast check, by compiled code ------------------------------------------------------------
@@ -372,13 +373,8 @@ def _check_content(where: str, message: Message) -> None:
                 "contain only text.",
             )
         _check_fields(where, block)
-        if isinstance(block, ExtensionBlock) and type(message) in _HOLDS:
-            expect(
-                block.data,
-                dict,
-                f"{where}: data is",
-                "Pass a dict: it is sent to the API as a JSON object.",
-            )
+        if type(message) in _HOLDS:
+            _check_data(where, block)
 
 
 def _check_fields(where: str, value: Any) -> None:
