@@ -199,9 +199,9 @@ def reserved(
     return Charge(prompt + output, max(known, default=None), True)
 
 
-def _reserved_searches(context: Context | None, options: StreamOptions) -> dict[str, int]:
+def _reserved_searches(context: Context, options: StreamOptions) -> dict[str, int]:
     """Map the key of searches in `Usage.extra` to the number to reserve for all answers."""
-    found = searches_of(context if context is not None else Context([]), options)
+    found = searches_of(context, options)
     return {name: count * _answers_of(options) for name, count in found.items()}
 
 
@@ -276,7 +276,7 @@ def completed_usage(
     is_complete: bool,
     info: ModelInfo | None,
     options: StreamOptions,
-    context: Context | None = None,
+    context: Context,
 ) -> Usage:
     """Return the usage to charge if the provider has not reported the usage of the whole answer.
 
@@ -291,7 +291,7 @@ def completed_usage(
     quantities: dict[str, Any] = {}
     if usage.input is not None:
         prompt = usage.input
-    elif info is not None and context is not None:
+    elif info is not None:
         quantities = {**_sound_in(prompt, info, sound_seconds(context).tokens)}
     output = usage.output
     if output is None or not is_complete:
