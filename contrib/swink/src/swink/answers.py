@@ -112,7 +112,8 @@ def _has(answer: Answer[Any], place: str, name: str) -> bool:
 class BadAnswer(SwinkError, title="The answer does not fit the type"):
     """Raised if the answer does not match the type, even after corrections.
 
-    `text` is the answer as written by the model, `message` the whole message.
+    `text` is the answer as written by the model, `answer` the whole message. `message` describes
+    the fault, as in every `SwinkError`.
     """
 
     def __init__(
