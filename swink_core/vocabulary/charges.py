@@ -242,7 +242,10 @@ def _compacts(prompt: int, options: StreamOptions) -> bool:
 
 
 def requested_terms(options: StreamOptions) -> dict[str, str]:
-    """Return the requested service tier and speed, with the keys used in `Usage.extra`."""
+    """Return the requested service tier, speed and region, under keys for `Usage.extra`.
+
+    The keys are arbitrary, because prices depend only on the values.
+    """
     found: dict[str, str] = {}
     for word in _values(options.extra or {}, _TERMS):
         word = word.get("type") if isinstance(word, Mapping) else word
