@@ -211,10 +211,7 @@ class Growing:
             if isinstance(event, Retry):
                 self.begin()
             elif isinstance(event, ToolCallStart) and event.name == ANSWER:
-                self._parts = []
-                self._size = 0
-                self._read = 0
-                self._spent = 0
+                self.begin()
                 self._block = event.content_index
             elif self._is_of_answer(event):
                 self._parts.append(event.delta)
