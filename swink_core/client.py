@@ -339,8 +339,8 @@ class Client:
     ) -> Target:
         """Return the target for a model.
 
-        `asked` contains the options of the call. They override `given`, which contains the options
-        of the client and of the chain.
+        `asked` contains the options of the call and those of the model's entry in the chain. They
+        override `given`, which contains the options of the client or of a `Target`.
         """
         merged = _merged(given, asked)
         options = options_of(merged)

@@ -36,15 +36,11 @@ from swink_core.vocabulary.checks import annotations_of, held_to
 from swink_core.vocabulary.codec import CodecError, load
 from swink_core.vocabulary.messages import (
     AssistantMessage,
-    AudioBlock,
     Base64Source,
     Block,
     Context,
-    DocumentBlock,
     ExtensionBlock,
-    FileIdSource,
     FileSource,
-    ImageBlock,
     MediaBlock,
     Message,
     Prompt,
@@ -55,7 +51,6 @@ from swink_core.vocabulary.messages import (
     Tool,
     ToolCallBlock,
     ToolResultMessage,
-    UrlSource,
     UserMessage,
 )
 from swink_core.vocabulary.outcome import Cost, Usage
@@ -77,6 +72,16 @@ _PART = TextBlock | MediaBlock | ExtensionBlock
 
 _INSTRUCTION = TextBlock | ExtensionBlock
 """The types of blocks in a system message."""
+
+_HOLDS: dict[type, Any] = {
+    SystemMessage: _INSTRUCTION,
+    UserMessage: _PART,
+    ToolResultMessage: _PART,
+}
+"""The types of blocks allowed in each class of message.
+
+Assistant messages are not listed, because they may contain blocks of every type.
+"""
 
 
 def context_of(prompt: Prompt, system_prompt: Any, tools: Any) -> Context:
@@ -236,13 +241,14 @@ def _check_system_prompt(prompt: Any) -> None:
         where = f"system_prompt[{number}]"
         expect(block, _INSTRUCTION, f"{where} is", "Instructions are strings and text blocks.")
         _check_fields(where, block)
-        if isinstance(block, ExtensionBlock):
-            expect(
-                block.data,
-                dict,
-                f"{where}: data is",
-                "Pass a dict: it is sent to the API as a JSON object.",
-            )
+        _check_data(where, block)
+
+
+def _check_data(where: str, block: Block) -> None:
+    """Raise InvalidContext for an extension that a request contains and that is not an object."""
+    if isinstance(block, ExtensionBlock):
+        advice = "Pass a dict: it is sent to the API as a JSON object."
+        expect(block.data, dict, f"{where}: data is", advice)
 
 
 # -- the fast check, by compiled code ------------------------------------------------------------
@@ -250,18 +256,14 @@ def _check_system_prompt(prompt: Any) -> None:
 _OTHERS = (bytes, bytearray, memoryview, date, time, timedelta, datetime, Decimal, UUID)
 """Types that msgspec would convert to text, so that they would pass as strings."""
 
-_MEDIA = frozenset({ImageBlock, DocumentBlock, AudioBlock})
 _PARTS_OF: dict[type, frozenset[type]] = {
-    SystemMessage: frozenset({TextBlock, ExtensionBlock}),
-    UserMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
-    ToolResultMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
-    AssistantMessage: frozenset({TextBlock, ThinkingBlock, ToolCallBlock, ExtensionBlock}) | _MEDIA,
+    kind: frozenset(get_args(_HOLDS.get(kind, Block))) for kind in get_args(Message)
 }
 """Maps each message class to the classes of blocks for which the fast path is possible."""
 
 _TEXT_OR_NONE = frozenset({str, NoneType})
 
-_SOURCES = frozenset({Base64Source, UrlSource, FileSource, FileIdSource})
+_SOURCES = frozenset(get_args(Source))
 
 _OBJECT = frozenset({dict, NoneType})
 """The types allowed for a JSON object: msgspec would also accept structs and dataclasses."""
@@ -371,24 +373,8 @@ def _check_content(where: str, message: Message) -> None:
                 "contain only text.",
             )
         _check_fields(where, block)
-        if isinstance(block, ExtensionBlock) and type(message) in _HOLDS:
-            expect(
-                block.data,
-                dict,
-                f"{where}: data is",
-                "Pass a dict: it is sent to the API as a JSON object.",
-            )
-
-
-_HOLDS: dict[type, Any] = {
-    SystemMessage: _INSTRUCTION,
-    UserMessage: _PART,
-    ToolResultMessage: _PART,
-}
-"""The types of blocks allowed in each class of message.
-
-Assistant messages are not listed, because they may contain blocks of every type.
-"""
+        if type(message) in _HOLDS:
+            _check_data(where, block)
 
 
 def _check_fields(where: str, value: Any) -> None:

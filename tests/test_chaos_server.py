@@ -13,7 +13,7 @@ from certificates import openssl_certificate
 from fakes import HELLO, MODEL, NO_RETRY, client_of
 
 import swink_core as swink
-from swink_core.framing import SSEDecoder
+from swink_core.framing.sse import SSEDecoder
 from swink_testing.chaos import Answer, ChaosServer, Fault
 
 GOOD = Answer.of_body(b"".join(HELLO), SSEDecoder)
@@ -80,7 +80,7 @@ sys.path[:0] = json.loads(sys.argv[1])
 from fakes import HELLO, MODEL, Observer, client_of
 import swink_core.client
 from swink_core import RetryPolicy, StreamError
-from swink_core.framing import SSEDecoder
+from swink_core.framing.sse import SSEDecoder
 from swink_testing.chaos import Answer, ChaosServer, Fault
 
 async def settled():

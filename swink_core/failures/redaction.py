@@ -156,10 +156,6 @@ def _query(url: str) -> list[tuple[str, str]]:
         return []
 
 
-_COOKIES = re.compile(r"[\s;]+")
-
-_WORDS = re.compile(r"[\s,]+")
-
 _CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password", "signature")
 
 

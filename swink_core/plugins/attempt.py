@@ -159,7 +159,7 @@ class Attempt:
     read_at: float | None = None
     ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
-    _context: Context | None = field(default=None, repr=False, init=False)
+    _context: Context = field(factory=lambda: Context([]), repr=False, init=False)
     _counter: TokenCounter | None = field(default=None, repr=False, init=False)
     _prompt: Estimate | None = field(default=None, repr=False, init=False)
     _reserved: Charge | None = field(default=None, repr=False, init=False)
@@ -267,8 +267,7 @@ class Attempt:
     def _reservation(self) -> Charge:
         if self._reserved is None:
             most = int(self._estimate().most)
-            context = self._context if self._context is not None else Context([])
-            self._reserved = reserved(most, self.model.info, context, self.options)
+            self._reserved = reserved(most, self.model.info, self._context, self.options)
         return self._reserved
 
     def _estimate(self) -> Estimate:
@@ -283,8 +282,8 @@ class Attempt:
             if isinstance(counted, Estimate):
                 self._prompt = counted
         if self._prompt is None:
-            context = self._context if self._context is not None else Context([])
-            self._prompt = prompt_of(self.provider_info, context, self.options, self.model.info)
+            info = self.model.info
+            self._prompt = prompt_of(self.provider_info, self._context, self.options, info)
         return self._prompt
 
     def _ask_counter(self) -> Any:
@@ -294,7 +293,7 @@ class Attempt:
         """
         assert self._counter is not None
         try:
-            counted: Any = self._counter(self.model, self._context or Context([]))
+            counted: Any = self._counter(self.model, self._context)
             return counted if isawaitable(counted) else _counted(counted)
         except Exception:
             log.exception("the token counter failed; the estimate is used")

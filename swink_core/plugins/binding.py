@@ -127,9 +127,9 @@ class Target:
     `info` is the provider's catalogue entry. `is_last` says whether the target is the last one of
     the chain. `inherited` contains the names of the options that the client sets and the call does
     not. `extra` is the option `extra` of the call; its fields override the inherited options.
-    `given` contains the names of all options that the client or the call set. `remembered` is a
-    cache in which the provider stores results for this model and these options; equal targets of a
-    client share it.
+    `given` contains all options that the client or the call set, by name. `remembered` is a cache
+    in which the provider stores results for this model and these options; equal targets of a client
+    share it.
     """
 
     model: Model

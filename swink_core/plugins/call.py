@@ -221,7 +221,7 @@ class Call:
         """
         if code is None or failure.kind is not None:
             return code
-        return None if code in CODES else redact(code, self.secrets)[:MOST_CODE]
+        return None if code in CODES else self.redact(code)[:MOST_CODE]
 
     def error(self, failure: Failure, usage: Usage | None = None) -> Error:
         """Classify a failure, and return its `Error` event with advice and without secrets."""
@@ -256,13 +256,13 @@ class Call:
         title, resolution = advise(
             kind, failure, self.model, self.provider_info, self.endpoint, wait
         )
-        error.error_message = redact(error.error_message or title, self.secrets)
+        error.error_message = self.redact(error.error_message or title)
         error.title = error.title or title
-        error.resolution = error.resolution or redact(resolution, self.secrets)
+        error.resolution = error.resolution or self.redact(resolution)
 
     def trace(self, error: BaseException) -> str:
         """Return the traceback of an exception as text for the log, without secrets."""
-        return redact("".join(traceback.format_exception(error)), self.secrets)
+        return self.redact("".join(traceback.format_exception(error)))
 
     def redact(self, text: str) -> str:
         """Remove the secrets of the call from a text for people or logs."""

@@ -124,8 +124,8 @@ class Host:
     Loaded plugins are kept until the last client of the host is closed. `entry_points` replaces the
     entry points of installed packages by objects with `name`, `group`, `value`, `load()` and
     `dist`. `providers` maps names to provider classes that need no installed package; they take
-    precedence over installed providers. `environ` replaces the environment variables of the
-    process.
+    precedence over installed providers. `environ` replaces the environment of the process, from
+    which `SWINK_PLUGINS` and `SWINK_DISABLE_PLUGINS` are read.
     """
 
     def __init__(

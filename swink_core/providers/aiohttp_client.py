@@ -15,7 +15,7 @@ from swink_core.failures.exceptions import ProviderFailure, UsageError
 from swink_core.failures.failure import Failure
 from swink_core.failures.kinds import STALE
 from swink_core.failures.redaction import basic_credentials
-from swink_core.providers.network import _client_error, failure_of, is_own_address
+from swink_core.providers.network import failure_of, is_own_address
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -217,6 +217,12 @@ async def _pieces(body: bytes) -> AsyncIterator[memoryview]:
     for start in range(0, len(body), MOST_AT_ONCE):
         await asyncio.sleep(0)
         yield rest[start : start + MOST_AT_ONCE]
+
+
+def _client_error() -> type[Exception]:
+    import aiohttp
+
+    return aiohttp.ClientError
 
 
 class _Response:

@@ -94,7 +94,7 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
         is_answer = isinstance(message, AssistantMessage)
         for block in message.content:
             if isinstance(block, MediaBlock):
-                media = block.type if block.type == "audio" else f"{block.type}s"
+                media = _feature_of(block)
                 wanted |= {media, f"{ASSISTANT}{media}"} if is_answer else {media}
             source = getattr(block, "source", None)
             if isinstance(source, FileIdSource):
@@ -110,6 +110,11 @@ _PLAIN = frozenset({TextBlock, ThinkingBlock, ToolCallBlock})
 """Types of blocks that do not need a feature of the provider."""
 
 
+def _feature_of(block: MediaBlock) -> str:
+    """Return the name of the feature that a media block needs in a user message."""
+    return block.type if block.type == "audio" else f"{block.type}s"
+
+
 def assistant_media(context: Context) -> Iterator[tuple[str, str]]:
     """Yield the feature and the path of each media block in assistant messages."""
     for at, message in enumerate(context.messages):
@@ -117,7 +122,7 @@ def assistant_media(context: Context) -> Iterator[tuple[str, str]]:
             continue
         for place, block in enumerate(message.content):
             if isinstance(block, MediaBlock):
-                media = block.type if block.type == "audio" else f"{block.type}s"
+                media = _feature_of(block)
                 yield f"{ASSISTANT}{media}", f"messages[{at}].content[{place}]"
 
 

@@ -37,6 +37,7 @@ from swink_core.vocabulary.messages import (
     Block,
     Context,
     ExtensionBlock,
+    Message,
     SystemMessage,
     TextBlock,
     ThinkingBlock,
@@ -46,8 +47,6 @@ from swink_core.vocabulary.messages import (
 )
 from swink_core.vocabulary.outcome import StopReason
 from swink_core.vocabulary.structs import replace
-
-Turn: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
 
 NO_RESULT = "No result: the call was not carried out."
 
@@ -87,7 +86,7 @@ def normalise(
     provider: str,
     system: bool = False,
     has_place: Callable[[ToolResultMessage], bool] = lambda result: False,
-) -> list[Turn]:
+) -> list[Message]:
     """Return the messages of a conversation, prepared for `provider`.
 
     Content that only another provider can read, unfinished tool calls and empty messages are
@@ -108,11 +107,11 @@ class PlacedTurns:
     in `turns` to the original indexes of the remaining blocks.
     """
 
-    turns: list[Turn] = field(factory=list)
+    turns: list[Message] = field(factory=list)
     at: list[int] = field(factory=list)
     places: dict[int, Sequence[int]] = field(factory=dict)
 
-    def add(self, turn: Turn, at: int, places: Sequence[int] | None = None) -> None:
+    def add(self, turn: Message, at: int, places: Sequence[int] | None = None) -> None:
         """Add `turn`, the converted form of the message with the index `at`."""
         if places is not None:
             self.places[len(self.turns)] = places
@@ -185,7 +184,7 @@ def placed_turns(
     return result
 
 
-_Words: TypeAlias = tuple[Turn, int, Sequence[int] | None]
+_Words: TypeAlias = tuple[Message, int, Sequence[int] | None]
 """The arguments for `PlacedTurns.add`."""
 
 

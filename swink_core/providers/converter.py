@@ -20,7 +20,6 @@ from swink_core.providers.conversion import (
     SENT_ELSEWHERE,
     LeftOut,
     PlacedTurns,
-    Turn,
     placed_turns,
 )
 from swink_core.vocabulary.messages import (
@@ -28,6 +27,7 @@ from swink_core.vocabulary.messages import (
     Block,
     Context,
     ExtensionBlock,
+    Message,
     SystemMessage,
     TextBlock,
     ToolResultMessage,
@@ -86,7 +86,7 @@ class MessageConverter(ABC):
 
     def __init__(self, provider: str) -> None:
         self.provider = provider
-        self._turns: Sequence[Turn] = ()  # the turns that are being converted
+        self._turns: Sequence[Message] = ()  # the turns that are being converted
         self._first = 0  # the index of the first of them in the conversation
         self._taken: set[int] = set()  # the id() of each block that was converted or reported
         self._paths: dict[int, str] = {}  # by the id() of turns and blocks; computed on demand
@@ -97,7 +97,7 @@ class MessageConverter(ABC):
         Raises PluginError for a block that a method neither converted nor reported.
         """
         native: list[Any] = []
-        results: list[Turn] = []
+        results: list[Message] = []
         self._placed = placed_turns(context, self.provider, self.native_system, self.has_place)
         turns = self._placed.turns
         for number, turn in enumerate(turns):
@@ -152,7 +152,7 @@ class MessageConverter(ABC):
                 if name not in fields:
                     report_change(f"{self.path(block)}.metadata.{name}", NO_FIELD, METADATA)
 
-    def blocks(self, message: Turn, convert: Callable[[Block], T | LeftOut]) -> list[T]:
+    def blocks(self, message: Message, convert: Callable[[Block], T | LeftOut]) -> list[T]:
         """Convert the blocks of a message in order; a string counts as one block of text.
 
         `convert` returns a block in the API's format, or `LeftOut` with the reason why the block is
@@ -179,7 +179,7 @@ class MessageConverter(ABC):
             self._taken.update(map(id, content))
         return native
 
-    def take(self, message: Turn, kind: type[B]) -> list[B]:
+    def take(self, message: Message, kind: type[B]) -> list[B]:
         """Return all blocks of one type in a message, and mark them as converted.
 
         The caller must convert these blocks.
@@ -190,7 +190,7 @@ class MessageConverter(ABC):
         self._taken.update(map(id, found))
         return found
 
-    def text(self, message: Turn) -> str:
+    def text(self, message: Message) -> str:
         """Return the joined text of a message, and mark its text blocks as converted."""
         if isinstance(message.content, str):
             return message.content
@@ -202,7 +202,7 @@ class MessageConverter(ABC):
         if not isinstance(block, TextBlock) or block.text:
             report_change(self.path(block), what, code)
 
-    def path(self, part: Turn | Block) -> str:
+    def path(self, part: Message | Block) -> str:
         """Return the path of a message that is being converted, or of a block in it.
 
         Returns `messages` for any other object.
@@ -215,7 +215,7 @@ class MessageConverter(ABC):
                     self._paths.update(zip(map(id, turn.content), paths, strict=True))
         return self._paths.get(id(part), "messages")
 
-    def report(self, part: Turn | Block, what: str, code: str = CHANGED) -> None:
+    def report(self, part: Message | Block, what: str, code: str = CHANGED) -> None:
         """Report that a message or block is sent in another form; `what` is the explanation."""
         report_change(self.path(part), what, code)
 

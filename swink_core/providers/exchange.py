@@ -30,7 +30,6 @@ from urllib.parse import urlsplit
 
 from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Failure
-from swink_core.failures.redaction import redact
 from swink_core.plugins.attempt import Leg, LegKind
 from swink_core.plugins.call import Call
 from swink_core.providers.answers import (
@@ -326,7 +325,7 @@ class Exchange:
             else:
                 raise PluginError("the call has no HTTP client")
             head = ResponseHead(response.status, response.headers, call.clock.time())
-            id = None if kind == "abandon" else redact(request_id_of(response), call.secrets)
+            id = None if kind == "abandon" else call.redact(request_id_of(response))
             attempt.answer(head, id, leg)
             try:
                 if is_answer(response, types) or (is_whole and 200 <= response.status < 300):
@@ -488,7 +487,7 @@ class DrivenExchange(Exchange):
                 async with asyncio.timeout(ABANDON_SECONDS):
                     (await self.send(request, kind="abandon")).close()
             except (ProviderFailure, TimeoutError) as error:
-                why = redact(str(error) or type(error).__name__, self.call.secrets)
+                why = self.call.redact(str(error) or type(error).__name__)
                 log.warning(
                     "%s: an abandoned request may still run on the server: %s", self.model, why
                 )

@@ -14,12 +14,6 @@ from swink_core.failures.redaction import address_fault, credentials_in, public_
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 
-def _client_error() -> type[Exception]:
-    import aiohttp
-
-    return aiohttp.ClientError
-
-
 def is_own_address(url: str, private: bool = False) -> bool:
     """Return True if a URL refers to this machine.
 

@@ -19,7 +19,7 @@ import msgspec
 from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Failure, MalformedFrame, Phase
 from swink_core.failures.faults import FAULT, raised
-from swink_core.failures.redaction import excerpt, redact
+from swink_core.failures.redaction import excerpt
 from swink_core.framing.frame import Decoder, FrameError
 from swink_core.plugins.attempt import Leg
 from swink_core.plugins.call import Call
@@ -383,7 +383,7 @@ class EventSource:
         reports = self._reports
         while reports and reports[0][0] <= number:
             _, code, detail = reports.pop(0)
-            self._out.notice(code, redact(detail, self._call.secrets))
+            self._out.notice(code, self._call.redact(detail))
 
     def _feed(self, frame: bytes) -> None:
         """Check a frame and pass it to the parser."""
@@ -437,8 +437,8 @@ class EventSource:
         out.notice("malformed_frame", detail)
 
     def _detail(self, frame: bytes, error: Exception) -> str:
-        secrets = self._call.secrets
-        return f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
+        call = self._call
+        return f"{call.redact(str(error))} in {excerpt(frame, call.secrets, 120)}"
 
     def _end(self, failure: Failure | None) -> list[ev.Event]:
         out = self._out

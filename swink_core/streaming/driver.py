@@ -62,13 +62,13 @@ class Driver:
         self,
         call: Call,
         targets: Sequence[Target],
-        gates: ClientGates | None = None,
-        on_close: Callable[[], Awaitable[None]] | None = None,
+        gates: ClientGates,
+        on_close: Callable[[], Awaitable[None]] | None,
     ) -> None:
         self.call = call
         self.result_only = False  # the caller awaits the result and receives no events before it
         self.observers = Observers(call, [target.binding for target in targets])
-        self._gates = gates or ClientGates(())
+        self._gates = gates
         self._on_close = on_close
         model = targets[0].model
         self._builder = MessageBuilder(model.provider, model.id)

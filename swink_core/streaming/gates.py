@@ -17,7 +17,6 @@ from typing import Any
 
 from swink_core.failures.exceptions import ProviderFailure, StreamError
 from swink_core.failures.failure import Failure
-from swink_core.failures.redaction import redact
 from swink_core.plugins.attempt import Attempt, Gate
 from swink_core.plugins.binding import raised_at
 from swink_core.plugins.call import Call
@@ -128,8 +127,7 @@ def _fault(call: Call, gate: Gate, method: str, error: Exception) -> Failure:
     log.error("gate %s raised in %s:\n%s", name, method, call.trace(error))
     place = _place(gate, method, error)
     what = f"gate {name} raised {type(error).__name__} in {method}{place}: {error}"
-    message = redact(what, call.secrets)
-    return Failure("connect", kind=Kind.INTERNAL, code=GATE_FAULT, message=message)
+    return Failure("connect", kind=Kind.INTERNAL, code=GATE_FAULT, message=call.redact(what))
 
 
 def _failure_of(error: StreamError) -> Failure:

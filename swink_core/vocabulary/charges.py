@@ -199,9 +199,9 @@ def reserved(
     return Charge(prompt + output, max(known, default=None), True)
 
 
-def _reserved_searches(context: Context | None, options: StreamOptions) -> dict[str, int]:
+def _reserved_searches(context: Context, options: StreamOptions) -> dict[str, int]:
     """Map the key of searches in `Usage.extra` to the number to reserve for all answers."""
-    found = searches_of(context if context is not None else Context([]), options)
+    found = searches_of(context, options)
     return {name: count * _answers_of(options) for name, count in found.items()}
 
 
@@ -242,7 +242,10 @@ def _compacts(prompt: int, options: StreamOptions) -> bool:
 
 
 def requested_terms(options: StreamOptions) -> dict[str, str]:
-    """Return the requested service tier and speed, with the keys used in `Usage.extra`."""
+    """Return the requested service tier, speed and region, under keys for `Usage.extra`.
+
+    The keys are arbitrary, because prices depend only on the values.
+    """
     found: dict[str, str] = {}
     for word in _values(options.extra or {}, _TERMS):
         word = word.get("type") if isinstance(word, Mapping) else word
@@ -276,7 +279,7 @@ def completed_usage(
     is_complete: bool,
     info: ModelInfo | None,
     options: StreamOptions,
-    context: Context | None = None,
+    context: Context,
 ) -> Usage:
     """Return the usage to charge if the provider has not reported the usage of the whole answer.
 
@@ -291,7 +294,7 @@ def completed_usage(
     quantities: dict[str, Any] = {}
     if usage.input is not None:
         prompt = usage.input
-    elif info is not None and context is not None:
+    elif info is not None:
         quantities = {**_sound_in(prompt, info, sound_seconds(context).tokens)}
     output = usage.output
     if output is None or not is_complete:

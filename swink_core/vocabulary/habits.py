@@ -25,7 +25,7 @@ class Habit:
 
     name: str
     option: str | None
-    advice: str
+    advice: str = ""
     convert: Callable[[Any], Any] | None = None
 
 
@@ -113,7 +113,7 @@ def _table() -> tuple[Habit, ...]:
     }
     fields = ("logit_bias", "logprobs", "metadata", "service_tier", "store", "top_logprobs")
     return (
-        *(Habit(name, option, f"Write {option}=….") for name, option in same.items()),
+        *(Habit(name, option) for name, option in same.items()),
         Habit("n", None, "A call has one answer: write gather(model, [prompt] * 3).", _one),
         Habit("reasoning", "thinking", 'Write thinking="low" or a budget of tokens.', _reasoning),
         Habit("reasoning_effort", "thinking", 'Write thinking="low".', _effort),

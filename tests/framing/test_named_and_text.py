@@ -10,13 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swink_core.framing import (
-    DEFAULT_FRAME_LIMIT,
-    FrameError,
-    FrameTooLong,
-    SSEDecoder,
-    TextDecoder,
-)
+from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, FrameError, FrameTooLong
+from swink_core.framing.sse import SSEDecoder
+from swink_core.framing.text import TextDecoder
 
 NAMED = b"""\
 : hello

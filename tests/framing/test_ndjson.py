@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swink_core.framing import FrameTooLong, NDJSONDecoder
+from swink_core.framing.frame import FrameTooLong
+from swink_core.framing.ndjson import NDJSONDecoder
 
 
 def decode(decoder: NDJSONDecoder, chunks: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swink_core.framing import FrameTooLong, SSEDecoder
-from swink_core.framing.sse import MAX_NAME, MAX_REPORTS
+from swink_core.framing.frame import FrameTooLong
+from swink_core.framing.sse import MAX_NAME, MAX_REPORTS, SSEDecoder
 from swink_test_helpers.corpus import corpus_folder
 
 CORPUS_CASES = sorted((corpus_folder() / "sse").glob("*.sse"))

@@ -38,7 +38,7 @@ def test_an_attempt_begins_without_facts() -> None:
     attempt = new_attempt()
     facts = {each.name: getattr(attempt, each.name) for each in fields(Attempt)}
     assert {name for name, value in facts.items() if value not in (None, [], ())} == {
-        "target", "number", "options", "reads", "_rest",
+        "target", "number", "options", "reads", "_context", "_rest",
     }  # fmt: skip
     assert (attempt.number, attempt.reads, attempt.has_rest) == (1, 0, False)
     assert (attempt.request, attempt.response, attempt.endpoint) == (None, None, None)

@@ -45,7 +45,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.framing import FrameTooLong
+from swink_core.framing.frame import FrameTooLong
 from swink_core.providers import (
     OPTIONS,
     TUNING,

@@ -14,7 +14,7 @@ from fakes import HELLO, Toy, ToyParser, broken_rules, frame, types
 import swink_core as swink
 from swink_core import Done, Error, Failure, Notice, ProviderFailure, StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_core.framing import FrameError
+from swink_core.framing.frame import FrameError
 from swink_core.providers import DEFAULT_FRAME_LIMIT, EventSource, EventWriter, SSEDecoder
 from swink_core.vocabulary.depth import MAX_DEPTH
 from swink_testing.calls import call_of

@@ -204,6 +204,7 @@ SPEAKING = ModelInfo(
     ),
     media=MediaTokens(audio_second=10),
 )
+SILENT = Context([])
 SOUND = Context([UserMessage([AudioBlock(UrlSource("https://a.example"))])])
 DEAR_TEXT = ModelInfo("text", prices=Prices(input=2.0, output=10.0, output_audio=1.0))
 VOICE = {"modalities": ["text", "audio"]}
@@ -381,7 +382,7 @@ def test_missing_usage_is_completed(
     output: int,
 ) -> None:
     options = StreamOptions(max_tokens=2_000)
-    usage = completed_usage(reported, prompt, seen, seconds, is_complete, MODEL, options)
+    usage = completed_usage(reported, prompt, seen, seconds, is_complete, MODEL, options, SILENT)
     assert (usage.input, usage.output, usage.total) == (input, output, input + output)
 
 
@@ -392,7 +393,7 @@ def test_missing_usage_is_completed(
 def test_an_answer_that_broke_off_was_written_at_the_rate_of_its_model(
     info: ModelInfo | None, rate: float
 ) -> None:
-    usage = completed_usage(None, 100, 0, 2.0, False, info, StreamOptions())
+    usage = completed_usage(None, 100, 0, 2.0, False, info, StreamOptions(), SILENT)
     assert usage.output == 2 * rate
 
 
@@ -416,14 +417,15 @@ def test_searches_of_an_answer_that_broke_off_are_counted_by_its_time(
     reported: Usage | None, seconds: float, is_complete: bool, searches: int, prompt: int
 ) -> None:
     options = StreamOptions(max_tokens=2_000, extra=TEN)
-    usage = completed_usage(reported, 100, 30, seconds, is_complete, SEARCHING, options)
+    usage = completed_usage(reported, 100, 30, seconds, is_complete, SEARCHING, options, SILENT)
     assert (usage.extra.get("searches", 0), usage.input) == (searches, prompt)
 
 
 def test_several_answers_are_written_at_the_same_time() -> None:
     options = StreamOptions(max_tokens=2_000, extra={"n": 3})
     for seconds, output in ((2.0, 3 * int(2 * OUTPUT_RATE)), (1e6, 6_000)):
-        assert completed_usage(None, 100, 30, seconds, False, MODEL, options).output == output
+        usage = completed_usage(None, 100, 30, seconds, False, MODEL, options, SILENT)
+        assert usage.output == output
 
 
 # (usage that the provider reports, US dollars of 1,000 tokens of prompt and 1,000 of output)

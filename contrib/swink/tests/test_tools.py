@@ -145,6 +145,26 @@ def _count(cat: _Cat) -> str:
     raise AssertionError("it is not called")
 
 
+async def test_an_exception_of_a_parameters_type_is_a_result() -> None:
+    made: list[float] = []
+
+    @dataclass
+    class Ratio:
+        parts: int
+
+        def __post_init__(self) -> None:
+            made.append(1 / self.parts)
+
+    def f(ratio: Ratio) -> str:
+        return "ok"
+
+    f.__annotations__["ratio"] = Ratio
+    assert not (await result_of(f, {"ratio": {"parts": 2}})).is_error
+    assert made == [0.5]
+    result = await result_of(f, {"ratio": {"parts": 0}})
+    assert (result.is_error, result.content) == (True, "ZeroDivisionError: division by zero")
+
+
 @pytest.mark.parametrize("state", ["invalid", "truncated"])
 async def test_broken_arguments_are_reported_to_the_model(state: Any) -> None:
     call = swink.ToolCallBlock("c1", "text", {}, '{"a": ', state)

@@ -16,6 +16,9 @@
     notebooks.py  the display of messages and streams in IPython and Jupyter
     of_stream.py  shared code of streams, typed answers and runs
     amounts.py    sums of the usage and cost of several calls
+    arguments.py  checks of the arguments of runs and batches
+    threads.py    blocking functions in daemon threads
+    times.py      the formats of dates and times in JSON schemas
 
 The modules are imported when one of their names is first used.
 """

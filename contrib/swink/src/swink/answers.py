@@ -112,7 +112,8 @@ def _has(answer: Answer[Any], place: str, name: str) -> bool:
 class BadAnswer(SwinkError, title="The answer does not fit the type"):
     """Raised if the answer does not match the type, even after corrections.
 
-    `text` is the answer as written by the model, `message` the whole message.
+    `text` is the answer as written by the model, `answer` the whole message. `message` describes
+    the fault, as in every `SwinkError`.
     """
 
     def __init__(
@@ -210,10 +211,7 @@ class Growing:
             if isinstance(event, Retry):
                 self.begin()
             elif isinstance(event, ToolCallStart) and event.name == ANSWER:
-                self._parts = []
-                self._size = 0
-                self._read = 0
-                self._spent = 0
+                self.begin()
                 self._block = event.content_index
             elif self._is_of_answer(event):
                 self._parts.append(event.delta)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 import swink_core
 from swink.answers import Answer, AnswerForm, AnswerStream
 from swink.approvals import Approve, PausedRun, context_after
-from swink.arguments import check_names, check_number, refuse_type
+from swink.arguments import check_names, check_number, refuse_format, refuse_type
 from swink.batches import Batch, Progress, gathered
 from swink.goals import Goal, V
 from swink.loop import Run
@@ -146,10 +146,7 @@ class Client(swink_core.Client):
         gate = _gate_of(limits)
         check_number("corrections", corrections, "Pass 0 or more.", least=0)
         refuse_functions(options.get("tools"))
-        if options.get("response_format") is not None:
-            raise UsageError(
-                "type and response_format cannot be combined", resolution="Pass only one of them."
-            )
+        refuse_format(options)
         form: AnswerForm[T] = AnswerForm(Schema(type))
         tools = [*(options.pop("tools", None) or ())]
 
@@ -164,13 +161,10 @@ class Client(swink_core.Client):
                 asked["tools"], asked["response_format"] = tools or None, form.json
             return super(Client, self).stream(model, context, limits=gate, **asked)
 
-        def lacking(stream: EventStream) -> set[str | None]:
-            return {self._refused(each, stream.call.options) for each in _models(model, stream)}
-
         first = ask(context, False)
-        if by_tool := FEATURE in lacking(first):
+        if by_tool := FEATURE in self._lacking(model, first):
             first = ask(context, True)
-            forced = "tool_choice" not in lacking(first)
+            forced = "tool_choice" not in self._lacking(model, first)
             if not forced:  # the tool is only offered, so a correction may be necessary
                 first = ask(context, True)
         return AnswerStream(form, ask, first, by_tool, corrections)
@@ -264,8 +258,7 @@ class Client(swink_core.Client):
             goal = Goal(AnswerForm(Schema(type)), corrections)
             goal.check(asked)
             first = ask(prompt, goal.asked(asked))
-            lacking = {self._refused(each, first.call.options) for each in _models(model, first)}
-            goal.by_tool = FEATURE in lacking
+            goal.by_tool = FEATURE in self._lacking(model, first)
         return Run(ask, prompt, asked, named, max_turns, approve, goal, resumed, gate)
 
     @takes_options(Options)
@@ -322,6 +315,10 @@ class Client(swink_core.Client):
             )
 
         return await gathered(ask, prompts, limit, on_progress)
+
+    def _lacking(self, model: Models, first: EventStream) -> set[str | None]:
+        """Return the features of the call `first` that a model of the chain does not support."""
+        return {self._refused(each, first.call.options) for each in _models(model, first)}
 
     def _refused(self, name: str | Model, options: StreamOptions) -> str | None:
         """Return the name of a missing feature that the call needs, or `None`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from swink.answers import ANSWER, Answer, AnswerForm, BadAnswer, answer_in, corrections_of
+from swink.arguments import refuse_format
 from swink_core import (
     AssistantMessage,
     Cost,
@@ -51,10 +52,7 @@ class Goal(Generic[T]):
 
     def check(self, options: Options) -> None:
         """Raise UsageError for options that contradict the type."""
-        if options.get("response_format") is not None:
-            raise UsageError(
-                "type and response_format cannot be combined", resolution="Pass only one of them."
-            )
+        refuse_format(options)
         if any(each.name == ANSWER for each in options.get("tools") or ()):
             raise UsageError(
                 f"the tool name {ANSWER!r} is reserved for the typed answer",

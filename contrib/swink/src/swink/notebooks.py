@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable
 from html import escape
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
+from swink.of_stream import OfStream
 from swink_core import (
     AssistantMessage,
     Base64Source,
-    Call,
     Cost,
     EventStream,
     ImageBlock,
@@ -141,19 +141,12 @@ def _answer_html(answer: Any) -> str:
 # -- streams -------------------------------------------------------------------------------------
 
 
-class _Growing(Protocol):
-    @property
-    def call(self) -> Call: ...
-    @property
-    def message(self) -> AssistantMessage: ...
-
-
 class _Screen:
     """Display a stream: in a notebook, redraw the message as text arrives; in a terminal, append
     text.
     """
 
-    def __init__(self, stream: _Growing) -> None:
+    def __init__(self, stream: EventStream | OfStream) -> None:
         shown: Any = import_module("IPython.display")
         self._stream = stream
         self._make: Any = shown.HTML

@@ -1,4 +1,4 @@
-"""The prompts that a call accepts, and their conversion to a conversation."""
+"""The prompts that a call accepts."""
 
 from __future__ import annotations
 

@@ -85,19 +85,16 @@ class FunctionTool(Generic[P, R]):
 
     def refusal(self, call: ToolCallBlock) -> ToolResultMessage | None:
         """Return an error result if the arguments do not match the schema, otherwise `None`."""
-        try:
-            self._arguments(call)
-        except ValueError as error:
-            return _unfit(call, error)
-        return None
+        read = self._read(call)
+        return read if isinstance(read, ToolResultMessage) else None
 
     async def carry_out(self, call: ToolCallBlock) -> ToolResultMessage:
         """Carry out a model's call and return its result, or an error result if the call fails."""
-        if (refusal := self.refusal(call)) is not None:
-            return refusal
+        arguments = self._read(call)
+        if isinstance(arguments, ToolResultMessage):
+            return arguments
         task = asyncio.current_task()
         try:
-            arguments = self._arguments(call)
             async with asyncio.timeout(self.timeout) as limit:
                 content = content_of(await self._called(arguments))
         except TimeoutError as error:
@@ -117,6 +114,15 @@ class FunctionTool(Generic[P, R]):
     def _raised(self, call: ToolCallBlock, error: BaseException) -> ToolResultMessage:
         log.warning("tool %s raised", call.name, exc_info=error)
         return failed(call, described(error))
+
+    def _read(self, call: ToolCallBlock) -> dict[str, Any] | ToolResultMessage:
+        """Return the arguments of a call, or an error result if they cannot be read."""
+        try:
+            return self._arguments(call)
+        except ValueError as error:
+            return failed(call, f"The arguments do not fit: {error}")
+        except Exception as error:  # of the code of a parameter's type
+            return self._raised(call, error)
 
     def _arguments(self, call: ToolCallBlock) -> dict[str, Any]:
         if call.state != "complete":
@@ -291,10 +297,6 @@ def refuse_functions(tools: Any) -> None:
 def failed(call: ToolCallBlock, why: str) -> ToolResultMessage:
     """Return the result of a call that failed."""
     return ToolResultMessage(call.id, call.name, why, is_error=True)
-
-
-def _unfit(call: ToolCallBlock, error: ValueError) -> ToolResultMessage:
-    return failed(call, f"The arguments do not fit: {error}")
 
 
 def _runs_in(task: asyncio.Task[Any] | None) -> bool:
