@@ -1,6 +1,6 @@
 """Mutants of a provider: generated copies with one fault each, which the checks should detect.
 
-    for mutant in mutants_of("acme_provider", "acme_provider.plugin"):
+    for mutant in mutants_of("acme_provider.plugin"):
         with mutant.installed():
             print(mutant.name, killed_by(Subject.find("acme")))
 
