@@ -451,12 +451,10 @@ class Subject:
         with patch.object(self.provider, "exchange", lambda _: _yielded(pieces)):
             yield
 
-    async def raw_events(
-        self, http: HTTPClient, model: Model, context: Context | str = "Hello"
-    ) -> AsyncIterator[Event]:
+    async def raw_events(self, http: HTTPClient, model: Model) -> AsyncIterator[Event]:
         """Call the provider's `stream` hook directly, and yield the events."""
         options = StreamOptions(**self.call_options())
-        call = call_of(self.binding, model, options=options, context=context, http=http)
+        call = call_of(self.binding, model, options=options, http=http)
         hook = self.binding.hook
         source = hook.stream(model=model, context=call.context, options=call.options, call=call)
         events = events_of(source)
