@@ -57,12 +57,7 @@ def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
 
     The time of the garbage collector is left out, because it depends on earlier work.
     """
-    best = float("inf")
-    for _ in range(3):
-        best = min(best, _once(work))
-        if best < enough:
-            break
-    return best
+    return _shortest(lambda: work, enough)
 
 
 CONTENT = ("x", "1", '{"a":')
@@ -159,12 +154,8 @@ class _New:
 
 
 def step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) -> float:
-    best = float("inf")
-    for _ in range(3):
-        best = min(best, _once(answer.step(at, frame)))
-        if best < enough:
-            break
-    return best
+    """Return the seconds that a frame takes after the first `at` frames; see `cpu_seconds`."""
+    return _shortest(lambda: answer.step(at, frame), enough)
 
 
 def long_errors(subject: Subject) -> Iterator[str]:
@@ -204,6 +195,16 @@ def long_errors(subject: Subject) -> Iterator[str]:
             seconds = cpu_seconds(partial(refused, headers, body), FREEZE)
             if seconds > FREEZE:
                 yield f"{where} takes {seconds:.2f} s"
+
+
+def _shortest(make: Callable[[], Callable[[], object]], enough: float) -> float:
+    """Return the shortest time of three runs, each of the work that `make` then returns."""
+    best = float("inf")
+    for _ in range(3):
+        best = min(best, _once(make()))
+        if best < enough:
+            break
+    return best
 
 
 def _once(work: Callable[[], object]) -> float:
