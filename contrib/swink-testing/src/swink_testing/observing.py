@@ -361,8 +361,7 @@ def check_times_are_the_attempts(subject: PluginSubject) -> None:
                 show(event)
             except Exception:  # which another check reports
                 break
-        plugins = [impl.plugin for impl in binding.hook.on_event.get_hookimpls()]
-        _wait_for_queues(plugins)
+        asyncio.run(subject.aclose())  # an observer with a thread then processes its queue
         require(
             not clock.reads,
             f"it reads the call's clock {clock.reads} times while it is shown a call: an event may "
@@ -401,17 +400,6 @@ def set_times(call: Call, event: ev.AssistantMessageEvent, now: float) -> None:
     attempt.count_read()
     if attempt.first_event_at is None and type(event) in SAYING:
         attempt.show_content(now)
-
-
-def _wait_for_queues(plugins: Sequence[Any]) -> None:
-    """Close observers, so that those with a thread process their queued events."""
-
-    async def close() -> None:
-        for plugin in plugins:
-            if hasattr(plugin, "aclose"):
-                await plugin.aclose()
-
-    asyncio.run(close())
 
 
 def check_closes_in_time(subject: PluginSubject) -> None:
