@@ -17,6 +17,7 @@ from swink_core.plugins.host import PROVIDER_GROUP
 from swink_core.providers import Catalog, HTTPProvider
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.failures.errors import OWN_CODES
 from swink_testing.driver import drive_bytes, fold, reads_on
 
 __all__ = ["FaultSubject", "offsets", "subjects"]
@@ -25,9 +26,6 @@ EVERY_BYTE = 400
 """Bytes up to which a body is cut after every one of them."""
 
 FRAMES_FOR_ALL_FAULTS = 11
-
-OWN_VERDICTS = ("cut", "empty_response")
-"""The core's codes for answers that say no error themselves."""
 
 
 @define(eq=False)
@@ -88,7 +86,7 @@ class FaultSubject:
         answer = self.answer(recording)
         for frame in [*answer.frames, answer.body[answer.ends[-1] :]]:
             terminal = (await self.events(frame))[-1]
-            if isinstance(terminal, swink.Error) and terminal.code not in OWN_VERDICTS:
+            if isinstance(terminal, swink.Error) and terminal.code not in OWN_CODES:
                 return frame, frame in answer.frames
         raise AssertionError(f"{recording.name} has no frame that says an error")
 

@@ -22,7 +22,7 @@ from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, drive_bytes
 from swink_testing.quiet import quiet
 
-__all__ = ["LISTED_ERRORS", "ListedError", "check_errors"]
+__all__ = ["LISTED_ERRORS", "OWN_CODES", "ListedError", "check_errors"]
 
 LISTED_ERRORS = "errors.jsonl"
 """The name of the file in which a package lists errors. Each line has one error and its kind."""
@@ -190,7 +190,7 @@ async def _require_in_stream(subject: Subject, recording: Recording) -> None:
     answer = Answer.of_recording(recording, type(subject.provider).decoder)
     for frame in [*answer.frames, recording.body[sum(map(len, answer.frames)) :]]:
         terminal = (await subject.parse(recording, [frame]))[-1]
-        if getattr(terminal, "code", "cut") not in _OWN_CODES:
+        if getattr(terminal, "code", "cut") not in OWN_CODES:
             await _require_late(subject, where, frame, kinds, recording.wire_format)
 
 
@@ -207,7 +207,7 @@ async def _require_late(
             _require_kind(f"{where}, after {number} frames", events[-1], kinds, body)
 
 
-_OWN_CODES = ("cut", "empty_response")
+OWN_CODES = ("cut", "empty_response")
 """Error codes that the core uses when an answer is truncated or empty but contains no error."""
 
 
@@ -298,7 +298,7 @@ def _require_kind(where: str, terminal: Event, kinds: tuple[Kind, ...], sent: An
 async def _require_listed(subject: Subject, where: str, row: ListedError) -> None:
     said = row.body if row.frame is None else row.frame
     terminal = (await _events_of(subject, row, said))[-1]
-    is_own = getattr(terminal, "code", None) in _OWN_CODES
+    is_own = getattr(terminal, "code", None) in OWN_CODES
     if row.frame is not None and subject.info is not None and not is_own:
         frame = writer(subject).frame(_data(said))
         await _require_late(subject, where, frame, (row.kind,), subject.info.wire_format)
