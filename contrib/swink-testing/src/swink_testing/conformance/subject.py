@@ -229,7 +229,7 @@ class Subject:
             if file.is_file():
                 try:
                     return decode(file.read_bytes())
-                except msgspec.DecodeError as error:
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise PluginError(f"{file}: {error}", resolution="Correct the file.") from error
         return None
 
