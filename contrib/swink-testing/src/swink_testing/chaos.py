@@ -176,8 +176,8 @@ class ChaosServer(LoopbackServer):
         """Answer with the next fault of the request's key."""
         script = self._scripts.get(_key(exchange))
         if script is None:
-            known = Instead(404, f"nothing is served below {exchange.path}".encode(), "text/plain")
-            await known.play(Answer(b""), exchange)
+            reply = Instead(404, f"nothing is served below {exchange.path}".encode(), "text/plain")
+            await reply.play(Answer(b""), exchange)
             return
         answer, faults = script
         fault = faults.pop(0) if len(faults) > 1 else faults[0]
