@@ -39,7 +39,7 @@ from swink_testing.clock import ManualClock
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.plugins.subject import CALLS as SCRIPTS
 from swink_testing.conformance.plugins.subject import PluginSubject, answer
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, PausingResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 __all__ = [
@@ -72,17 +72,6 @@ ROUNDS = 3
 
 
 Scene = tuple[Sequence[MemoryResponse], Sequence[str], str]
-
-
-class PausingResponse(MemoryResponse):
-    """A response that yields its data and then does not end."""
-
-    async def __anext__(self) -> bytes:
-        try:
-            return await super().__anext__()
-        except StopAsyncIteration:
-            await asyncio.Event().wait()
-            raise
 
 
 def _scenes() -> dict[str, Scene]:
