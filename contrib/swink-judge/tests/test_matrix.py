@@ -34,17 +34,10 @@ CATALOG = Catalog(Host(environ={}), environ={})
 INSTALLED = Host(environ={}).provider_names()
 
 
-async def _drained(judge: Judge, given: RunOptions) -> Run:
-    run = Run()
-    async for _ in examined(judge, given, run):
-        pass
-    return run
-
-
 @pytest.mark.parametrize("provider", INSTALLED)
 def test_what_a_provider_sends_is_accepted_and_whole(provider: str) -> None:
     """A sample of what `make judge` does: one case in 113, the same ones every time."""
-    run = asyncio.run(_drained(JUDGE, RunOptions([provider], share=113)))
+    run = asyncio.run(examined(JUDGE, RunOptions([provider], share=113)))
     if not run.cases:
         pytest.skip(f"{provider} makes no HTTP requests")
     assert run.sent > 0
@@ -319,7 +312,7 @@ async def test_a_request_that_a_rule_refuses_is_found_once_for_each_rule_and_pro
     rule = Rule(id="no-plain", when=[["tools", "absent"]], status=422, **about, **known)
     ignored = Rule(id="no-sense", when=[["top_p", "present"]], status=200, **about, **known)
     large = RunOptions(["mistral"], 5, lambda model: "mistral-large-4" in model.id)
-    run = await _drained(Judge([rule, ignored]), large)
+    run = await examined(Judge([rule, ignored]), large)
     kinds = {
         (kind, what) for kind, what, provider, _, _ in run.rows(FAULTS) if provider == "mistral"
     }
@@ -333,7 +326,7 @@ async def test_requests_to_apis_without_rules_are_counted_as_unjudged() -> None:
     known = {"source": "https://a", "confidence": "measured", "checked": "2026-11-25"}
     other = Rule(id="no", api="messages", when=[["tools", "present"]], **about, **known)
     large = RunOptions(["mistral"], 50, lambda model: "mistral-large-4" in model.id)
-    run = await _drained(Judge([other]), large)
+    run = await examined(Judge([other]), large)
     assert run.sent > 0
     assert run.unjudged == {("mistral", "chat"): run.sent}
 

@@ -6,16 +6,18 @@ import json
 import os
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import evolve
 from conformance_subjects import FIXTURES, subject_of
 
-from swink_core import Notice, replace
+from swink_core import Notice, PluginError, replace
 from swink_core.providers import HTTPRequest
 from swink_testing.conformance import PROVIDER_CHECKS, Outcome, Result, Subject, run_check
 from swink_testing.conformance.answers.expected_messages import notice_difference
+from swink_testing.conformance.failures.errors import LISTED_ERRORS, ListedError
 
 CHECKS = {check.name: check for check in PROVIDER_CHECKS}
 ASKED = {"about": "a question", "context": {"messages": [{"role": "user", "content": "Why?"}]}}
@@ -54,6 +56,16 @@ def test_a_row_that_does_not_hold_is_named_by_its_line(
 
     assert result.outcome is Outcome.FAILED
     assert "line 2" in result.detail
+
+
+@pytest.mark.parametrize("data", [b"{", b'{"about": "\xff"}'], ids=["cut", "not UTF-8"])
+def test_a_file_that_cannot_be_read_is_named(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = subject_of()
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: data)
+
+    with pytest.raises(PluginError, match=LISTED_ERRORS):
+        subject.rows(LISTED_ERRORS, ListedError)
 
 
 @pytest.mark.parametrize(

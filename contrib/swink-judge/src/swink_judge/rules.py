@@ -64,10 +64,14 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return True if this rule applies to this provider, API and model."""
         if provider not in self.provider.split("|") or not {"*", api} & {*self.api.split("|")}:
             return False
-        base = model.split(":")[1] if model.startswith("ft:") else model
-        if not (re.search(self.model, model) or re.search(self.model, base)):
+        if not (re.search(self.model, model) or re.search(self.model, _base_of(model))):
             return False
         return not (self.unless_model and re.search(self.unless_model, model))
+
+
+def _base_of(model: str) -> str:
+    """Return the id of the base model of a fine-tuned model; return any other id unchanged."""
+    return model.split(":")[1] if model.startswith("ft:") else model
 
 
 class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,7 +184,7 @@ class Judge:
 
         For an unknown id of a model family, this is the id of the family's newest model.
         """
-        base = model.split(":")[1] if model.startswith("ft:") else model
+        base = _base_of(model)
         found = (family for family in all_families() if family.lacks(provider, base))
         family = next(found, None)
         return model if family is None else family.newest

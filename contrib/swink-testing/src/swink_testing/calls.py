@@ -1,4 +1,4 @@
-"""Creates `Call` objects for tests that call a provider's or an observer's hooks directly."""
+"""Creates clients, and `Call` objects for tests that call hooks of plugins directly."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from attrs import evolve
+
 from swink_core.providers import Clock, Decoder, NDJSONDecoder, SSEDecoder
 from swink_recorder.loopback import HOST, Exchange, LoopbackServer
 from swink_recorder.recording import Recording, RecordingError
@@ -176,8 +178,8 @@ class ChaosServer(LoopbackServer):
         """Answer with the next fault of the request's key."""
         script = self._scripts.get(_key(exchange))
         if script is None:
-            known = Instead(404, f"nothing is served below {exchange.path}".encode(), "text/plain")
-            await known.play(Answer(b""), exchange)
+            reply = Instead(404, f"nothing is served below {exchange.path}".encode(), "text/plain")
+            await reply.play(Answer(b""), exchange)
             return
         answer, faults = script
         fault = faults.pop(0) if len(faults) > 1 else faults[0]
@@ -262,6 +264,8 @@ def standard_faults(answer: Answer) -> dict[str, Fault]:
 async def _serve(recording: Recording) -> None:
     framed: dict[str, Callable[[], Decoder]] = {"body.ndjson": NDJSONDecoder}
     answer = Answer.of_recording(recording, framed.get(recording.body_file, SSEDecoder))
+    if not answer.ends:
+        answer = evolve(answer, framing=None)  # the body has another framing, or none
     async with ChaosServer() as server:
         for name, fault in standard_faults(answer).items():
             print(server.add(name, answer, fault))

@@ -133,11 +133,11 @@ class SlowHead(Fault):
     """Sends the response's head, one byte every `every` seconds, and then the answer."""
 
     every: float = 0.001
-    head: bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: "
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
         """Send the head slowly."""
-        for byte in self.head + answer.content_type.encode() + b"\r\n\r\n":
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: "
+        for byte in head + answer.content_type.encode() + b"\r\n\r\n":
             await exchange.raw(bytes([byte]))
             await exchange.pause(self.every)
         await exchange.write(answer.body)

@@ -97,20 +97,18 @@ def frame_ends(body: bytes, decoder: Callable[[], Decoder]) -> list[int]:
     return [end + (body[end - 1 : end + 1] == b"\r\n") for end in ends]
 
 
-def truncations(
-    body: bytes, ends: Iterable[int], seed: int = 0, limit: int = TRUNCATIONS
-) -> Iterator[Truncation]:
+def truncations(body: bytes, ends: Iterable[int], seed: int = 0) -> Iterator[Truncation]:
     """Yield the body cut before its first frame and after every frame.
 
-    For a body with more than `limit` frames, only `limit` cuts are yielded: after each of the last
-    two frames, because most streams are complete after one of them, and after frames that `seed`
-    chooses.
+    For a body with more than `TRUNCATIONS` frames, only this many cuts are yielded: after each of
+    the last two frames, because most streams are complete after one of them, and after frames that
+    `seed` chooses.
     """
     offsets = [0, *ends]
     chosen: Iterable[int] = range(len(offsets))
-    if len(offsets) > limit + 1:
+    if len(offsets) > TRUNCATIONS + 1:
         earlier = range(len(offsets) - 2)
         last = range(len(offsets) - 2, len(offsets))
-        chosen = [*sorted(random.Random(seed).sample(earlier, limit - 2)), *last]
+        chosen = [*sorted(random.Random(seed).sample(earlier, TRUNCATIONS - 2)), *last]
     for count in chosen:
         yield Truncation(count, body[: offsets[count]])

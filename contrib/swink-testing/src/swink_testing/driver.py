@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MemoryHTTPClient",
     "MemoryResponse",
+    "PausingResponse",
     "comparable",
     "comparable_events",
     "drive_bytes",
@@ -251,6 +252,17 @@ class MemoryResponse:
     def close(self) -> None:
         """Record that the response was closed."""
         self.closed = True
+
+
+class PausingResponse(MemoryResponse):
+    """A response that yields its data and then does not end."""
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await super().__anext__()
+        except StopAsyncIteration:
+            await asyncio.Event().wait()
+            raise
 
 
 class MemoryHTTPClient:

@@ -1,10 +1,29 @@
-"""The expected result of a call for each of the `standard_faults`."""
+"""The expected result of a call for each of the `standard_faults`, and for each HTTP status."""
 
 from __future__ import annotations
 
 from swink_core import StreamErrorKind as Kind
+from swink_testing.chaos import STATUSES
 
-__all__ = ["AFTER_THE_END", "FAILS", "FULL_STREAM", "HALFWAY", "TOO_DAMAGED"]
+__all__ = ["AFTER_THE_END", "FAILS", "FULL_STREAM", "HALFWAY", "STATUS_KINDS", "TOO_DAMAGED"]
+
+STATUS_KINDS = {
+    400: Kind.INVALID_REQUEST,
+    401: Kind.AUTH,
+    402: Kind.QUOTA_EXHAUSTED,
+    403: Kind.AUTH,
+    404: Kind.MODEL_NOT_FOUND,
+    408: Kind.NETWORK,
+    413: Kind.INVALID_REQUEST,
+    422: Kind.INVALID_REQUEST,
+    429: Kind.THROTTLED,
+    500: Kind.NETWORK,
+    502: Kind.NETWORK,
+    503: Kind.OVERLOADED,
+    504: Kind.NETWORK,
+    529: Kind.OVERLOADED,
+}
+"""The error kind of an HTTP status if the body gives no reason (RFC 9110; 529: overloaded)."""
 
 FULL_STREAM = {
     "good", "drip", "slow-head", "gzip", "length-too-long", "broken-frame", "broken-frames-3",
@@ -26,19 +45,7 @@ FAILS = {
     "encoding-unknown": Kind.PROTOCOL,
     "redirect-loop": Kind.PROTOCOL,
     "meta-only": Kind.NETWORK,
-    "status-400": Kind.INVALID_REQUEST,
-    "status-401": Kind.AUTH,
-    "status-403": Kind.AUTH,
-    "status-404": Kind.MODEL_NOT_FOUND,
-    "status-408": Kind.NETWORK,
-    "status-413": Kind.INVALID_REQUEST,
-    "status-422": Kind.INVALID_REQUEST,
-    "status-429": Kind.THROTTLED,
-    "status-500": Kind.NETWORK,
-    "status-502": Kind.NETWORK,
-    "status-503": Kind.OVERLOADED,
-    "status-504": Kind.NETWORK,
-    "status-529": Kind.OVERLOADED,
+    **{f"status-{status}": STATUS_KINDS[status] for status in STATUSES},
 }
 """Faults before any content of the answer, and the expected error kinds."""
 

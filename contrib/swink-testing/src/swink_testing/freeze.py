@@ -57,12 +57,7 @@ def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
 
     The time of the garbage collector is left out, because it depends on earlier work.
     """
-    best = float("inf")
-    for _ in range(3):
-        best = min(best, _once(work))
-        if best < enough:
-            break
-    return best
+    return _shortest(lambda: work, enough)
 
 
 CONTENT = ("x", "1", '{"a":')
@@ -114,13 +109,13 @@ def frames_of(subject: Subject) -> list[Frames]:
     return found
 
 
-def long_frames(subjects: Iterable[Subject], size: int = HOSTILE_SIZE) -> Iterator[str]:
-    """Describe each frame of `size` bytes that blocks the event loop for too long.
+def long_frames(subjects: Iterable[Subject]) -> Iterator[str]:
+    """Describe each frame of `HOSTILE_SIZE` bytes that blocks the event loop for too long.
 
     If several answers contain a field, the field is enlarged only in the answer with the fewest
     frames.
     """
-    for where, answer, at, frame in large_frames(subjects, size):
+    for where, answer, at, frame in large_frames(subjects, HOSTILE_SIZE):
         seconds = step_seconds(answer, at, frame, FREEZE)
         if seconds > FREEZE:
             yield f"{where} takes {seconds:.2f} s"
@@ -159,18 +154,14 @@ class _New:
 
 
 def step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) -> float:
-    best = float("inf")
-    for _ in range(3):
-        best = min(best, _once(answer.step(at, frame)))
-        if best < enough:
-            break
-    return best
+    """Return the seconds that a frame takes after the first `at` frames; see `cpu_seconds`."""
+    return _shortest(lambda: answer.step(at, frame), enough)
 
 
-def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
+def long_errors(subject: Subject) -> Iterator[str]:
     """Describe each error response that blocks the event loop for too long.
 
-    Each of the responses has a header or a body of `size` bytes.
+    Each of the responses has a header or a body of `HOSTILE_SIZE` bytes.
     """
     bodies: list[Any] = [{"error": {"message": "no", "code": 1, "type": "no", "details": [{}]}}]
     for recording in subject.failures():
@@ -180,11 +171,12 @@ def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
     answers: list[tuple[str, dict[str, str], bytes]] = [
-        (where, {}, body) for data in bodies for where, body in inflated(data, size)
+        (where, {}, body) for data in bodies for where, body in inflated(data, HOSTILE_SIZE)
     ]
     for name in ("Retry-After", "retry-after-ms", "x-ratelimit-reset-requests", "Location"):
         for text in (*TEXTS, "1.", "Mon, ", "-1", "9e"):
-            answers.append((f"{name} of {text!r}", {name: text * (size // len(text))}, b"{}"))
+            large = text * (HOSTILE_SIZE // len(text))
+            answers.append((f"{name} of {text!r}", {name: large}, b"{}"))
     http = subject.http()
     client, options = subject.client(http), subject.call_options()
 
@@ -203,6 +195,16 @@ def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
             seconds = cpu_seconds(partial(refused, headers, body), FREEZE)
             if seconds > FREEZE:
                 yield f"{where} takes {seconds:.2f} s"
+
+
+def _shortest(make: Callable[[], Callable[[], object]], enough: float) -> float:
+    """Return the shortest time of three runs, each of the work that `make` then returns."""
+    best = float("inf")
+    for _ in range(3):
+        best = min(best, _once(make()))
+        if best < enough:
+            break
+    return best
 
 
 def _once(work: Callable[[], object]) -> float:

@@ -1,6 +1,6 @@
 """Mutants of a provider: generated copies with one fault each, which the checks should detect.
 
-    for mutant in mutants_of("acme_provider", "acme_provider.plugin"):
+    for mutant in mutants_of("acme_provider.plugin"):
         with mutant.installed():
             print(mutant.name, killed_by(Subject.find("acme")))
 
@@ -151,12 +151,10 @@ def edited(name: str, module: str, was: str, now: str) -> Mutant:
     return Mutant(f"{module}: {name}", module, source.replace(was, now), f"{file}:{line}")
 
 
-def killed_by(
-    subject: Subject, checks: Sequence[Check[Subject]] = MUTANT_CHECKS, seconds: float = SECONDS
-) -> str | None:
+def killed_by(subject: Subject, checks: Sequence[Check[Subject]] = MUTANT_CHECKS) -> str | None:
     """Return the name of the first check that a provider fails; `None` if it passes all checks."""
     for check in checks:
-        if run_check(check, subject, subject.waivers, seconds).is_fault:
+        if run_check(check, subject, subject.waivers, SECONDS).is_fault:
             return check.name
     return None
 

@@ -39,7 +39,7 @@ from swink_testing.clock import ManualClock
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.plugins.subject import CALLS as SCRIPTS
 from swink_testing.conformance.plugins.subject import PluginSubject, answer
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse, PausingResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 __all__ = [
@@ -72,17 +72,6 @@ ROUNDS = 3
 
 
 Scene = tuple[Sequence[MemoryResponse], Sequence[str], str]
-
-
-class PausingResponse(MemoryResponse):
-    """A response that yields its data and then does not end."""
-
-    async def __anext__(self) -> bytes:
-        try:
-            return await super().__anext__()
-        except StopAsyncIteration:
-            await asyncio.Event().wait()
-            raise
 
 
 def _scenes() -> dict[str, Scene]:
@@ -361,8 +350,7 @@ def check_times_are_the_attempts(subject: PluginSubject) -> None:
                 show(event)
             except Exception:  # which another check reports
                 break
-        plugins = [impl.plugin for impl in binding.hook.on_event.get_hookimpls()]
-        _wait_for_queues(plugins)
+        asyncio.run(subject.aclose())  # an observer with a thread then processes its queue
         require(
             not clock.reads,
             f"it reads the call's clock {clock.reads} times while it is shown a call: an event may "
@@ -401,17 +389,6 @@ def set_times(call: Call, event: ev.AssistantMessageEvent, now: float) -> None:
     attempt.count_read()
     if attempt.first_event_at is None and type(event) in SAYING:
         attempt.show_content(now)
-
-
-def _wait_for_queues(plugins: Sequence[Any]) -> None:
-    """Close observers, so that those with a thread process their queued events."""
-
-    async def close() -> None:
-        for plugin in plugins:
-            if hasattr(plugin, "aclose"):
-                await plugin.aclose()
-
-    asyncio.run(close())
 
 
 def check_closes_in_time(subject: PluginSubject) -> None:

@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import json
 import os
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from swink_core import Host
+from swink_core.plugins.host import PROVIDER_GROUP
 from swink_recorder.recording import Recording, bundled_recordings
 
 __all__ = ["CORPUS_ENV", "Case", "cases", "corpus_folder", "error_cases", "ids"]
-__all__ += ["shipped_answers", "stream_cases"]
+__all__ += ["shipped_answers", "shipped_by_wire_format", "stream_cases"]
 
 CORPUS_ENV = "SWINK_CORPUS"
 """The environment variable that names the folder."""
@@ -113,6 +115,29 @@ def shipped_answers(package: str) -> list[Recording]:
     """
     found = [Recording.load(folder) for folder in bundled_recordings(package)]
     return [r for r in found if r.message is not None and r.message.error_kind is None]
+
+
+def shipped_by_wire_format(host: Host, package: str, own: str) -> dict[str, list[Recording]]:
+    """Group the recordings that a package ships by wire format.
+
+    A package without recordings gets those of the wire format `own` that another provider ships.
+    """
+    if groups := _by_wire_format(package):
+        return groups
+    for entry in host.entries():
+        others = _by_wire_format(entry.package) if entry.group == PROVIDER_GROUP else {}
+        if own in others:
+            return {own: others[own]}
+    return {}
+
+
+@cache
+def _by_wire_format(package: str) -> dict[str, list[Recording]]:
+    groups: dict[str, list[Recording]] = {}
+    for folder in bundled_recordings(package):
+        recording = Recording.load(folder)
+        groups.setdefault(recording.wire_format, []).append(recording)
+    return groups
 
 
 def ids(case: Case | Recording) -> str:

@@ -29,9 +29,9 @@ PER_BYTE = 1.5
 """How many times as much a byte of a frame of 8 MB may cost as one of a frame of 0.1 MB."""
 
 
-def growth(make: Callable[[int], Callable[[], object]], size: int, times: int = TIMES) -> float:
-    """Return the ratio of the durations of `make`'s work at `times * size` and at `size`."""
-    return cpu_seconds(make(times * size)) / cpu_seconds(make(size))
+def growth(make: Callable[[int], Callable[[], object]], size: int) -> float:
+    """Return the ratio of the durations of `make`'s work at `TIMES * size` and at `size`."""
+    return cpu_seconds(make(TIMES * size)) / cpu_seconds(make(size))
 
 
 def parsing(

@@ -85,7 +85,7 @@ def install(
     return folder
 
 
-def catalogue(*providers: str, model: str = "large", settings: str = "{}") -> str:
+def catalogue(*providers: str, settings: str = "{}") -> str:
     """Write a models.toml of providers that speak LINES_PROVIDER's wire format."""
     rows = []
     for name in providers:
@@ -95,7 +95,7 @@ def catalogue(*providers: str, model: str = "large", settings: str = "{}") -> st
             f'api_key_env = ["{name.upper()}_API_KEY"]\nsettings = {settings}\n'
         )
         rows.append(
-            f'[[models]]\nid = "{model}"\nprovider = "{name}"\ncontext_window = 200000\n'
+            f'[[models]]\nid = "large"\nprovider = "{name}"\ncontext_window = 200000\n'
             f'max_output = 8192\ncapabilities = ["tools"]\nas_of = "2020-01-01"\n'
             f"prices = {{ input = 3.0, output = 15.0 }}\n"
         )

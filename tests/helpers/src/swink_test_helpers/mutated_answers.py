@@ -23,7 +23,7 @@ from swink_core import (
     Model,
 )
 from swink_core.providers import Catalog, Decoder
-from swink_recorder.recording import Recording, bundled_recordings
+from swink_test_helpers.corpus import shipped_by_wire_format
 from swink_testing.chaos_answers import Answer, FrameWriter
 from swink_testing.chunking import frame_ends, random_cuts
 from swink_testing.conformance.subject import Subject
@@ -126,36 +126,17 @@ def mutated() -> list[Mutated]:
         kit = Subject.find(name)
         if kit.fault is not None or not kit.parses:
             continue
-        for wire_format, recordings in _recordings(host, kit).items():
-            if (kit.entry.package, wire_format) not in found:
-                bodies = [_frames(r.body, type(kit.provider).decoder) for r in recordings]
-                model = catalog.resolve(f"{name}/{recordings[0].model}")
+        groups = shipped_by_wire_format(host, kit.entry.package, kit.provider.info.wire_format)
+        for wire_format, recordings in groups.items():
+            streams = [recording for recording in recordings if recording.status == 200]
+            if streams and (kit.entry.package, wire_format) not in found:
+                bodies = [_frames(r.body, type(kit.provider).decoder) for r in streams]
+                model = catalog.resolve(f"{name}/{streams[0].model}")
                 refusals = [r.body for r in kit.failures() if r.status != 200]
                 refusals += [json.dumps(body).encode() for body in BODIES]
                 made = Mutated(kit, model, bodies, refusals)
                 found[kit.entry.package, wire_format] = made
     return list(found.values())
-
-
-def _recordings(host: Host, kit: Subject) -> dict[str, list[Recording]]:
-    """Return a package's streams by wire format, or those of others who speak the same."""
-    if own := _streams(kit.entry.package):
-        return own
-    wanted = kit.provider.info.wire_format
-    for other in host.entries():
-        if wanted in (groups := _streams(other.package)):
-            return {wanted: groups[wanted]}
-    return {}
-
-
-@cache
-def _streams(package: str) -> dict[str, list[Recording]]:
-    groups: dict[str, list[Recording]] = {}
-    for folder in bundled_recordings(package):
-        recording = Recording.load(folder)
-        if recording.status == 200:
-            groups.setdefault(recording.wire_format, []).append(recording)
-    return groups
 
 
 def _frames(body: bytes, decoder: Callable[[], Decoder]) -> list[bytes]:

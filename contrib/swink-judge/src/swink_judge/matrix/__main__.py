@@ -25,9 +25,9 @@ def main() -> int:
         "--all", action="store_true", help="notices and refusals before sending too"
     )
     given = parser.parse_args()
-    run, started = Run(), time.monotonic()
+    started = time.monotonic()
     cases = RunOptions(given.providers, given.share, lambda model: given.models in model.id)
-    asyncio.run(_run(cases, run))
+    run = asyncio.run(examined(Judge(), cases))
     seconds = time.monotonic() - started
     rows = list(run.rows(Kind if given.all else FAULTS))
     for kind, what, provider, count, finding in rows:
@@ -51,11 +51,6 @@ def main() -> int:
             if excuse not in run.excused and excuse.provider in Judge().providers:
                 print(f"an exception that covers nothing: {excuse}", file=sys.stderr)
     return 1 if any(_sum(run, kind) for kind in FAULTS) else 0
-
-
-async def _run(given: RunOptions, run: Run) -> None:
-    async for _ in examined(Judge(), given, run):
-        pass  # `run` counts the findings
 
 
 def _sum(run: Run, kind: Kind) -> int:

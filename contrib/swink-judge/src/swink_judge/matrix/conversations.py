@@ -91,9 +91,9 @@ def _schema(schema: dict[str, Any], strict: bool | None = None) -> Context:
     return Context([UserMessage("nonce_question")], tools=[tool])
 
 
-def _own_thinking(text: str = "nonce_foreign") -> AssistantMessage:
+def _foreign_thinking() -> AssistantMessage:
     """Return an answer of another provider, with reasoning and a tool call."""
-    thought = ThinkingBlock(text, "c2lnbmF0dXJl")
+    thought = ThinkingBlock("nonce_foreign", "c2lnbmF0dXJl")
     content: list[Block] = [thought, TextBlock("nonce_said"), _call("toolu_01AbCdEfGhIjKlMnOpQr")]
     return AssistantMessage(
         content, provider="elsewhere", model="elsewhere-1", stop_reason=StopReason.TOOL_USE
@@ -299,7 +299,7 @@ _MADE: dict[str, Callable[[], Context]] = {
     "foreign thinking": lambda: Context(
         [
             UserMessage("nonce_question"),
-            _own_thinking(),
+            _foreign_thinking(),
             ToolResultMessage("toolu_01AbCdEfGhIjKlMnOpQr", LOOK_UP.name, "nonce_found"),
         ],
         tools=[LOOK_UP],
@@ -361,12 +361,10 @@ _OWN: dict[str, Callable[[str], Context]] = {
 }
 """Conversations with content that only one provider understands, such as ids of uploaded files."""
 
-_TOOLS = frozenset(name for name, make in _MADE.items() if make().tools) | {"own thinking"}
 
-
-def conversation_names(tools: bool | None = None) -> list[str]:
-    """Return the names of conversations with tools (`True`), without (`False`) or all (`None`)."""
-    return [name for name in (*_MADE, *_OWN) if tools is None or (name in _TOOLS) is tools]
+def conversation_names() -> list[str]:
+    """Return the names of all conversations."""
+    return [*_MADE, *_OWN]
 
 
 def conversation(name: str, provider: str = "") -> Said:

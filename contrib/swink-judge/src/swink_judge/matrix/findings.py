@@ -1,9 +1,9 @@
-"""Check the requests of cases, and print tables of the findings."""
+"""Check the requests of cases, and count the findings."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from attrs import define, field
@@ -15,7 +15,7 @@ from swink_judge.matrix.exceptions import Excuse, excuses
 from swink_judge.matrix.lost_values import lost_values
 from swink_judge.matrix.models import AskedModel, models_of
 
-__all__ = ["Examined", "Finding", "Kind", "Run", "RunOptions", "examined", "of_any"]
+__all__ = ["Finding", "Kind", "Run", "RunOptions", "examined", "of_any"]
 
 
 class Kind(StrEnum):
@@ -55,19 +55,6 @@ class RunOptions:
     providers: Sequence[str] = ()
     share: int = 1
     asks: Callable[[AskedModel], bool] = lambda model: True
-
-
-@define(frozen=True)
-class Examined:
-    """The outcome of a case, and the judge's rules that the unchanged call would break (`broken`).
-
-    To find these rules, the call is repeated with `rules=False`, so that swink sends it unchanged.
-    The call is repeated only if the first call had a notice or an error, and only for providers for
-    which the judge has rules.
-    """
-
-    outcome: Outcome
-    broken: Sequence[Rule] = ()
 
 
 @define
@@ -117,13 +104,14 @@ class Run:
                 yield *key, count, self.found[key][0]
 
 
-async def examined(
-    judge: Judge, given: RunOptions, run: Run | None = None
-) -> AsyncIterator[Examined]:
-    """Make the calls and yield the result of each.
+async def examined(judge: Judge, given: RunOptions) -> Run:
+    """Make the calls, and return the counted findings.
 
-    `run` counts the findings; if it is `None`, no findings are searched for.
+    A call that had a notice or an error is repeated with `rules=False`, so that swink sends it
+    unchanged, if the judge has rules for the provider. If they accept the unchanged call, the
+    notice or the error was needless.
     """
+    run = Run()
     async with Asker() as asker:
         for info in asker.providers(given.providers):
             judged = info.name in judge.providers
@@ -131,22 +119,16 @@ async def examined(
             plain: dict[tuple[str, str], Outcome] = {}
             for case in cases_of(info.name, models, given.share):
                 outcome = await asker.outcome(case)
-                if run is not None:
-                    key = (case.model.id, case.conversation)
-                    if outcome.asked is not None and key not in plain:
-                        without = Case(case.provider, case.model, case.conversation, {})
-                        plain[key] = await asker.outcome(without) if case.options else outcome
-                    run.count(judge, outcome, plain.get(key, outcome))
-                broken: Sequence[Rule] = ()
+                key = (case.model.id, case.conversation)
+                if outcome.asked is not None and key not in plain:
+                    without = Case(case.provider, case.model, case.conversation, {})
+                    plain[key] = await asker.outcome(without) if case.options else outcome
+                run.count(judge, outcome, plain.get(key, outcome))
                 if judged and (outcome.refusal is not None or outcome.notices):
                     lifted = await asker.outcome(case, rules=False)
-                    if (as_given := lifted.asked) is not None:
-                        broken = judge.refusals(
-                            as_given.provider, as_given.api, as_given.model, as_given.body
-                        )
-                    if run is not None and not broken and (needless := _needless(outcome, lifted)):
+                    if needless := _needless(judge, outcome, lifted):
                         run.add(needless)
-                yield Examined(outcome, broken)
+    return run
 
 
 def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
@@ -172,7 +154,7 @@ def of_any(outcome: Outcome, words: str | None) -> str:
     return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
 
 
-def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
+def _needless(judge: Judge, outcome: Outcome, lifted: Outcome) -> Finding | None:
     """Return a finding if a value was left out or changed although no rule refuses it.
 
     `lifted` is the outcome of the same call with `rules=False`. If that call reports the same
@@ -180,6 +162,8 @@ def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
     """
     asked = lifted.asked
     if asked is None or (outcome.asked is not None and outcome.asked.body == asked.body):
+        return None
+    if judge.refusals(asked.provider, asked.api, asked.model, asked.body):
         return None
     left = [notice.detail for notice in lifted.notices]
     said = [

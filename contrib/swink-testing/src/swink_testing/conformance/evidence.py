@@ -17,7 +17,10 @@ from attrs import define, field
 from swink_core import StopReason, StreamErrorKind, ThinkingBlock, ToolCallBlock
 from swink_core.providers import HTTPProvider
 from swink_recorder.recording import Recording
+from swink_testing.conformance.answers.expected_messages import LISTED_ANSWERS
+from swink_testing.conformance.failures.errors import LISTED_ERRORS
 from swink_testing.conformance.loopback_only import is_here
+from swink_testing.conformance.requests.listed_requests import LISTED_REQUESTS
 from swink_testing.conformance.subject import Subject
 
 __all__ = ["Evidence", "Item", "evidence_of", "is_of_a_server"]
@@ -197,11 +200,11 @@ def _shown(subject: Subject, recordings: Iterable[Recording]) -> Iterator[Item]:
                 yield Item("content", "thinking", "")
             if isinstance(block, ToolCallBlock):
                 yield Item("content", "tool call", "")
-    for row in _rows(subject, "errors.jsonl"):
+    for row in _rows(subject, LISTED_ERRORS):
         yield Item("failure", str(row.get("kind")), "")
-    for row in _rows(subject, "requests.jsonl"):
+    for row in _rows(subject, LISTED_REQUESTS):
         yield from (Item("option", name, "") for name in row.get("options", {}))
-    for row in _rows(subject, "answers.jsonl"):
+    for row in _rows(subject, LISTED_ANSWERS):
         message = row.get("message", {})
         yield Item("stop", str(message.get("stop_reason")), "")
 

@@ -229,7 +229,7 @@ class Subject:
             if file.is_file():
                 try:
                     return decode(file.read_bytes())
-                except msgspec.DecodeError as error:
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise PluginError(f"{file}: {error}", resolution="Correct the file.") from error
         return None
 
@@ -451,12 +451,10 @@ class Subject:
         with patch.object(self.provider, "exchange", lambda _: _yielded(pieces)):
             yield
 
-    async def raw_events(
-        self, http: HTTPClient, model: Model, context: Context | str = "Hello"
-    ) -> AsyncIterator[Event]:
+    async def raw_events(self, http: HTTPClient, model: Model) -> AsyncIterator[Event]:
         """Call the provider's `stream` hook directly, and yield the events."""
         options = StreamOptions(**self.call_options())
-        call = call_of(self.binding, model, options=options, context=context, http=http)
+        call = call_of(self.binding, model, options=options, http=http)
         hook = self.binding.hook
         source = hook.stream(model=model, context=call.context, options=call.options, call=call)
         events = events_of(source)

@@ -17,7 +17,7 @@ from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange
 from swink_test_helpers.fault_matrix.subject import FaultSubject
 from swink_testing.calls import client_with
-from swink_testing.chaos import Answer, ChaosServer, Fault
+from swink_testing.chaos import ChaosServer, Fault
 from swink_testing.clock import DatedClock, ManualClock, TurnClock
 from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.subject import CANARY_KEY
@@ -107,7 +107,6 @@ async def call(
     subject: FaultSubject,
     faults: Iterable[Fault] = (),
     *,
-    answer: Answer | None = None,
     base_url: Callable[[ChaosServer], str] | None = None,
     clock: ManualClock | None = None,
     step: float = 400.0,
@@ -127,7 +126,7 @@ async def call(
         ChaosServer(clock=TurnClock()) as chaos,
         aclosing(http),
     ):
-        url = chaos.add("case", answer or subject.answer(), *faults) if faults else ""
+        url = chaos.add("case", subject.answer(), *faults) if faults else ""
         url = base_url(chaos) if base_url else url
         taken: list[int] = []
         async with client.stream(subject.name, "Hello", base_url=url, **options) as stream:

@@ -15,8 +15,10 @@ from attrs import define, field
 import swink_core as swink
 from swink_core.plugins.host import PROVIDER_GROUP
 from swink_core.providers import Catalog, HTTPProvider
-from swink_recorder.recording import Recording, bundled_recordings
+from swink_recorder.recording import Recording
+from swink_test_helpers.corpus import shipped_by_wire_format
 from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.failures.errors import OWN_CODES
 from swink_testing.driver import drive_bytes, fold, reads_on
 
 __all__ = ["FaultSubject", "offsets", "subjects"]
@@ -25,9 +27,6 @@ EVERY_BYTE = 400
 """Bytes up to which a body is cut after every one of them."""
 
 FRAMES_FOR_ALL_FAULTS = 11
-
-OWN_VERDICTS = ("cut", "empty_response")
-"""The core's codes for answers that say no error themselves."""
 
 
 @define(eq=False)
@@ -88,7 +87,7 @@ class FaultSubject:
         answer = self.answer(recording)
         for frame in [*answer.frames, answer.body[answer.ends[-1] :]]:
             terminal = (await self.events(frame))[-1]
-            if isinstance(terminal, swink.Error) and terminal.code not in OWN_VERDICTS:
+            if isinstance(terminal, swink.Error) and terminal.code not in OWN_CODES:
                 return frame, frame in answer.frames
         raise AssertionError(f"{recording.name} has no frame that says an error")
 
@@ -135,35 +134,14 @@ def subjects(name: str | None = None) -> list[FaultSubject]:
         made = type(provider)
         if not issubclass(made, HTTPProvider) or made.request is HTTPProvider.request:
             continue  # it does not speak HTTP
-        for wire_format, recordings in _recordings(host, entry.package, provider).items():
+        groups = shipped_by_wire_format(host, entry.package, provider.info.wire_format)
+        for wire_format, recordings in groups.items():
             key = (entry.package, wire_format)
             if key in found and provider.name != recordings[0].provider:
                 continue
             if (subject := _subject(host, provider, wire_format, recordings)) is not None:
                 found[key] = subject
     return list(found.values())
-
-
-def _recordings(host: swink.Host, package: str, provider: Any) -> dict[str, list[Recording]]:
-    """Return a package's recordings by wire format, or those of others who speak the same."""
-    own = _by_wire_format(package)
-    if own:
-        return own
-    wanted = provider.info.wire_format
-    for entry in host.entries():
-        others = _by_wire_format(entry.package) if entry.group == PROVIDER_GROUP else {}
-        if wanted in others:
-            return {wanted: others[wanted]}
-    return {}
-
-
-@cache
-def _by_wire_format(package: str) -> dict[str, list[Recording]]:
-    groups: dict[str, list[Recording]] = {}
-    for folder in bundled_recordings(package):
-        recording = Recording.load(folder)
-        groups.setdefault(recording.wire_format, []).append(recording)
-    return groups
 
 
 def _subject(

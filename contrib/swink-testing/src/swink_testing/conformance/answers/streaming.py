@@ -40,7 +40,7 @@ LONGEST_BYTE_BY_BYTE = 128 * 1024
 """The largest body, in bytes, that is also read byte by byte."""
 
 _READ = 5
-"""How many recordings are read concurrently."""
+"""How many recordings, the shortest ones, are read in pairs at the same time."""
 
 HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 

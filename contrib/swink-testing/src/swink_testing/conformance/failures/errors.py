@@ -20,30 +20,13 @@ from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, drive_bytes
+from swink_testing.expected_faults import STATUS_KINDS
 from swink_testing.quiet import quiet
 
-__all__ = ["LISTED_ERRORS", "ListedError", "check_errors"]
+__all__ = ["LISTED_ERRORS", "OWN_CODES", "ListedError", "check_errors"]
 
 LISTED_ERRORS = "errors.jsonl"
 """The name of the file in which a package lists errors. Each line has one error and its kind."""
-
-KINDS = {
-    400: Kind.INVALID_REQUEST,
-    401: Kind.AUTH,
-    402: Kind.QUOTA_EXHAUSTED,
-    403: Kind.AUTH,
-    404: Kind.MODEL_NOT_FOUND,
-    408: Kind.NETWORK,
-    413: Kind.INVALID_REQUEST,
-    422: Kind.INVALID_REQUEST,
-    429: Kind.THROTTLED,
-    500: Kind.NETWORK,
-    502: Kind.NETWORK,
-    503: Kind.OVERLOADED,
-    504: Kind.NETWORK,
-    529: Kind.OVERLOADED,
-}
-"""The error kind of an HTTP status if the body gives no reason (RFC 9110; 529: overloaded)."""
 
 _WAITS = (429, 503, 529)
 """Statuses that the check sends with a Retry-After header."""
@@ -190,7 +173,7 @@ async def _require_in_stream(subject: Subject, recording: Recording) -> None:
     answer = Answer.of_recording(recording, type(subject.provider).decoder)
     for frame in [*answer.frames, recording.body[sum(map(len, answer.frames)) :]]:
         terminal = (await subject.parse(recording, [frame]))[-1]
-        if getattr(terminal, "code", "cut") not in _OWN_CODES:
+        if getattr(terminal, "code", "cut") not in OWN_CODES:
             await _require_late(subject, where, frame, kinds, recording.wire_format)
 
 
@@ -207,7 +190,7 @@ async def _require_late(
             _require_kind(f"{where}, after {number} frames", events[-1], kinds, body)
 
 
-_OWN_CODES = ("cut", "empty_response")
+OWN_CODES = ("cut", "empty_response")
 """Error codes that the core uses when an answer is truncated or empty but contains no error."""
 
 
@@ -221,15 +204,15 @@ def _refusals() -> Iterator[_Refusal]:
     def refusal(status: int, data: Any, *others: Kind, **more: Any) -> _Refusal:
         body = data if isinstance(data, bytes) else json.dumps(data).encode()
         where = f"HTTP {status} with the body {body.decode('utf-8', 'replace')!r:.120}"
-        return _Refusal(where, status, body, (KINDS[status], *others), **more)
+        return _Refusal(where, status, body, (STATUS_KINDS[status], *others), **more)
 
-    for status in KINDS:
+    for status in STATUS_KINDS:
         headers = {"Retry-After": str(_RETRY_AFTER)} if status in _WAITS else {}
         wait = _RETRY_AFTER if headers else None
         body = {"error": {"message": "a check of the conformance kit"}}
         is_wait = bool(headers)
         yield refusal(status, body, headers=headers, waits=is_wait, retry_after=wait)
-    statuses = [status for status in KINDS if status != 404]  # another API may be asked then
+    statuses = [status for status in STATUS_KINDS if status != 404]  # another API may be asked then
     for number, data in enumerate([*_ODD, *_NO_JSON]):
         for status in (400, 503, statuses[number % len(statuses)]):
             yield refusal(status, json.dumps(data).encode() if number < len(_ODD) else data)
@@ -298,7 +281,7 @@ def _require_kind(where: str, terminal: Event, kinds: tuple[Kind, ...], sent: An
 async def _require_listed(subject: Subject, where: str, row: ListedError) -> None:
     said = row.body if row.frame is None else row.frame
     terminal = (await _events_of(subject, row, said))[-1]
-    is_own = getattr(terminal, "code", None) in _OWN_CODES
+    is_own = getattr(terminal, "code", None) in OWN_CODES
     if row.frame is not None and subject.info is not None and not is_own:
         frame = writer(subject).frame(_data(said))
         await _require_late(subject, where, frame, (row.kind,), subject.info.wire_format)

@@ -28,7 +28,7 @@ from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.played import PlayedClient, exchange_of, shown
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryResponse, comparable, fold
+from swink_testing.driver import MemoryResponse, PausingResponse, comparable, fold
 from swink_testing.quiet import quiet
 
 __all__ = ["check_further_requests"]
@@ -94,21 +94,13 @@ def _faults(leg: RecordedLeg) -> Iterator[_Fault]:
     yield _Fault("broken off", lost)
     yield _Fault("answered with nothing", lambda: MemoryResponse([], leg.status, leg.headers))
     yield _Fault("answered with a page", lambda: MemoryResponse([b"<p>Away"], 200, html))
-    yield _Fault("not answered", lambda: _Silent(leg), (kind.TIMEOUT,))
+    silent = lambda: PausingResponse((), leg.status, leg.headers)  # noqa: E731
+    yield _Fault("not answered", silent, (kind.TIMEOUT,))
 
 
 def _away() -> ProviderFailure:
     """Return the failure that the core's HTTP client raises if the connection is refused."""
     return ProviderFailure(Failure("connect", kind=StreamErrorKind.NETWORK, message="it is away"))
-
-
-class _Silent(MemoryResponse):
-    def __init__(self, leg: RecordedLeg) -> None:
-        super().__init__((), leg.status, leg.headers)
-
-    async def __anext__(self) -> bytes:
-        await asyncio.Event().wait()
-        raise StopAsyncIteration
 
 
 async def _call(

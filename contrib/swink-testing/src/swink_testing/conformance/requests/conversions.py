@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_judge.request_readers import strings_of
 from swink_testing.conformance.answers.recorded_answers import values_in
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.requests.conversations import begun_elsewhere, conversations
@@ -146,7 +146,7 @@ def _texts(where: str, payload: Any) -> str:
         data = msgspec.json.decode(msgspec.json.encode(payload))
     except (TypeError, ValueError) as error:
         fail(f"{where} does not become JSON data: {error}")
-    return "\n".join(_strings(data))
+    return "\n".join(strings_of(data))
 
 
 def _readable(body: bytes) -> str:
@@ -155,15 +155,3 @@ def _readable(body: bytes) -> str:
     except ValueError:
         return body.decode("utf-8", "replace")
     return json.dumps(data, ensure_ascii=False, sort_keys=True)
-
-
-def _strings(data: Any) -> Iterator[str]:
-    if isinstance(data, str):
-        yield data
-    elif isinstance(data, dict):
-        for key, value in data.items():
-            yield str(key)
-            yield from _strings(value)
-    elif isinstance(data, list):
-        for value in data:
-            yield from _strings(value)

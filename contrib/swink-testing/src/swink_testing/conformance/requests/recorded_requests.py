@@ -192,9 +192,10 @@ def _request_differences(
     other = body if again is None else _body(again, asked.form is not None)
     recorded_body = asked.form if asked.form is not None else asked.body
     if recording.asked is None and asked.form is None:
-        for place, value in _named(recorded_body, recording.model):
-            if _at(body, place) != value:
-                yield f"{name}: {'.'.join(map(str, place))} is not the model's name, {value}"
+        model = recording.model
+        for field, value in recorded_body.items() if isinstance(recorded_body, dict) else ():
+            if value == model and not (isinstance(body, dict) and body.get(field) == model):
+                yield f"{name}: {field} is not the model's name, {model}"
         return
     yield from (
         f"{name}: {line}" for line in _data_differences(recorded_body, body, other, marks, "body")
@@ -283,17 +284,3 @@ def _body(request: HTTPRequest, is_form: bool) -> Any:
         return json.loads(request.body) if request.body else None
     except ValueError:
         return request.body.decode("utf-8", "replace")
-
-
-def _named(data: Any, name: str, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, str]]:
-    """Yield the path and value of each field of `data` whose value is the text `name`."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            if value == name:
-                yield (*place, key), value
-
-
-def _at(data: Any, place: tuple[Any, ...]) -> Any:
-    for step in place:
-        data = data.get(step) if isinstance(data, dict) else None
-    return data
