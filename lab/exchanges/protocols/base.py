@@ -29,7 +29,7 @@ class Protocol:
     `api` is the vendor's API of the same form. `build` takes the model, the conversation, the
     options, whether to stream, and the key. `whole` reads the body of an answer, `events` the
     events of a streamed one (`Seen.failed` is set where one of them is a failure), `failed` the
-    status and the body of a failure. `split` cuts a stream into events: SSE, or lines.
+    status and the body of a failure. `lines` says that the events of a stream are lines, not SSE.
     `unsaid` are options for which the protocol has no field.
     """
 
