@@ -26,7 +26,6 @@ __all__ = [
     "Request",
     "Route",
     "as_body",
-    "missing",
 ]
 
 
@@ -212,8 +211,3 @@ def as_body(request: Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refused(Failure("invalid", "The JSON body of your request is not an object.", 400))
     return body
-
-
-def missing(what: str, id: str) -> Refused:
-    """Return the refusal of an id that there is not, or that another account owns."""
-    return Refused(Failure("not_found", f"No {what} found with id '{id}'."))
