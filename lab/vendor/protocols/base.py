@@ -26,6 +26,8 @@ __all__ = [
     "Request",
     "Route",
     "as_body",
+    "event",
+    "named_event",
 ]
 
 
@@ -211,3 +213,13 @@ def as_body(request: Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refused(Failure("invalid", "The JSON body of your request is not an object.", 400))
     return body
+
+
+def event(data: dict[str, Any]) -> bytes:
+    """Write an event of a stream."""
+    return b"data: " + jsons.dump(data) + b"\n\n"
+
+
+def named_event(data: dict[str, Any]) -> bytes:
+    """Write an event of a stream whose name is its type."""
+    return f"event: {data['type']}\n".encode() + event(data)
