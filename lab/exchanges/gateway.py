@@ -216,7 +216,6 @@ async def ask(
             made.problems = [f"the connection broke: {error!r}"]
             return made
         made = protocol.events(events)
-        made.events = len(events)
         made.named = named
         if left:
             response.close()

@@ -190,7 +190,6 @@ async def _streamed(
         return Seen(failed=failed_of(error))
     text: list[str] = []
     thinking: list[str] = []
-    arguments: dict[int, list[str]] = {}
     named: list[str] = []
     events = 0
     ends = 0
@@ -205,14 +204,11 @@ async def _streamed(
                 case swink.Start() | swink.Retry():
                     text.clear()
                     thinking.clear()
-                    arguments.clear()
                     events -= 1
                 case swink.TextDelta(delta=delta):
                     text.append(delta)
                 case swink.ThinkingDelta(delta=delta):
                     thinking.append(delta)
-                case swink.ToolCallDelta(content_index=at, delta=delta):
-                    arguments.setdefault(at, []).append(delta)
                 case swink.Notice(paths=paths):
                     named += paths
                     events -= 1
@@ -230,7 +226,6 @@ async def _streamed(
     made = seen_of(stream.message)
     made.failed = failed
     made.left = left
-    made.events = events
     made.named = tuple(named)
     made.charge = stream.call.charge.cost if left else None
     made.reserved = reserved

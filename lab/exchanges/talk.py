@@ -70,8 +70,8 @@ class Seen:
     """The answer that a caller gets to one request. Missing counts of tokens are `None`.
 
     `charge` and `reserved` are those of a call that was left, in US dollars.
-    `left` is set when the caller hung up. `events` counts what was read. `named` are the paths of
-    fields that were left out or changed, as far as the caller gets to know.
+    `left` is set when the caller hung up. `named` are the paths of fields that were left out or
+    changed, as far as the caller gets to know.
     """
 
     text: str = ""
@@ -85,7 +85,6 @@ class Seen:
     reserved: float | None = None
     failed: Failed | None = None
     left: bool = False
-    events: int = 0
     named: tuple[str, ...] = ()
     native: Any = None
     choices: int = 1
