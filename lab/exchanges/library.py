@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 import swink
 from lab.exchanges import words
 from lab.exchanges.plan import Conversation, Options
-from lab.exchanges.talk import Call, Entry, Failed, Result, Said, Seen, User
+from lab.exchanges.talk import Call, Entry, Failed, Result, Seen, User
 
 __all__ = ["FUNCTIONS", "Note", "ask", "collect", "context_of", "options_of", "seen_of"]
 
@@ -236,8 +236,3 @@ async def _streamed(
     if "".join(thinking) != made.thinking and not left:
         made.problems.append("the message and its events have different thinking")
     return made
-
-
-def said_of(seen: Seen) -> Said:
-    """Return an answer as an entry of the conversation."""
-    return Said(seen.text, seen.calls, seen.native)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Call", "Entry", "Failed", "Result", "Said", "Seen", "User"]
+__all__ = ["NOT_JSON", "Call", "Entry", "Failed", "Result", "Said", "Seen", "User", "said_of"]
+
+NOT_JSON = "INVALID_JSON"
+"""The field of an object that holds arguments which are not JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +92,8 @@ class Seen:
     native: Any = None
     choices: int = 1
     problems: list[str] = field(default_factory=list)
+
+
+def said_of(seen: Seen) -> Said:
+    """Return an answer as an entry of the conversation."""
+    return Said(seen.text, seen.calls, seen.native)
