@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from empty_cells import explained
-from provider_rows import NOTHING, code, credentials, framing, rows, sent, thinking, tool_calls
+from provider_rows import NOTHING, codes, credentials, framing, rows, sent, thinking, tool_calls
 from reference_parts import MARK, table
 
 from swink_core.providers import TUNING
@@ -62,7 +62,7 @@ the number of models in swink's catalogue; other models work too.
     ("provider", "service", "distribution", "wire format", "base URL",
      "variables for the base URL", "variables for the API key", "models"),
     ((row.title, row.info.title, row.distribution, row.wire,
-      row.info.base_url or NOTHING, code(row.info.base_url_env), credentials(row.info),
+      row.info.base_url or NOTHING, codes(row.info.base_url_env), credentials(row.info),
       str(len(row.models))) for row in found),
 )}
 
@@ -112,7 +112,7 @@ not listed have no settings.
 
 {table(
     ("provider", "setting", "values"),
-    ((f"`{row.name}`", f"`{name}`", kind if isinstance(kind, str) else code(kind))
+    ((f"`{row.name}`", f"`{name}`", kind if isinstance(kind, str) else codes(kind))
      for row in found if row.wire == row.info.wire_format
      for name, kind in row.info.settings.items()),
 )}
