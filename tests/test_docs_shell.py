@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import tomllib
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from documents import PAGES, ROOT, name_of, shell_lines, vendors
+from fakes import free_port
 from packaging.requirements import InvalidRequirement, Requirement
 
 from swink_test_helpers import fork_server
@@ -78,13 +78,6 @@ def is_run(page: Path, line: str) -> bool:
     words = [word for word in shlex.split(line) if "=" not in word.partition(" ")[0]] or [line]
     asked = f"{name_of(page)} {line}"
     return words[0] not in {"pip", "npm", "make"} and not any(map(asked.startswith, NOT_RUN))
-
-
-def free_port() -> int:
-    """Return a port that nothing listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def as_typed(line: str, environment: dict[str, str]) -> str:

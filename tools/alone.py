@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,8 +20,9 @@ NO_TESTS = 5
 
 def test_files() -> list[Path]:
     """Return all test files of the repository, sorted."""
-    folders = [ROOT / "tests", *ROOT.glob("plugins/*/tests"), *ROOT.glob("contrib/*/tests")]
-    found = (path for folder in folders for path in folder.rglob("test_*.py"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    folders = project["tool"]["pytest"]["ini_options"]["testpaths"]
+    found = (path for folder in folders for path in ROOT.glob(f"{folder}/**/test_*.py"))
     return sorted(path for path in found if "fixtures" not in path.parts)
 
 

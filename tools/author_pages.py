@@ -12,9 +12,9 @@ from reference_parts import (
     MARK,
     about,
     code,
+    default_of,
     fields,
     joined,
-    literal,
     section,
     signature,
     table,
@@ -92,13 +92,10 @@ def _class(kind: type) -> str:
 
 def keys(kind: type[msgspec.Struct]) -> str:
     """Tabulate the keys that a table of a file may have."""
-    rows = []
-    for field in msgspec.structs.fields(kind):
-        default = field.default
-        if field.default_factory is not msgspec.NODEFAULT:
-            default = field.default_factory()
-        said = "" if default is msgspec.NODEFAULT else literal(default)
-        rows.append((code(field.encode_name), code(written_type(kind, field.name)), code(said)))
+    rows = [
+        (code(field.encode_name), code(written_type(kind, field.name)), code(default_of(field)))
+        for field in msgspec.structs.fields(kind)
+    ]
     return table(("key", "type", "default"), rows)
 
 

@@ -1,4 +1,4 @@
-"""Write docs/reference/gateway-toml.md from the classes that a gateway's file is read into."""
+"""The page of `docs/reference` on a gateway's TOML file, from the classes it is read into."""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from reference_parts import words
+
 from swink_core.providers import TUNING
 
 FACTS = Path(__file__).with_name("empty_cells.toml")
@@ -48,10 +50,6 @@ def explained(cells: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
     if idle := [each["why"] for n, each in enumerate(_reasons()) if n not in found]:
         raise LookupError(f"{FACTS.name} explains what is not empty: {idle}")
     return [
-        (_code(both["columns"]), _code(both["providers"]), _reasons()[number]["why"])
+        (words(both["columns"]), words(both["providers"]), _reasons()[number]["why"])
         for number, both in sorted(found.items())
     ]
-
-
-def _code(words: Iterable[str]) -> str:
-    return ", ".join(f"`{word}`" for word in words)

@@ -2,7 +2,7 @@
 
 Docstrings, fields and tables come from the code; only headings and links are written here. A page
 is a function that returns its text. `PAGES` lists all pages, including those of other tools, and a
-test compares each with its file.
+test compares each with its file. The names that `swink new` refuses are written with them.
 """
 
 from __future__ import annotations
@@ -252,13 +252,14 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def texts() -> dict[Path, str]:
-    """Return the text of every generated page, by its file."""
+    """Return the text of every generated file."""
     providers = {PROVIDERS / name: text for name, text in provider_pages.pages().items()}
-    return {FOLDER / name: page() for name, page in PAGES.items()} | providers
+    pages = {FOLDER / name: page() for name, page in PAGES.items()}
+    return pages | providers | {generate_providers.NAMES: generate_providers.names()}
 
 
 def main() -> None:
-    """Write all pages, or with `--check` list those that are stale."""
+    """Write all files, or with `--check` list those that are stale."""
     is_check = sys.argv[1:] == ["--check"]
     written = texts()
     stale = [

@@ -11,8 +11,8 @@ from functools import cache
 from unittest.mock import patch
 
 from empty_cells import reason_of
-from provider_rows import NOTHING, Row, code, credentials, rows
-from reference_parts import MARK, joined, table
+from provider_rows import NOTHING, Row, codes, credentials, rows
+from reference_parts import MARK, code, joined, table
 
 from swink_core import Model
 from swink_core.providers import TUNING
@@ -53,7 +53,7 @@ def overview() -> str:
     lines = [
         (
             f"[{rows[0].info.title}]({name}.md)",
-            code([name]),
+            code(name),
             f"`{rows[0].distribution}`",
             credentials(rows[0].info),
         )
@@ -125,10 +125,10 @@ def _key(main: Row) -> Iterator[str]:
     if info.portal:
         lines.append(("create a key", f"<{info.portal}>"))
     if info.required_env:
-        lines.append(("also required", code(info.required_env)))
+        lines.append(("also required", codes(info.required_env)))
     lines.append(("base URL", info.base_url or NOTHING))
     if info.base_url_env:
-        lines.append(("change the base URL", f"`base_url=…`, or {code(info.base_url_env)}"))
+        lines.append(("change the base URL", f"`base_url=…`, or {codes(info.base_url_env)}"))
     if info.docs:
         lines.append(("API documentation", f"<{info.docs}>"))
     yield table(("setting", "value"), lines)
@@ -162,7 +162,7 @@ def _model_line(model: Model) -> tuple[str, ...]:
     assert info is not None
     prices = info.prices
     return (
-        code([info.id]),
+        code(info.id),
         _number(info.context_window),
         _number(info.max_output),
         _price(prices.input if prices else None),
@@ -191,7 +191,7 @@ def _features(name: str) -> Iterator[str]:
             "is sent."
         )
     tuned = [each for each in OPTIONS if each in takes]
-    yield f"Supported [options](../reference/options.md) for sampling and limits: {code(tuned)}."
+    yield f"Supported [options](../reference/options.md) for sampling and limits: {codes(tuned)}."
     yield f"`swink providers {name}` shows which models support which option."
 
 
@@ -209,7 +209,7 @@ def _settings(main: Row) -> Iterator[str]:
     yield table(
         ("setting", "values"),
         (
-            (code([each]), kind if isinstance(kind, str) else code(kind))
+            (code(each), kind if isinstance(kind, str) else codes(kind))
             for each, kind in main.info.settings.items()
         ),
     )

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from attrs import define, evolve
+from reference_parts import words
 
 import swink_core as swink
 from swink_core import ProviderInfo
@@ -97,9 +98,9 @@ def asks_responses(provider: Any, model: swink.Model) -> bool:
     return provider.api(model, swink.StreamOptions(base_url=BASE)).api_name == "responses"
 
 
-def code(words: Iterable[str]) -> str:
-    """Format names as code, or a dash if empty."""
-    return ", ".join(f"`{word}`" for word in words) or NOTHING
+def codes(names: Iterable[str]) -> str:
+    """List names as code, or return a dash for an empty list."""
+    return words(names) or NOTHING
 
 
 def request_of(row: Row, **options: Any) -> HTTPRequest | None:
@@ -124,7 +125,7 @@ def sent(row: Row) -> tuple[str, str]:
     headers = [name for name, value in request.headers.items() if KEY in value]
     address = urlsplit(request.url)
     path = address.path + (f"?{address.query}" if address.query else "")
-    return f"`{request.method} {path}`", code(headers)
+    return f"`{request.method} {path}`", codes(headers)
 
 
 def framing(row: Row) -> str:
@@ -164,7 +165,7 @@ def thinking(row: Row) -> str:
         bodies = [request_of(asked, thinking=level) for level in (None, swink.ThinkingLevel.HIGH)]
         plain, thoughtful = (msgspec.json.decode(body.body) if body else {} for body in bodies)
         fields.update(_new(plain, thoughtful))
-    return code(sorted(fields))
+    return codes(sorted(fields))
 
 
 def _new(old: Any, new: Any, place: str = "") -> Iterator[str]:

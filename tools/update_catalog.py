@@ -244,7 +244,7 @@ def _dated(text: str, names: set[str]) -> str:
 
 
 def _match(rows: list[dict[str, Any]], first: str, sources: Mapping[str, Provider]) -> None:
-    """Return the other ids of each row's model that belong to no other row."""
+    """Set `match` of each row to a pattern of the ids for which its model's prices hold."""
     for row in rows:
         source = sources.get(row.get("provider", first))
         model = source.find_model(row["id"]) if source else None

@@ -28,6 +28,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from lab.benchmarks.batch_loops import HTTPTOOLS, UVLOOP
 from lab.benchmarks.ratios import with_spread
 from lab.benchmarks.transports import add_transport, certificate, chosen
 
@@ -53,12 +54,6 @@ LABEL, *SIZES = (3, 50, 200)
 
 LENGTHS = (1, 3, 10, 20, 30, 50, 200)
 """Deltas of answers for which the processor's time is compared."""
-
-UVLOOP = "+uvloop"
-"""The suffix of a way that runs on that event loop, if installed."""
-
-HTTPTOOLS = "+httptools"
-"""The suffix of a way that runs on that HTTP client."""
 
 LEAST_RATIO = 0.6
 """Calls a second against the bare loop, for labels as for answers as long as recorded ones."""

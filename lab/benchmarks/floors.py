@@ -25,7 +25,7 @@ from typing import Any
 
 from lab.benchmarks.formats import FORMATS, Format
 from lab.benchmarks.ratios import with_spread, within_rounds
-from lab.benchmarks.server import WRITE_SIZE, expected_text, server_tls
+from lab.benchmarks.server import expected_text, server_tls
 from lab.benchmarks.transports import add_transport, certificate, chosen, http_client
 
 KINDS = {"short": 3, "31 messages": 3, "burst": 2_000}
@@ -69,11 +69,9 @@ async def _serve(file: str) -> None:
 
 
 def _answering(wire: Format, deltas: int) -> Any:
-    body = b"".join(wire.answer(deltas))
-    parts = [body[start : start + WRITE_SIZE] for start in range(0, len(body), WRITE_SIZE)]
     head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\n\r\n"
     writes = [head % wire.content_type.encode()]
-    writes += [b"%x\r\n%b\r\n" % (len(part), part) for part in parts]
+    writes += [b"%x\r\n%b\r\n" % (len(part), part) for part in wire.pieces(deltas)]
     whole = b"".join(writes) + b"0\r\n\r\n"
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import aiohttp
 
 import swink_core as swink
-from lab.benchmarks.ratios import spread
+from lab.benchmarks.ratios import spread, within_rounds
 from lab.benchmarks.rounds import server as upstream
 from swink_gateway.serving.server import Gateway
 
@@ -104,7 +104,7 @@ def main() -> None:
     found = asyncio.run(measure(asked.rounds))
     beyond = []
     for name, spent in found.items():
-        ratios = [one / base for one, base in zip(spent, found["native"], strict=True)]
+        ratios = within_rounds(spent, found["native"])
         ratio = statistics.median(ratios)
         beyond += [name] if ratio > LIMIT else []
         print(

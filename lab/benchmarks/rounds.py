@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.clients import Contender
+from lab.benchmarks.ratios import within_rounds
 from lab.benchmarks.server import expected_text
 from lab.benchmarks.wire import Wire
 
@@ -136,18 +137,12 @@ async def grown(
     return rows
 
 
-def _ratios(row: Row, floor: Row | None) -> list[float]:
-    if floor is None:
-        return []
-    return [ours / theirs for ours, theirs in zip(row.cpu_us, floor.cpu_us, strict=True)]
-
-
 def summary_of(rows: dict[str, Row]) -> dict[str, dict[str, Any]]:
     """Summarise the rounds by contender; a ratio is relative to the floor."""
     floor = rows.get("floor")
     summary = {}
     for name, row in rows.items():
-        ratios = _ratios(row, floor)
+        ratios = within_rounds(row.cpu_us, floor.cpu_us) if floor else []
         summary[name] = {
             "cpu_us": statistics.median(row.cpu_us),
             "ratio_to_floor": statistics.median(ratios) if ratios else None,

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from lab.benchmarks.ratios import spread, within_rounds
+
 SWINK = str(Path(sys.executable).with_name("swink"))
 
 
@@ -74,10 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, command in COMMANDS.items():
         line = f"  {name:28}{1000 * statistics.median(spent[name]):>8.0f} ms"
         if command.least:
-            pairs = zip(spent[name], spent[command.least], strict=True)
-            ratios = [ours / theirs for ours, theirs in pairs]
+            ratios = within_rounds(spent[name], spent[command.least])
             ratio = statistics.median(ratios)
-            line += f"{ratio:>8.2f}x {command.least} ({min(ratios):.2f}-{max(ratios):.2f})"
+            line += f"{ratio:>8.2f}x {command.least} ({spread(ratios)})"
             if command.limit:
                 line += f", limit {command.limit:g}x"
                 failed |= ratio > command.limit

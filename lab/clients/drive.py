@@ -63,8 +63,6 @@ SAME = {
 }
 """The model that fails behind the gateway: of the client's own API."""
 
-KEY_OF_GATEWAY = "another-key"
-
 SCREEN_CHARACTERS = 160
 
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
@@ -161,7 +159,7 @@ async def directly(client: Client, name: str) -> Result:
 
 def providers_of(client: Client, scene: Scene, vendor: Vendor) -> dict[str, dict[str, Any]]:
     """Return the settings by which the gateway reaches the vendor."""
-    key = KEY if scene.knows_key else KEY_OF_GATEWAY
+    key = scene.key_for(KEY)
     own = scene.kind == "failure" and client.protocol == "responses"
     return {
         "anthropic": {"base_url": vendor.url, "api_key": key},
@@ -178,7 +176,7 @@ async def through(client: Client, name: str) -> Result:
     """Play a scene through the gateway."""
     scene = SCENES[name]
     model = (SAME if scene.kind == "failure" else OTHER)[client.protocol]
-    keys = [KEY if scene.knows_key else KEY_OF_GATEWAY]
+    keys = [scene.key_for(KEY)]
     limits = HASTY if scene.kind == "pause" else None
     async with (
         vendor_of(scene, KEY, client.tool) as vendor,

@@ -33,7 +33,7 @@ PINS = Path(__file__).parent
 KEY = "k1"
 MODEL = "stub-model"
 RAN = "ran.txt"
-"""The text that the tool writes."""
+"""The file to which the tool writes."""
 
 PATIENCE = 45.0
 PROMPT = "Say hello"

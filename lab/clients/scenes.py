@@ -34,6 +34,10 @@ class Scene:
     knows_key: bool = True
     has_words: bool = True
 
+    def key_for(self, key: str) -> str:
+        """Return the key that vendor and gateway accept from a client with `key`."""
+        return key if self.knows_key else "another-key"
+
 
 ANSWERS = {
     "answer": Scene("an answer", "answer"),
@@ -91,7 +95,7 @@ def vendor_of(scene: Scene, key: str, tool: Tool | None) -> Vendor:
     """
     is_slow = scene.kind == "pause"
     vendor = Vendor(
-        {"clients": [key if scene.knows_key else "another-key"]},
+        {"clients": [scene.key_for(key)]},
         first_token=1.5 if is_slow else 0.0,
         tokens_per_second=3.0 if is_slow else None,
     )

@@ -33,7 +33,6 @@ from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.serving.server import Gateway
 
 KEY = "key-of-the-client"
-KEY_OF_GATEWAY = "another-key"
 ROUTE = "route"
 """The model's name at the gateway."""
 
@@ -101,7 +100,7 @@ def _ending(error: BaseException) -> str:
 
 async def play(sdk: Sdk, name: str, scene: Scene) -> tuple[Seen, Seen]:
     """Play a scene directly and through the gateway."""
-    keys = [KEY if scene.knows_key else KEY_OF_GATEWAY]
+    keys = [scene.key_for(KEY)]
     timeout = PATIENCE if name == "silence" else TIME_LIMIT
     async with vendor_of(scene, KEY, None) as vendor:
         record = vendor.state.record

@@ -104,7 +104,7 @@ def write_sdk(name: str, version: str, found: Sequence[tuple[str, Any, Any]]) ->
         requests = f"{direct.requests} / {through.requests}"
         seconds = f"{direct.seconds:.1f} / {through.seconds:.1f}"
         cells = (name, f"`{scene}`", requests, "<br>".join(endings), seconds)
-        rows[name, scene] = "| " + " | ".join(cells) + " |"
+        rows[name, scene] = _line(cells)
     package, _, number = version.rpartition(" ")
     _write(rows, {package: number})
 
@@ -204,12 +204,12 @@ def _row(direct: Any, gateway: Any) -> str:
         gateway.client.name,
         f"`{gateway.scene}`",
         " / ".join(str(each.requests) for each in both),
-        gateway.asked,
+        str(gateway.asked),
         " / ".join("stopped" if each.run.code is None else str(each.run.code) for each in both),
         " / ".join(f"{each.run.seconds:.1f}" for each in both),
         _screens(direct, gateway),
     )
-    return "| " + " | ".join(map(str, cells)) + " |"
+    return _line(cells)
 
 
 def _screens(direct: Any, gateway: Any) -> str:

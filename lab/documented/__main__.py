@@ -1,6 +1,6 @@
 """Send both rounds of conversations to all models, and judge each request by rules and by types.
 
-    python -m lab.documented [PROVIDER ...] [--round 1|2] [--models TEXT] [--show N]
+    python -m lab.documented [PROVIDER ...] [--round 1|2] [--models TEXT] [--show N] [--all]
 
 The models are those of the catalogue and thirty invented ones. A request is judged by
 the rules, by the values that it lacks, by the types of the vendor's SDK, where

@@ -56,11 +56,9 @@ def said(*parts: Part, name: str | None = None) -> UserMessage:
     return UserMessage(_blocks(parts), name)
 
 
-def system(*parts: Part) -> SystemMessage:
+def system(words: str) -> SystemMessage:
     """Make an instruction."""
-    if len(parts) == 1 and isinstance(parts[0], str):
-        return SystemMessage(t(parts[0]))
-    return SystemMessage(_blocks(parts))
+    return SystemMessage(t(words))
 
 
 def answer(*parts: Part, reason: StopReason | None = StopReason.STOP, **facts: Any) -> Any:
@@ -99,7 +97,7 @@ def _data(kind: str, words: bytes) -> Base64Source:
         "image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff\xe0",
         "image/gif": b"GIF89a",
         "image/webp": b"RIFF\x24\0\0\0WEBPVP8 ", "audio/wav": b"RIFF\x26\0\0\0WAVEfmt ",
-        "audio/mpeg": b"ID3\x04\0", "application/pdf": b"%PDF-1.7\n",
+        "application/pdf": b"%PDF-1.7\n",
     }.get(kind, b"")  # fmt: skip
     body = head + b"nonce%d " % next(_numbers) + words
     return Base64Source(kind, base64.b64encode(body).decode())
@@ -115,9 +113,9 @@ def document(kind: str = "application/pdf", name: str | None = None) -> Document
     return DocumentBlock(_data(kind, b"document"), name)
 
 
-def audio(kind: str = "audio/wav") -> AudioBlock:
+def audio() -> AudioBlock:
     """Make sound."""
-    return AudioBlock(_data(kind, b"sound"))
+    return AudioBlock(_data("audio/wav", b"sound"))
 
 
 def link(kind: str = "image", ending: str = "png") -> Any:

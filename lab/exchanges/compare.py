@@ -10,7 +10,7 @@ from lab.exchanges import received, words
 from lab.exchanges.failures import EXCEPTIONS, cause_of, kinds_of
 from lab.exchanges.plan import Conversation
 from lab.exchanges.received import Atom
-from lab.exchanges.talk import Entry, Said, Seen, User
+from lab.exchanges.talk import NOT_JSON, Entry, Said, Seen, User
 from lab.vendor import Exchange
 
 __all__ = ["answer", "arrived", "atoms_of", "failure", "produced"]
@@ -25,9 +25,6 @@ _STOPS = {
 }
 _WITHOUT_WORD_FOR_CALLS = ("generateContent", "ollama")
 """APIs that give `stop` also for an answer with calls."""
-
-_CUT = "INVALID_JSON"
-"""The field of an object that holds arguments which are not JSON."""
 
 _FILLER = Atom("said", "OK.")
 """The answer that stands between results and a user's text where an API wants one."""
@@ -215,7 +212,7 @@ def atoms_of(entries: Sequence[Entry], system: str | None) -> list[Atom]:
             if entry.text:
                 made.append(Atom("said", entry.text))
             for call in entry.calls:
-                cut = {_CUT: call.raw} if call.arguments is None else call.arguments
+                cut = {NOT_JSON: call.raw} if call.arguments is None else call.arguments
                 made.append(Atom("call", "", call.name, cut))
         else:
             made.append(Atom("result", entry.text))
@@ -285,9 +282,9 @@ def _same(wanted: Atom, got: Atom) -> bool:
         return wanted.text == got.text or wanted.text in got.text
     if wanted.kind == "said" and got.kind == "plan":
         return wanted.text == got.text
-    if wanted.kind == "call" and isinstance(wanted.data, dict) and _CUT in wanted.data:
+    if wanted.kind == "call" and isinstance(wanted.data, dict) and NOT_JSON in wanted.data:
         return got.name == wanted.name and got.data in (
-            wanted.data, wanted.data[_CUT], {} if not wanted.data[_CUT] else wanted.data
+            wanted.data, wanted.data[NOT_JSON], {} if not wanted.data[NOT_JSON] else wanted.data
         )  # fmt: skip
     return wanted == got
 

@@ -25,7 +25,7 @@ from lab.exchanges.outcome import (
 from lab.exchanges.plan import Conversation, Plan, result_of
 from lab.exchanges.protocols import PROTOCOLS, Protocol
 from lab.exchanges.protocols.base import Built, loaded
-from lab.exchanges.talk import Entry, Failed, Said, Seen
+from lab.exchanges.talk import Entry, Failed, Seen, said_of
 from lab.vendor import Exchange, ManualClock, Vendor
 from lab.vendor.faults import Fault
 from lab.vendor.protocols.base import API
@@ -146,7 +146,7 @@ async def _converse(
             )
         if seen.failed is not None or seen.left:
             break
-        entries.append(Said(seen.text, seen.calls, seen.native))
+        entries.append(said_of(seen))
         if seen.calls:
             entries += [result_of(chance, call) for call in seen.calls]
         elif prompts:
@@ -216,7 +216,6 @@ async def ask(
             made.problems = [f"the connection broke: {error!r}"]
             return made
         made = protocol.events(events)
-        made.events = len(events)
         made.named = named
         if left:
             response.close()

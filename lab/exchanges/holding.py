@@ -18,7 +18,7 @@ from lab.exchanges.outcome import (
     strangers,
 )
 from lab.exchanges.plan import Conversation, Plan, result_of
-from lab.exchanges.talk import Entry, Seen
+from lab.exchanges.talk import Entry, Seen, said_of
 from lab.vendor import Exchange, ManualClock, Vendor
 
 __all__ = ["converse", "hold", "judged"]
@@ -80,7 +80,7 @@ async def converse(
             )
         if seen.failed is not None or seen.left:
             break
-        entries.append(library.said_of(seen))
+        entries.append(said_of(seen))
         if seen.calls:
             entries += [result_of(chance, call) for call in seen.calls]
         elif prompts:

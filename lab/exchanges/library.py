@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 import swink
 from lab.exchanges import words
 from lab.exchanges.plan import Conversation, Options
-from lab.exchanges.talk import Call, Entry, Failed, Result, Said, Seen, User
+from lab.exchanges.talk import Call, Entry, Failed, Result, Seen, User
 
 __all__ = ["FUNCTIONS", "Note", "ask", "collect", "context_of", "options_of", "seen_of"]
 
@@ -190,7 +190,6 @@ async def _streamed(
         return Seen(failed=failed_of(error))
     text: list[str] = []
     thinking: list[str] = []
-    arguments: dict[int, list[str]] = {}
     named: list[str] = []
     events = 0
     ends = 0
@@ -205,14 +204,11 @@ async def _streamed(
                 case swink.Start() | swink.Retry():
                     text.clear()
                     thinking.clear()
-                    arguments.clear()
                     events -= 1
                 case swink.TextDelta(delta=delta):
                     text.append(delta)
                 case swink.ThinkingDelta(delta=delta):
                     thinking.append(delta)
-                case swink.ToolCallDelta(content_index=at, delta=delta):
-                    arguments.setdefault(at, []).append(delta)
                 case swink.Notice(paths=paths):
                     named += paths
                     events -= 1
@@ -230,7 +226,6 @@ async def _streamed(
     made = seen_of(stream.message)
     made.failed = failed
     made.left = left
-    made.events = events
     made.named = tuple(named)
     made.charge = stream.call.charge.cost if left else None
     made.reserved = reserved
@@ -241,8 +236,3 @@ async def _streamed(
     if "".join(thinking) != made.thinking and not left:
         made.problems.append("the message and its events have different thinking")
     return made
-
-
-def said_of(seen: Seen) -> Said:
-    """Return an answer as an entry of the conversation."""
-    return Said(seen.text, seen.calls, seen.native)

@@ -12,9 +12,8 @@ from lab.exchanges.talk import Call, Entry, Result, Said, User
 from lab.exchanges.targets import Target, drawn
 from lab.vendor import Fault
 
-__all__ = ["GATEWAY", "KINDS", "LIBRARY", "PROTOCOLS", "Conversation", "Options", "Plan", "plan_of"]
+__all__ = ["GATEWAY", "KINDS", "PROTOCOLS", "Conversation", "Options", "Plan", "plan_of"]
 
-LIBRARY = ("stream", "complete", "run", "gather", "answer")
 PROTOCOLS = ("chat", "responses", "messages", "gemini", "ollama")
 GATEWAY = (*PROTOCOLS, "proxy", "budget", "kill")
 KINDS: dict[str, float] = {

@@ -27,11 +27,11 @@ class Atom:
 
 @dataclass(slots=True)
 class Received:
-    """The contents of a request: its conversation, and its options by neutral names."""
+    """The contents of a request: its conversation, its options by neutral names, names of tools."""
 
     atoms: list[Atom] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
-    tools: dict[str, Any] = field(default_factory=dict)
+    tools: set[str] = field(default_factory=set)
 
     def add(self, kind: str, text: Any = "", name: Any = "", data: Any = None) -> None:
         """Add a part; texts of the same kind in a row are kept apart."""
@@ -109,10 +109,10 @@ def _chat(body: dict[str, Any], made: Received) -> None:
             function = call["function"]
             made.add("call", "", function["name"], _json(function["arguments"]))
     for tool in body.get("tools") or []:
-        made.tools[tool["function"]["name"]] = tool["function"].get("parameters")
+        made.tools.add(tool["function"]["name"])
     limit = body.get("max_completion_tokens", body.get("max_tokens"))
     made.option("max_tokens", limit)
-    for name in ("temperature", "top_p", "n"):
+    for name in ("temperature", "top_p"):
         made.option(name, body.get(name))
     made.option("top_p", body.get("p"))
     stop = body.get("stop", body.get("stop_sequences"))
@@ -152,7 +152,7 @@ def _responses(body: dict[str, Any], made: Received) -> None:
             case other:
                 made.add("unknown", other)
     for tool in body.get("tools") or []:
-        made.tools[tool["name"]] = tool.get("parameters")
+        made.tools.add(tool["name"])
     made.option("max_tokens", body.get("max_output_tokens"))
     made.option("temperature", body.get("temperature"))
     made.option("top_p", body.get("top_p"))
@@ -181,7 +181,7 @@ def _messages(body: dict[str, Any], made: Received) -> None:
                 case other:
                     made.add("unknown", other)
     for tool in body.get("tools") or []:
-        made.tools[tool["name"]] = tool.get("input_schema")
+        made.tools.add(tool["name"])
     made.option("max_tokens", body.get("max_tokens"))
     made.option("temperature", body.get("temperature"))
     made.option("top_p", body.get("top_p"))
@@ -214,14 +214,12 @@ def _gemini(body: dict[str, Any], made: Received) -> None:
                 made.add(kind, part["text"])
     for tool in body.get("tools") or []:
         for function in tool.get("functionDeclarations") or []:
-            schema = function.get("parametersJsonSchema") or function.get("parameters")
-            made.tools[function["name"]] = schema
+            made.tools.add(function["name"])
     config = body.get("generationConfig") or {}
     made.option("max_tokens", config.get("maxOutputTokens"))
     made.option("temperature", config.get("temperature"))
     made.option("top_p", config.get("topP"))
     made.option("stop", config.get("stopSequences"))
-    made.option("n", config.get("candidateCount"))
     made.option("schema", config.get("responseJsonSchema") or config.get("responseSchema"))
     calling = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
     names = calling.get("allowedFunctionNames") or []
@@ -259,8 +257,7 @@ def _converse(body: dict[str, Any], made: Received) -> None:
     tools = body.get("toolConfig") or {}
     for tool in tools.get("tools") or []:
         if "toolSpec" in tool:
-            spec = tool["toolSpec"]
-            made.tools[spec["name"]] = (spec.get("inputSchema") or {}).get("json")
+            made.tools.add(tool["toolSpec"]["name"])
     choice = tools.get("toolChoice") or {}
     if "tool" in choice:
         made.option("choice", choice["tool"]["name"])
@@ -289,7 +286,7 @@ def _ollama(body: dict[str, Any], made: Received) -> None:
         for call in message.get("tool_calls") or []:
             made.add("call", "", call["function"]["name"], call["function"]["arguments"])
     for tool in body.get("tools") or []:
-        made.tools[tool["function"]["name"]] = tool["function"].get("parameters")
+        made.tools.add(tool["function"]["name"])
     options = body.get("options") or {}
     made.option("max_tokens", options.get("num_predict"))
     made.option("temperature", options.get("temperature"))

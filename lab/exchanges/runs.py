@@ -10,7 +10,7 @@ import swink
 from lab.exchanges import compare, library
 from lab.exchanges.outcome import Outcome, attempts, break_request, requests_since
 from lab.exchanges.plan import Conversation
-from lab.exchanges.talk import Call, Entry, Result, Said, Seen, User
+from lab.exchanges.talk import Call, Entry, Result, Seen, User, said_of
 from lab.vendor import Exchange, Vendor
 
 __all__ = ["answer", "gather", "run"]
@@ -63,7 +63,7 @@ def _of_run(
         yield from compare.arrived(exchange, talk, entries, None)
         seen = library.seen_of(message)
         yield from compare.answer(exchange, seen, usage=exchange.ended == "complete")
-        entries.append(Said(seen.text, seen.calls, seen.native))
+        entries.append(said_of(seen))
         for call in seen.calls:
             if results:
                 given = results.pop(0)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Call", "Entry", "Failed", "Result", "Said", "Seen", "User"]
+__all__ = ["NOT_JSON", "Call", "Entry", "Failed", "Result", "Said", "Seen", "User", "said_of"]
+
+NOT_JSON = "INVALID_JSON"
+"""The field of an object that holds arguments which are not JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,8 @@ class Seen:
     """The answer that a caller gets to one request. Missing counts of tokens are `None`.
 
     `charge` and `reserved` are those of a call that was left, in US dollars.
-    `left` is set when the caller hung up. `events` counts what was read. `named` are the paths of
-    fields that were left out or changed, as far as the caller gets to know.
+    `left` is set when the caller hung up. `named` are the paths of fields that were left out or
+    changed, as far as the caller gets to know.
     """
 
     text: str = ""
@@ -85,8 +88,12 @@ class Seen:
     reserved: float | None = None
     failed: Failed | None = None
     left: bool = False
-    events: int = 0
     named: tuple[str, ...] = ()
     native: Any = None
     choices: int = 1
     problems: list[str] = field(default_factory=list)
+
+
+def said_of(seen: Seen) -> Said:
+    """Return an answer as an entry of the conversation."""
+    return Said(seen.text, seen.calls, seen.native)

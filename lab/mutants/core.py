@@ -6,7 +6,7 @@ each mutant is checked by the tests that execute its line, the fastest first, un
 Results are stored in `build/core-mutants`, so that a run can be interrupted and resumed. At the
 end, the tests that failed run once without a mutant, and must pass.
 
-Equivalent mutants are listed in `core_mutants.toml`, with the reason. The exit code is 1 if more
+Equivalent mutants are listed in `core.toml`, with the reason. The exit code is 1 if more
 than `MOST_SURVIVORS` others survive.
 """
 

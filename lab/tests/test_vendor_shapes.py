@@ -61,9 +61,9 @@ def shape_of_vendor(protocol: str) -> Shape:
     return asyncio.run(stream())
 
 
-def shape_of_recordings(protocol: str, *, shared: bool) -> Shape:
+def shape_of_recordings(protocol: str) -> Shape:
     shape = Shape()
-    for _, body in recorded_streams(protocol, shared=shared):
+    for _, body in recorded_streams(protocol):
         shape.add(events_of(protocol, body))
     return shape
 
@@ -71,7 +71,7 @@ def shape_of_recordings(protocol: str, *, shared: bool) -> Shape:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_fields_that_every_recording_has_are_there(protocol: str) -> None:
     mine = shape_of_vendor(protocol)
-    real = shape_of_recordings(protocol, shared=True)
+    real = shape_of_recordings(protocol)
     kinds = {kind for kind in mine.counts if real.streams[kind] >= ENOUGH}
     assert kinds or not CORPUS.exists()
     lacking = {kind: real.always(kind) - mine.always(kind) for kind in kinds}
@@ -81,7 +81,7 @@ def test_fields_that_every_recording_has_are_there(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_fields_have_recorded_types(protocol: str) -> None:
     mine = shape_of_vendor(protocol)
-    real = shape_of_recordings(protocol, shared=True)
+    real = shape_of_recordings(protocol)
     for kind in mine.counts.keys() & real.counts.keys():
         for path, types in mine.types[kind].items():
             known = real.types[kind].get(path, types)
@@ -95,7 +95,7 @@ def test_fields_have_recorded_types(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_nothing_is_streamed_that_no_recording_shows(protocol: str) -> None:
     mine = shape_of_vendor(protocol)
-    real = shape_of_recordings(protocol, shared=True)
+    real = shape_of_recordings(protocol)
     found = {kind for kind in mine.counts if kind not in real.counts}
     found |= {f"{before} then {after}" for before, after in mine.order - real.order}
     for kind in mine.counts.keys() & real.counts.keys():

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Shape", "events_of", "recorded_streams"]
+from swink_test_helpers.corpus import corpus_folder
+
+__all__ = ["CORPUS", "Shape", "events_of", "recorded_streams"]
 
 ROOT = Path(__file__).resolve().parents[2]
-CORPUS = ROOT.parent / "shared" / "corpus"
-if not CORPUS.exists():
-    CORPUS = ROOT.parents[1] / "shared" / "corpus"
+CORPUS = corpus_folder()
 
 OPAQUE = {
     "args", "input", "arguments", "tools", "format", "metadata", "annotations", "citations",
@@ -98,8 +98,8 @@ def events_of(wire_format: str, body: bytes) -> list[tuple[str, Any]]:
     return found
 
 
-def recorded_streams(wire_format: str, *, shared: bool = True) -> list[tuple[str, bytes]]:
-    """Return the complete streams of a wire format: those of this checkout, and shared ones."""
+def recorded_streams(wire_format: str) -> list[tuple[str, bytes]]:
+    """Return the complete streams of a wire format: those of this checkout and of the corpus."""
     folder, provider = WIRE_FORMATS[wire_format]
     found = []
     for path in sorted(ROOT.glob("plugins/*/src/*/recordings/*/recording.json")):
@@ -110,7 +110,7 @@ def recorded_streams(wire_format: str, *, shared: bool = True) -> list[tuple[str
         wanted = about.get("wire_format") == shown_as and about.get("provider") == provider
         if wanted and answer.get("status") == 200 and body.suffix != ".json":
             found.append((str(path.parent), body.read_bytes()))
-    if shared and (CORPUS / "INDEX.json").exists():
+    if (CORPUS / "INDEX.json").exists():
         for case in json.loads((CORPUS / "INDEX.json").read_text()):
             real = case["origin"].startswith("recorded") and "hand-edited" not in case["origin"]
             if case["provider"] == folder and real and not case["file"].endswith(".json"):

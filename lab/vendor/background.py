@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from lab.vendor.engine import Job
+from lab.vendor.record import Ended
 
 __all__ = ["Background"]
 
@@ -71,11 +72,9 @@ class Background:
         self.frames += [part + b"\n\n" for part in parts if part]
         self._tell()
 
-    def _end(self, how: str) -> None:
+    def _end(self, how: Ended) -> None:
         self.ended = True
-        self.job.exchange.ended = "complete" if how == "complete" else "cancelled"
-        if how == "failed":
-            self.job.exchange.ended = "failed"
+        self.job.exchange.ended = how
         self.job.exchange.until = self.job.state.clock.now()
         self._tell()
 

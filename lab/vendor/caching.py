@@ -15,7 +15,7 @@ from lab.vendor.ask import Ask
 from lab.vendor.bill import Usage
 from lab.vendor.clock import Clock
 
-__all__ = ["LONG", "SHORT", "PromptCache"]
+__all__ = ["PromptCache"]
 
 SHORT = 300.0
 LONG = 3600.0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
-__all__ = ["Clock", "ManualClock", "SystemClock"]
+__all__ = ["Clock", "ManualClock", "SystemClock", "timestamp"]
 
 
 class Clock(Protocol):
@@ -64,3 +65,8 @@ class ManualClock:
         until = self._now + seconds
         while self._now < until:
             await self._moved.wait()
+
+
+def timestamp(seconds: float) -> str:
+    """Write a time, given as seconds since 1970, as Google and Ollama do."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

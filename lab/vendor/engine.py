@@ -16,7 +16,7 @@ from lab.vendor.protocols.base import API, Encoder, Request, as_body
 from lab.vendor.record import Exchange
 from lab.vendor.state import State
 
-__all__ = ["MISSING", "Job", "fill", "prepare", "run"]
+__all__ = ["Job", "fill", "prepare", "run"]
 
 MISSING = "missing-"
 """How the ids of models begin that the vendor does not have; it serves any other."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["compact", "dump", "load", "obj", "objects", "sorted_compact", "text"]
+__all__ = ["arguments", "compact", "dump", "load", "obj", "objects", "sorted_compact", "text"]
 
 
 def dump(value: Any) -> bytes:
@@ -30,6 +30,14 @@ def load(data: bytes | str) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"invalid JSON: {error}") from None
+
+
+def arguments(text: str) -> Any:
+    """Decode the arguments of a call; without any, or with invalid ones, return an empty object."""
+    try:
+        return load(text) if text else {}
+    except ValueError:
+        return {}
 
 
 def obj(value: Any) -> dict[str, Any]:

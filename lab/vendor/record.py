@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from lab.vendor.bill import Charge
 
-__all__ = ["Exchange", "Record", "without_keys"]
+__all__ = ["Ended", "Exchange", "Record", "without_keys"]
 
 Ended = Literal["open", "complete", "refused", "hung up", "broken", "failed", "cancelled"]
 

@@ -28,7 +28,7 @@ def route_of(
     for api in APIS:
         for route in api.routes:
             match = re.search(route.pattern, rest)
-            if match is not None and route.method in (method, "*"):
+            if match is not None and route.method == method:
                 candidates.append((api, route, match.groupdict()))
     if not candidates:
         return None

@@ -59,7 +59,6 @@ class State:
         self.tokens_per_second = tokens_per_second
         self.first_token = first_token
         self.batch_seconds = batch_seconds
-        self.down_until = 0.0
 
     def bill(self, account: str | None = None, since: int = 0) -> dict[str, Any]:
         """Return the charges of an account (`None`: of all) with their sums, as JSON data.

@@ -8,18 +8,16 @@ import gzip
 import random
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from fakes import SSE, Server, says, sends
+from fakes import SSE, Server, free_port, http_client, read_all, says, sends
 
 import swink_core.client as clients
 from swink_core import ProviderFailure
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import AiohttpClient, HTTPRequest, aiohttp_client
+from swink_core.providers import HTTPRequest, aiohttp_client
 from swink_recorder.loopback import Exchange
 
 pytestmark = pytest.mark.usefixtures("transport")
@@ -28,19 +26,6 @@ HTTP_TIMEOUT = 10.0
 
 LONGEST_HEAD = 1024
 """Bytes for the headers of a request, which go out with the first piece of the body."""
-
-
-@asynccontextmanager
-async def http_client() -> AsyncIterator[AiohttpClient]:
-    client = clients.AiohttpClient()
-    try:
-        yield client
-    finally:
-        await client.aclose()
-
-
-async def read_all(response: Any) -> bytes:
-    return b"".join([data async for data in response])
 
 
 async def failure_of(url: str, connect_timeout: float | None = HTTP_TIMEOUT) -> Any:
@@ -350,13 +335,6 @@ async def test_idle_connections_can_be_closed_while_others_stay_open() -> None:
 
 
 # -- failures ------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def test_nothing_that_listens_is_a_refused_connection() -> None:

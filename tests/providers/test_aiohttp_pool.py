@@ -12,8 +12,8 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 import aiohttp
 import pytest
 from certificates import openssl_certificate
+from fakes import http_client, read_all
 
 import swink_core.client as clients
 from swink_core import ProviderFailure, UsageError
@@ -40,23 +41,10 @@ def answer(body: bytes, head: str = "HTTP/1.1 200 OK", more: str = "") -> bytes:
     return f"{head}\r\nContent-Length: {len(body)}\r\n{more}\r\n".encode() + body
 
 
-async def read_all(response: Any) -> bytes:
-    return b"".join([data async for data in response])
-
-
 def pools_of(client: Any) -> list[Any]:
     """Return the pools of a client, one for each event loop; each has `closed`."""
     kept = getattr(client, "_pools", client._sessions)
     return [pool for _, pool in kept.values()]
-
-
-@asynccontextmanager
-async def client_of() -> AsyncIterator[AiohttpClient]:
-    client = clients.AiohttpClient()
-    try:
-        yield client
-    finally:
-        await client.aclose()
 
 
 # -- what arrives on a connection that nobody uses -----------------------------------------------
@@ -127,7 +115,7 @@ async def test_without_a_poll_a_connection_that_spoke_while_idle_is_not_used_eit
     monkeypatch.delattr(select, "poll")
     monkeypatch.setattr(select, "select", asked)
     with LateServer(b"HTTP/1.1 408 Request Timeout\r\n\r\n") as server:
-        async with client_of() as client:
+        async with http_client() as client:
             for number in range(1, 4):
                 assert await _ask(client, server.url, b"") == b"right %d" % number
                 server.was_read.set()
@@ -174,7 +162,7 @@ async def test_a_connection_that_spoke_while_idle_is_never_used(
 ) -> None:
     server_tls = request.getfixturevalue("trusted") if scheme == "https" else None
     with LateServer(late, server_tls) as server:
-        async with client_of() as client:
+        async with http_client() as client:
             for number in range(1, 4):
                 assert await _ask(client, server.url, b"") == b"right %d" % number
                 server.was_read.set()
@@ -190,7 +178,7 @@ async def test_a_connection_that_spoke_while_idle_is_never_used(
 async def test_data_on_an_idle_connection_is_discarded() -> None:
     beyond = 2**27 // len(answer(b"wrong"))  # more than a system lets two sockets hold
     with LateServer(answer(b"wrong") * beyond) as server:
-        async with client_of() as client:
+        async with http_client() as client:
             await read_all(await client.send(HTTPRequest(server.url), TIMEOUT))
             server.was_read.set()
             assert not await asyncio.to_thread(server.said.wait, 0.3)  # it is not read on
@@ -224,7 +212,7 @@ def test_uvloop_does_as_well() -> None:
     uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
 
     async def ask(url: str, server: LateServer) -> list[bytes]:
-        async with client_of() as client:
+        async with http_client() as client:
             said = []
             for _ in range(3):
                 said.append(await read_all(await client.send(HTTPRequest(url), TIMEOUT)))
@@ -250,7 +238,7 @@ def test_a_cut_in_uvloop_is_a_failure_and_what_came_is_read() -> None:
     came: list[bytes] = []
 
     async def ask(url: str) -> None:
-        async with client_of() as client:
+        async with http_client() as client:
             with closing(await client.send(HTTPRequest(url), TIMEOUT)) as response:
                 async for data in response:
                     came.append(data)
@@ -353,7 +341,7 @@ async def test_a_header_that_cannot_be_sent_is_the_callers_mistake(
 ) -> None:
     with EchoServer() as server:
         url = server.url.replace("http", scheme)
-        async with client_of() as client:
+        async with http_client() as client:
             with pytest.raises(ProviderFailure) as caught:
                 await client.send(HTTPRequest(url, b"x", headers), TIMEOUT)
         failure = caught.value.failure
@@ -380,7 +368,7 @@ async def test_user_information_is_sent_where_the_provider_has_no_credentials_of
     user: str, headers: dict[str, str], sent: str | None
 ) -> None:
     with EchoServer() as server:
-        async with client_of() as client:
+        async with http_client() as client:
             url = server.url.replace("//", f"//{user}")
             await read_all(await client.send(HTTPRequest(url, b"x", headers), TIMEOUT))
         assert server.exchanges[0].headers.get("authorization") == sent
@@ -425,7 +413,7 @@ async def test_a_body_that_grows_comes_in_bounded_pieces_and_lets_others_in(
             worst, last, turns = max(worst, now - last), now, turns + 1
 
     with BombServer(encoding, compress(b"0" * BOMB_SIZE)) as server:
-        async with client_of() as client:
+        async with http_client() as client:
             response = await client.send(HTTPRequest(server.url), TIMEOUT)
             task = asyncio.create_task(others())
             sizes = [len(data) async for data in response]

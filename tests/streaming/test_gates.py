@@ -18,6 +18,7 @@ from fakes import (
     broken_rules,
     client_of,
     collect,
+    good,
     types,
 )
 
@@ -58,10 +59,6 @@ class Broken:
     def leave(self, target: Any, terminal: Any, response: Any) -> None:
         if self.at == "leave":
             raise ZeroDivisionError("oops")
-
-
-def good() -> Pipe:
-    return Pipe(*HELLO, end=True)
 
 
 async def asked(

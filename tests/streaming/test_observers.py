@@ -21,6 +21,7 @@ from fakes import (
     cut_after,
     entry_point,
     frame,
+    good,
     settled,
 )
 
@@ -33,10 +34,6 @@ AUTH = frozenset({swink.StreamErrorKind.AUTH})
 
 def pipes(*made: Callable[[], Pipe]) -> Callable[[], PipeClient]:
     return lambda: PipeClient(*(make() for make in made))
-
-
-def whole() -> Pipe:
-    return Pipe(*HELLO, end=True)
 
 
 def refused() -> Pipe:
@@ -63,13 +60,13 @@ async def cancel(stream: swink.EventStream) -> None:
 
 # (name, what answers, the models, how the caller takes it)
 CALLS: list[tuple[str, Any, Any, Any]] = [
-    ("an answer", pipes(whole), MODEL, read),
-    ("a retry", pipes(cut_after, whole), MODEL, read),
-    ("a fallback", pipes(refused, whole), [MODEL, "toy/small"], read),
+    ("an answer", pipes(good), MODEL, read),
+    ("a retry", pipes(cut_after, good), MODEL, read),
+    ("a fallback", pipes(refused, good), [MODEL, "toy/small"], read),
     ("a failure", pipes(refused), MODEL, read),
     ("a cut answer", pipes(lambda: Pipe(*HELLO[:2], end=True)), MODEL, read),
-    ("a damaged frame", pipes(lambda: Pipe(b"data: {x\n\n", end=True), whole), MODEL, read),
-    ("a stream left early", pipes(whole), MODEL, leave),
+    ("a damaged frame", pipes(lambda: Pipe(b"data: {x\n\n", end=True), good), MODEL, read),
+    ("a stream left early", pipes(good), MODEL, leave),
     ("a cancelled call", pipes(lambda: Pipe(*HELLO[:2])), MODEL, cancel),
 ]
 

@@ -22,6 +22,7 @@ from fakes import (
     cut_after,
     dropped,
     frame,
+    good,
     settled,
     types,
 )
@@ -37,10 +38,6 @@ from swink_testing.clock import ManualClock
 
 TWO = {"toy": Toy, "spare": Toy}
 CHAIN = [MODEL, "spare/small"]
-
-
-def good() -> Pipe:
-    return Pipe(*HELLO, end=True)
 
 
 def refused(status: int, headers: Mapping[str, str] | None = None) -> Callable[[], Awaitable[Pipe]]:

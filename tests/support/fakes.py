@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -21,8 +22,10 @@ from typing import Any, Self
 import msgspec
 
 import swink_core as swink
+import swink_core.client as clients
 from swink_core import ProviderInfo
 from swink_core.providers import (
+    AiohttpClient,
     EventWriter,
     HTTPProvider,
     HTTPRequest,
@@ -297,6 +300,11 @@ class PipeClient:
         self.closed = True
 
 
+def good() -> Pipe:
+    """A whole answer."""
+    return Pipe(*HELLO, end=True)
+
+
 def dropped() -> swink.ProviderFailure:
     """The exception of an `HTTPResponse` when the connection breaks."""
     return swink.ProviderFailure(
@@ -312,6 +320,26 @@ def cut_after(*pieces: bytes) -> Pipe:
 
 
 # -- a server ------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def http_client() -> AsyncIterator[AiohttpClient]:
+    client = clients.AiohttpClient()  # the client of the fixture `transport`, if a test uses it
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def read_all(response: Any) -> bytes:
+    return b"".join([data async for data in response])
+
+
+def free_port() -> int:
+    """A port that nothing listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
 
 
 class Server(LoopbackServer):

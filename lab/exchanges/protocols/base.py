@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.exchanges.plan import Options
-from lab.exchanges.talk import Call, Entry, Failed, Seen
+from lab.exchanges.talk import NOT_JSON, Call, Entry, Failed, Seen
 
-__all__ = ["Built", "Protocol", "arguments_of", "call_of", "dump", "loaded"]
+__all__ = ["Built", "Protocol", "arguments_of", "call_of", "dump", "loaded", "openai_failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Protocol:
     `api` is the vendor's API of the same form. `build` takes the model, the conversation, the
     options, whether to stream, and the key. `whole` reads the body of an answer, `events` the
     events of a streamed one (`Seen.failed` is set where one of them is a failure), `failed` the
-    status and the body of a failure. `split` cuts a stream into events: SSE, or lines.
+    status and the body of a failure. `lines` says that the events of a stream are lines, not SSE.
     `unsaid` are options for which the protocol has no field.
     """
 
@@ -67,6 +67,19 @@ def call_of(id: Any, name: Any, arguments: Any) -> Call:
     """Return a call of an answer."""
     raw = arguments if isinstance(arguments, str) else dump(arguments)
     value = arguments_of(arguments)
-    if value is not None and value.keys() == {"INVALID_JSON"}:
-        return Call(str(id or ""), str(name), None, str(value["INVALID_JSON"]))
+    if value is not None and value.keys() == {NOT_JSON}:
+        return Call(str(id or ""), str(name), None, str(value[NOT_JSON]))
     return Call(str(id or ""), str(name), value, raw)
+
+
+def openai_failed(status: int, body: Any) -> Failed:
+    """Return a failure in the form of OpenAI's APIs."""
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return Failed(status=status, type="none", message=str(body)[:200])
+    return Failed(
+        status=status,
+        code=error.get("code"),
+        type=error.get("type"),
+        message=str(error.get("message")),
+    )

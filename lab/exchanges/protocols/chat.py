@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.exchanges import words
 from lab.exchanges.plan import Options
-from lab.exchanges.protocols.base import Built, Protocol, call_of, dump
+from lab.exchanges.protocols.base import Built, Protocol, call_of, dump, openai_failed
 from lab.exchanges.talk import Entry, Failed, Result, Seen, User
 
 __all__ = ["PROTOCOL"]
@@ -131,7 +131,7 @@ def _events(events: list[Any]) -> Seen:
         if failed is not None:
             problems.append("something follows a failure")
         if "error" in event:
-            failed = _failed(200, event)
+            failed = openai_failed(200, event)
             continue
         usage = event.get("usage") or usage
         for choice in event.get("choices") or []:
@@ -162,16 +162,4 @@ def _events(events: list[Any]) -> Seen:
     return made
 
 
-def _failed(status: int, body: Any) -> Failed:
-    error = body.get("error") if isinstance(body, dict) else None
-    if not isinstance(error, dict):
-        return Failed(status=status, type="none", message=str(body)[:200])
-    return Failed(
-        status=status,
-        code=error.get("code"),
-        type=error.get("type"),
-        message=str(error.get("message")),
-    )
-
-
-PROTOCOL = Protocol("chat", _build, _whole, _events, _failed)
+PROTOCOL = Protocol("chat", _build, _whole, _events, openai_failed)

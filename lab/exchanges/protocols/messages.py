@@ -8,7 +8,7 @@ from typing import Any
 from lab.exchanges import words
 from lab.exchanges.plan import Options
 from lab.exchanges.protocols.base import Built, Protocol, call_of, loaded
-from lab.exchanges.talk import Entry, Failed, Result, Seen, User
+from lab.exchanges.talk import NOT_JSON, Entry, Failed, Result, Seen, User
 
 __all__ = ["PROTOCOL"]
 
@@ -149,7 +149,7 @@ def _events(events: list[Any]) -> Seen:
                 failed = _failed(200, event)
     for index, text in partial.items():
         value = loaded(text) if text else {}
-        blocks[index]["input"] = value if isinstance(value, dict) else {"INVALID_JSON": text}
+        blocks[index]["input"] = value if isinstance(value, dict) else {NOT_JSON: text}
     made = _read([blocks[index] for index in sorted(blocks)], stop, usage if ended else None)
     if not ended and failed is None:
         problems.append("the stream ends without message_stop")

@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.exchanges import words
 from lab.exchanges.plan import Options
-from lab.exchanges.protocols.base import Built, Protocol, call_of, dump
+from lab.exchanges.protocols.base import Built, Protocol, call_of, dump, openai_failed
 from lab.exchanges.talk import Entry, Failed, Result, Seen, User
 
 __all__ = ["PROTOCOL"]
@@ -135,7 +135,7 @@ def _events(events: list[Any]) -> Seen:
         elif kind in ("response.completed", "response.incomplete"):
             last = event["response"]
         elif kind in ("response.failed", "error"):
-            failed = _failed(200, event.get("response") or event)
+            failed = openai_failed(200, event.get("response") or event)
             if kind == "error":
                 failed = None  # `response.failed` follows
                 problems.append("an event `error` before `response.failed`")
@@ -156,16 +156,4 @@ def _events(events: list[Any]) -> Seen:
     return made
 
 
-def _failed(status: int, body: Any) -> Failed:
-    error = body.get("error") if isinstance(body, dict) else None
-    if not isinstance(error, dict):
-        return Failed(status=status, type="none", message=str(body)[:200])
-    return Failed(
-        status=status,
-        code=error.get("code"),
-        type=error.get("type"),
-        message=str(error.get("message")),
-    )
-
-
-PROTOCOL = Protocol("responses", _build, _whole, _events, _failed, unsaid=("stop",))
+PROTOCOL = Protocol("responses", _build, _whole, _events, openai_failed, unsaid=("stop",))

@@ -11,6 +11,7 @@ from typing import Any
 from lab.vendor import batches, jsons
 from lab.vendor.batches import Batch, Line, Outcome
 from lab.vendor.failures import Failure, Refused
+from lab.vendor.protocols import anthropic_common
 from lab.vendor.protocols.base import API, Reply, Request, Route, as_body
 from lab.vendor.protocols.multipart import fields_of
 from lab.vendor.protocols.reading import invalid
@@ -105,7 +106,7 @@ async def _batch(state: State, request: Request) -> Reply:
 
 async def _batches(state: State, request: Request) -> Reply:
     found = list(reversed(state.owned.all("anthropic batch", request.account)))
-    return _page(request, [_object(batch, request) for batch in found])
+    return anthropic_common.page(request, [_object(batch, request) for batch in found], 20)
 
 
 async def _delete(state: State, request: Request) -> Reply:
@@ -146,22 +147,6 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
-def _page(request: Request, rows: list[dict[str, Any]]) -> Reply:
-    limit = int(request.query.get("limit", "20"))
-    names = [row["id"] for row in rows]
-    after = request.query.get("after_id")
-    start = names.index(after) + 1 if after in names else 0
-    page = rows[start : start + limit]
-    return Reply.json(
-        {
-            "data": page,
-            "has_more": start + limit < len(rows),
-            "first_id": page[0]["id"] if page else None,
-            "last_id": page[-1]["id"] if page else None,
-        }
-    )
-
-
 async def _upload(state: State, request: Request) -> Reply:
     file = fields_of(request).get("file")
     if file is None:
@@ -189,7 +174,8 @@ def _owned_file(state: State, request: Request) -> dict[str, Any]:
 
 
 async def _files(state: State, request: Request) -> Reply:
-    return _page(request, list(reversed(state.owned.all("anthropic file", request.account))))
+    found = list(reversed(state.owned.all("anthropic file", request.account)))
+    return anthropic_common.page(request, found, 20)
 
 
 async def _file(state: State, request: Request) -> Reply:

@@ -1,4 +1,4 @@
-"""Errors and headers of all Anthropic endpoints."""
+"""Errors, headers and pages of all Anthropic endpoints."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 from lab.vendor import jsons
 from lab.vendor.failures import Failure
-from lab.vendor.protocols.base import Reply
+from lab.vendor.protocols.base import Reply, Request
 from lab.vendor.state import State
 
-__all__ = ["error_body", "failure", "headers"]
+__all__ = ["error_body", "failure", "headers", "page"]
 
 _KINDS: dict[str, tuple[int, str]] = {
     "invalid": (400, "invalid_request_error"),
@@ -63,3 +63,20 @@ def headers(state: State, request_id: str) -> dict[str, str]:
         made[f"anthropic-ratelimit-{kind}-remaining"] = str(limit - 1)
         made[f"anthropic-ratelimit-{kind}-reset"] = "2026-11-25T12:00:00Z"
     return made
+
+
+def page(request: Request, rows: list[dict[str, Any]], size: int) -> Reply:
+    """Return a page of a list, at most `size` rows unless the request says otherwise."""
+    limit = int(request.query.get("limit", size))
+    names = [row["id"] for row in rows]
+    after = request.query.get("after_id")
+    start = names.index(after) + 1 if after in names else 0
+    chosen = rows[start : start + limit]
+    return Reply.json(
+        {
+            "data": chosen,
+            "has_more": start + limit < len(rows),
+            "first_id": chosen[0]["id"] if chosen else None,
+            "last_id": chosen[-1]["id"] if chosen else None,
+        }
+    )

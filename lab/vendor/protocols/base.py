@@ -26,7 +26,8 @@ __all__ = [
     "Request",
     "Route",
     "as_body",
-    "missing",
+    "event",
+    "named_event",
 ]
 
 
@@ -214,6 +215,11 @@ def as_body(request: Request) -> dict[str, Any]:
     return body
 
 
-def missing(what: str, id: str) -> Refused:
-    """Return the refusal of an id that there is not, or that another account owns."""
-    return Refused(Failure("not_found", f"No {what} found with id '{id}'."))
+def event(data: dict[str, Any]) -> bytes:
+    """Write an event of a stream."""
+    return b"data: " + jsons.dump(data) + b"\n\n"
+
+
+def named_event(data: dict[str, Any]) -> bytes:
+    """Write an event of a stream whose name is its type."""
+    return f"event: {data['type']}\n".encode() + event(data)

@@ -206,7 +206,7 @@ class _ConverseEncoder(Encoder):
             reasoning = {"text": shown, "signature": signature}
             return {"reasoningContent": {"reasoningText": reasoning}}
         if isinstance(part, Call):
-            return {"toolUse": {"toolUseId": id, "name": part.name, "input": _input(text)}}
+            return {"toolUse": {"toolUseId": id, "name": part.name, "input": jsons.arguments(text)}}
         return {"text": text}
 
     def _stop(self) -> str:
@@ -255,13 +255,6 @@ def _message(failure: Failure) -> str:
     if failure.kind == "overflow":
         return "Input is too long for requested model."
     return failure.message
-
-
-def _input(text: str) -> Any:
-    try:
-        return jsons.load(text) if text else {}
-    except ValueError:
-        return {}
 
 
 def _schema(body: dict[str, Any]) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from lab.vendor.bill import Usage
 from lab.vendor.catalog import model_of
 from lab.vendor.failures import Failure
 from lab.vendor.protocols import openai_common
-from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route
+from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route, event
 from lab.vendor.protocols.reading import add_tool, invalid, limit_of, text_and_media, turn
 from lab.vendor.state import State
 
@@ -149,7 +149,7 @@ class ChatEncoder(Encoder):
         return last + b"data: [DONE]\n\n"
 
     def broken(self, failure: Failure) -> bytes:
-        return _sse({"error": openai_common.error_body(failure)})
+        return event({"error": openai_common.error_body(failure)})
 
     def whole(self, usage: Usage) -> bytes:
         return jsons.dump(
@@ -209,7 +209,7 @@ class ChatEncoder(Encoder):
     def _data(self, chunk: dict[str, Any]) -> bytes:
         if self.ask.own["padding"]:
             chunk["obfuscation"] = self.state.ids.make("", 1 + len(chunk["choices"]) * 7)
-        return _sse(chunk)
+        return event(chunk)
 
     def choice(self, at: int) -> dict[str, Any]:
         """Return one choice of a whole answer."""
@@ -266,10 +266,6 @@ class ChatEncoder(Encoder):
             made["prompt_cache_hit_tokens"] = usage.cached
             made["prompt_cache_miss_tokens"] = usage.prompt - usage.cached
         return made
-
-
-def _sse(data: Any) -> bytes:
-    return b"data: " + jsons.dump(data) + b"\n\n"
 
 
 def _logprob(text: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from lab.vendor.ask import Ask, Segment
 from lab.vendor.bill import Usage
 from lab.vendor.catalog import MODELS, model_of
 from lab.vendor.failures import Failure
-from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route
+from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route, named_event
 from lab.vendor.protocols.reading import add_tool, invalid, limit_of, text_and_media, turn
 from lab.vendor.state import State
 
@@ -124,7 +124,7 @@ class _CohereEncoder(Encoder):
             "citations": [],
         }
         data = {"type": "message-start", "id": self.id, "delta": {"message": message}}
-        return _event(data)
+        return named_event(data)
 
     def step(self, step: Step, usage: Usage) -> bytes:
         if step.kind == "end":
@@ -137,7 +137,7 @@ class _CohereEncoder(Encoder):
             if step.kind != "delta":
                 return b""
             message = {"tool_plan": step.text}
-            return _event({"type": "tool-plan-delta", "delta": {"message": message}})
+            return named_event({"type": "tool-plan-delta", "delta": {"message": message}})
         name = "thinking" if isinstance(part, Thought) else "text"
         index = self._number(step.index)
         if step.kind == "open":
@@ -145,15 +145,15 @@ class _CohereEncoder(Encoder):
             return _message_event("content-start", index, {"content": content})
         if step.kind == "delta":
             return _message_event("content-delta", index, {"content": {name: step.text}})
-        return _event({"type": "content-end", "index": index})
+        return named_event({"type": "content-end", "index": index})
 
     def finish(self, usage: Usage) -> bytes:
         delta = {"finish_reason": self._stop(), "usage": self._usage(usage)}
-        return _event({"type": "message-end", "id": self.id, "delta": delta})
+        return named_event({"type": "message-end", "id": self.id, "delta": delta})
 
     def broken(self, failure: Failure) -> bytes:
         delta = {"error": failure.message, "finish_reason": "ERROR"}
-        return _event({"type": "message-end", "id": self.id, "delta": delta})
+        return named_event({"type": "message-end", "id": self.id, "delta": delta})
 
     def whole(self, usage: Usage) -> bytes:
         message: dict[str, Any] = {"role": "assistant"}
@@ -180,7 +180,7 @@ class _CohereEncoder(Encoder):
     def _call(self, step: Step, part: Call) -> bytes:
         index = self._number(step.index)
         if step.kind == "close":
-            return _event({"type": "tool-call-end", "index": index})
+            return named_event({"type": "tool-call-end", "index": index})
         if step.kind == "delta":
             calls: dict[str, Any] = {"function": {"arguments": step.text}}
             return _message_event("tool-call-delta", index, {"tool_calls": calls})
@@ -213,12 +213,8 @@ class _CohereEncoder(Encoder):
         return {"billed_units": figures, "tokens": dict(figures), "cached_tokens": usage.cached}
 
 
-def _event(data: dict[str, Any]) -> bytes:
-    return f"event: {data['type']}\n".encode() + b"data: " + jsons.dump(data) + b"\n\n"
-
-
 def _message_event(kind: str, index: int, message: dict[str, Any]) -> bytes:
-    return _event({"type": kind, "index": index, "delta": {"message": message}})
+    return named_event({"type": kind, "index": index, "delta": {"message": message}})
 
 
 def _read_messages(ask: Ask, messages: list[dict[str, Any]]) -> None:

@@ -17,6 +17,7 @@ from lab.vendor.bill import Usage
 from lab.vendor.catalog import MODELS, Model, model_of
 from lab.vendor.failures import Failure, Refused
 from lab.vendor.media import image_tokens
+from lab.vendor.protocols import gemini_batches
 from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route, as_body
 from lab.vendor.protocols.gemini_caches import cache_of
 from lab.vendor.protocols.reading import add_tool, invalid, limit_of, turn
@@ -219,7 +220,7 @@ class _GeminiEncoder(Encoder):
     def _call(self, choice: int, index: int) -> dict[str, Any]:
         open = self.parts[choice][index]
         assert isinstance(open.part, Call)
-        call: dict[str, Any] = {"name": open.part.name, "args": _arguments(open.text)}
+        call: dict[str, Any] = {"name": open.part.name, "args": jsons.arguments(open.text)}
         if _SIGNED.match(self.ask.model.id):
             call["id"] = open.id
         made: dict[str, Any] = {"functionCall": call}
@@ -307,13 +308,6 @@ def _usage(usage: Usage) -> dict[str, Any]:
     return made
 
 
-def _arguments(text: str) -> Any:
-    try:
-        return jsons.load(text) if text else {}
-    except ValueError:
-        return {}
-
-
 def _thinks(model: Model, thinking: dict[str, Any]) -> bool:
     if model.thinks in ("never", "always"):
         return model.thinks == "always"
@@ -396,12 +390,8 @@ def _read_part(state: State, ask: Ask, part: dict[str, Any]) -> tuple[str, int]:
     if inline or file:
         uri = jsons.text(file.get("fileUri"))
         name = re.search(r"(files/[^/?]+)", uri)
-        if name and state.owned.get("gemini file", name.group(1), ask.account) is None:
-            message = (
-                f"You do not have permission to access the File {name.group(1)[6:]} or it may not "
-                "exist."
-            )
-            raise Refused(Failure("permission", message))
+        if name:
+            gemini_batches.owned_file(state, ask.account, name.group(1))
         kind = jsons.text((inline or file).get("mimeType")).partition("/")[0]
         if kind == "image":
             return "", image_tokens(ask.model, jsons.text(inline.get("data")))

@@ -5,17 +5,17 @@ Written from https://ai.google.dev/api/files and https://ai.google.dev/api/batch
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from lab.vendor import batches, jsons
 from lab.vendor.batches import Batch, Line, Outcome
+from lab.vendor.clock import timestamp
 from lab.vendor.failures import Failure, Refused
 from lab.vendor.protocols.base import API, Reply, Request, Route, as_body
 from lab.vendor.protocols.reading import invalid
 from lab.vendor.state import State
 
-__all__ = ["routes"]
+__all__ = ["owned_file", "routes"]
 
 _TWO_DAYS = 172_800
 
@@ -52,9 +52,9 @@ def _keep(state: State, request: Request, data: bytes, name: str, media_type: st
         "displayName": name,
         "mimeType": media_type,
         "sizeBytes": str(len(data)),
-        "createTime": _time(now),
-        "updateTime": _time(now),
-        "expirationTime": _time(now + _TWO_DAYS),
+        "createTime": timestamp(now),
+        "updateTime": timestamp(now),
+        "expirationTime": timestamp(now + _TWO_DAYS),
         "uri": f"http://{host}/v1beta/{id}",
         "state": "ACTIVE",
         "source": "UPLOADED",
@@ -88,7 +88,8 @@ async def _upload(state: State, request: Request) -> Reply:
     return reply
 
 
-def _owned_file(state: State, account: str, id: str) -> tuple[dict[str, Any], bytes]:
+def owned_file(state: State, account: str, id: str) -> tuple[dict[str, Any], bytes]:
+    """Return a file's object and data. Raises Refused if the account does not own the file."""
     found = state.owned.get("gemini file", id, account)
     if found is None:
         message = (
@@ -106,18 +107,18 @@ async def _files(state: State, request: Request) -> Reply:
 
 
 async def _file(state: State, request: Request) -> Reply:
-    return Reply.json(_owned_file(state, request.account, request.found["id"])[0])
+    return Reply.json(owned_file(state, request.account, request.found["id"])[0])
 
 
 async def _delete_file(state: State, request: Request) -> Reply:
     id = request.found["id"]
-    _owned_file(state, request.account, id)
+    owned_file(state, request.account, id)
     state.owned.remove("gemini file", id, request.account)
     return Reply.json({})
 
 
 async def _download(state: State, request: Request) -> Reply:
-    shown, data = _owned_file(state, request.account, request.found["id"])
+    shown, data = owned_file(state, request.account, request.found["id"])
     return Reply(200, data, {}, shown["mimeType"])
 
 
@@ -130,7 +131,7 @@ def _create(state: State, request: Request, gemini: API) -> Reply:
     file = config.get("fileName")
     model = request.found["model"]
     if isinstance(file, str):
-        _, data = _owned_file(state, request.account, file)
+        _, data = owned_file(state, request.account, file)
         rows = [jsons.obj(jsons.load(line)) for line in data.splitlines() if line.strip()]
         keys = [jsons.text(row.get("key")) for row in rows]
     else:
@@ -184,15 +185,15 @@ def _operation(batch: Batch) -> dict[str, Any]:
         "@type": kind,
         "model": f"models/{batch.own['model']}",
         "displayName": batch.own["name"],
-        "createTime": _time(batch.created),
-        "updateTime": _time(batch.ended or batch.created),
+        "createTime": timestamp(batch.created),
+        "updateTime": timestamp(batch.ended or batch.created),
         "batchStats": stats,
         "state": state,
         "name": batch.id,
     }
     operation: dict[str, Any] = {"name": batch.id, "metadata": metadata}
     if batch.ended is not None:
-        metadata["endTime"] = _time(batch.ended)
+        metadata["endTime"] = timestamp(batch.ended)
         operation["done"] = True
     if batch.cancelled is not None:
         message = "The batch was cancelled."
@@ -238,8 +239,3 @@ async def _delete(state: State, request: Request) -> Reply:
     batch = _owned(state, request)
     state.owned.remove("gemini batch", batch.id, request.account)
     return Reply.json({})
-
-
-def _time(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

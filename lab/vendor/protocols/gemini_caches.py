@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from lab.vendor import jsons
 from lab.vendor.ask import Ask
+from lab.vendor.clock import timestamp
 from lab.vendor.failures import Failure, Refused
 from lab.vendor.protocols.base import API, Reply, Request, Route, as_body
 from lab.vendor.protocols.reading import invalid
@@ -59,9 +59,9 @@ def routes(gemini: API) -> tuple[Route, ...]:
             "name": name,
             "model": f"models/{model}",
             "displayName": body.get("displayName", ""),
-            "createTime": _time(now),
-            "updateTime": _time(now),
-            "expireTime": _time(until),
+            "createTime": timestamp(now),
+            "updateTime": timestamp(now),
+            "expireTime": timestamp(until),
             "usageMetadata": {"totalTokenCount": size},
         }
         state.owned.put("gemini cache", name, request.account, Cache(object, ask, until))
@@ -89,7 +89,3 @@ async def _delete(state: State, request: Request) -> Reply:
     cache_of(state, request.account, name)
     state.owned.remove("gemini cache", name, request.account)
     return Reply.json({})
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

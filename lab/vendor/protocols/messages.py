@@ -15,7 +15,7 @@ from lab.vendor.bill import Usage
 from lab.vendor.catalog import MODELS, Model, model_of
 from lab.vendor.failures import Failure, Refused
 from lab.vendor.protocols import anthropic_common
-from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route, as_body
+from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route, as_body, named_event
 from lab.vendor.protocols.reading import add_tool, invalid, limit_of, text_and_media, turn
 from lab.vendor.state import State
 
@@ -145,7 +145,7 @@ class _MessageEncoder(Encoder):
 
     def begin(self, usage: Usage) -> bytes:
         message = self._message([], None, None, self._usage(usage, 1))
-        return _event({"type": "message_start", "message": message})
+        return named_event({"type": "message_start", "message": message})
 
     def step(self, step: Step, usage: Usage) -> bytes:
         if step.kind == "end":
@@ -172,10 +172,10 @@ class _MessageEncoder(Encoder):
         for name in ("cache_creation", "service_tier", "inference_geo"):
             del figures[name]
         last = {"type": "message_delta", "delta": delta, "usage": figures}
-        return _event(last) + _event({"type": "message_stop"})
+        return named_event(last) + named_event({"type": "message_stop"})
 
     def broken(self, failure: Failure) -> bytes:
-        return _event({"type": "error", "error": anthropic_common.error_body(failure)})
+        return named_event({"type": "error", "error": anthropic_common.error_body(failure)})
 
     def whole(self, usage: Usage) -> bytes:
         blocks = [self._block(each.part, each.text, each.id) for each in self.parts[0].values()]
@@ -192,10 +192,10 @@ class _MessageEncoder(Encoder):
             id = self.open_part(step).id
             block = {"type": "tool_use", "id": id, "name": part.name, "input": {}}
         start = {"type": "content_block_start", "index": step.index, "content_block": block}
-        made = _event(start)
+        made = named_event(start)
         if not self.pinged:
             self.pinged = True
-            made += _event({"type": "ping"})
+            made += named_event({"type": "ping"})
         if isinstance(part, Call):
             made += _delta(step, {"type": "input_json_delta", "partial_json": ""})
         return made
@@ -205,7 +205,7 @@ class _MessageEncoder(Encoder):
         if isinstance(part, Thought) and not part.redacted:
             signature = seal_of(self.state, self.ask, self.open_part(step).text)
             made = _delta(step, {"type": "signature_delta", "signature": signature})
-        return made + _event({"type": "content_block_stop", "index": step.index})
+        return made + named_event({"type": "content_block_stop", "index": step.index})
 
     def _block(self, part: Part, text: str, id: str) -> dict[str, Any]:
         if isinstance(part, Thought):
@@ -215,7 +215,7 @@ class _MessageEncoder(Encoder):
             shown = text if self.ask.shown else ""
             return {"type": "thinking", "thinking": shown, "signature": signature}
         if isinstance(part, Call):
-            return {"type": "tool_use", "id": id, "name": part.name, "input": _input(text)}
+            return {"type": "tool_use", "id": id, "name": part.name, "input": jsons.arguments(text)}
         return {"type": "text", "text": text}
 
     def _stop(self) -> tuple[str, str | None]:
@@ -305,25 +305,14 @@ def check_thought(
     return seal.model == ask.model.id
 
 
-def _event(data: dict[str, Any]) -> bytes:
-    return f"event: {data['type']}\n".encode() + b"data: " + jsons.dump(data) + b"\n\n"
-
-
 def _delta(step: Step, delta: dict[str, Any]) -> bytes:
-    return _event({"type": "content_block_delta", "index": step.index, "delta": delta})
+    return named_event({"type": "content_block_delta", "index": step.index, "delta": delta})
 
 
 def _details(reason: str | None) -> dict[str, Any] | None:
     if reason != "refusal":
         return None
     return {"type": "refusal", "category": "cyber", "explanation": "The request was declined."}
-
-
-def _input(text: str) -> Any:
-    try:
-        return jsons.load(text) if text else {}
-    except ValueError:
-        return {}
 
 
 def _mark(block: dict[str, Any]) -> Literal["short", "long"] | None:
@@ -440,19 +429,7 @@ def _read_block(
 
 async def _models(state: State, request: Request) -> Reply:
     rows = [_row(model) for model in MODELS.values() if model.vendor == "anthropic"]
-    limit = int(request.query.get("limit", "1000"))
-    after = request.query.get("after_id")
-    names = [row["id"] for row in rows]
-    start = names.index(after) + 1 if after in names else 0
-    page = rows[start : start + limit]
-    return Reply.json(
-        {
-            "data": page,
-            "has_more": start + limit < len(rows),
-            "first_id": page[0]["id"] if page else None,
-            "last_id": page[-1]["id"] if page else None,
-        }
-    )
+    return anthropic_common.page(request, rows, 1000)
 
 
 async def _one_model(state: State, request: Request) -> Reply:

@@ -14,7 +14,7 @@ from lab.vendor.ask import Ask
 from lab.vendor.batches import Batch, Line
 from lab.vendor.bill import Usage
 from lab.vendor.failures import Failure, Refused
-from lab.vendor.protocols.base import Encoder, Reply, Request, Route, as_body
+from lab.vendor.protocols.base import Encoder, Reply, Request, Route, as_body, event
 from lab.vendor.protocols.chat import Chat, ChatEncoder
 from lab.vendor.protocols.multipart import fields_of
 from lab.vendor.protocols.reading import invalid
@@ -140,7 +140,7 @@ class _MistralEncoder(ChatEncoder):
             chunk["usage"] = usage
         if "role" not in delta:
             chunk["p"] = self.state.ids.make("", 1 + len(str(delta)) % 16)
-        return b"data: " + jsons.dump(chunk) + b"\n\n"
+        return event(chunk)
 
     def step(self, step: Step, usage: Usage) -> bytes:
         if isinstance(step.part, Call) and step.kind != "end":
@@ -161,7 +161,7 @@ class _MistralEncoder(ChatEncoder):
         return b"data: [DONE]\n\n"
 
     def broken(self, failure: Failure) -> bytes:
-        return b"data: " + jsons.dump(_error(failure)) + b"\n\n"
+        return event(_error(failure))
 
     def choice(self, at: int) -> dict[str, Any]:
         made = super().choice(at)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from lab.vendor import jsons, tokens
@@ -15,6 +14,7 @@ from lab.vendor.answers import Call, Part, Step, Thought
 from lab.vendor.ask import Ask, Segment
 from lab.vendor.bill import Usage
 from lab.vendor.catalog import MODELS, Model, model_of
+from lab.vendor.clock import timestamp
 from lab.vendor.failures import Failure, Refused
 from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route, as_body
 from lab.vendor.protocols.reading import add_tool, invalid, text_and_media, turn
@@ -169,13 +169,12 @@ class _OllamaEncoder(Encoder):
     def _call(self, index: int, number: int) -> dict[str, Any]:
         open = self.parts[0][index]
         assert isinstance(open.part, Call)
-        arguments = _arguments(open.text)
+        arguments = jsons.arguments(open.text)
         function = {"index": number, "name": open.part.name, "arguments": arguments}
         return {"id": open.id, "function": function}
 
     def _head(self, message: dict[str, Any]) -> dict[str, Any]:
-        now = datetime.fromtimestamp(self.state.clock.now(), UTC)
-        created = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        created = timestamp(self.state.clock.now())
         return {"model": self.ask.model.id, "created_at": created, "message": message}
 
     def _line(self, message: dict[str, Any]) -> bytes:
@@ -196,13 +195,6 @@ class _OllamaEncoder(Encoder):
             "eval_duration": max(elapsed, 1),
         }
         return jsons.dump(line) + b"\n"
-
-
-def _arguments(text: str) -> Any:
-    try:
-        return jsons.load(text) if text else {}
-    except ValueError:
-        return {}
 
 
 def _thinks(model: Model, think: Any) -> bool:

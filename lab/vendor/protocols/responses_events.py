@@ -13,7 +13,7 @@ from lab.vendor.ask import Ask
 from lab.vendor.bill import Usage
 from lab.vendor.failures import Failure
 from lab.vendor.protocols import openai_common
-from lab.vendor.protocols.base import Encoder
+from lab.vendor.protocols.base import Encoder, named_event
 from lab.vendor.protocols.responses_items import SEALED
 from lab.vendor.protocols.responses_stored import Stored, conversation_named
 from lab.vendor.state import State
@@ -293,7 +293,7 @@ class ResponseEncoder(Encoder):
     def _event(self, kind: str, **fields: Any) -> bytes:
         self.number += 1
         data = {"type": kind, "sequence_number": self.number, **fields}
-        return f"event: {kind}\n".encode() + b"data: " + jsons.dump(data) + b"\n\n"
+        return named_event(data)
 
 
 def _part(part: Part, text: str) -> dict[str, Any]:
