@@ -86,7 +86,9 @@ class Metrics:
             DURATIONS,
         )  # fmt: skip
         self.first = histogram(
-            "time_to_first_token_seconds", "Seconds from start to first content of a call.", FIRST
+            "time_to_first_token_seconds",
+            "Seconds from start to first content of a call's last attempt.",
+            FIRST,
         )
         self.gap = histogram(
             "token_gap_seconds",
