@@ -31,7 +31,7 @@ _HARMLESS_WORDS = ("ratelimit", "idempotency")
 """
 
 
-_MARK = re.compile(r"\[[\w.]+\]")
+_MARK = re.compile(r"\[[\w.-]+\]")
 
 _SCHEME = re.compile(
     r"(Bearer|Basic|Token|Key|ApiKey|Api-Key|Digest|DPoP|Negotiate|AWS4-HMAC-SHA256) +(?=\S)", re.I
