@@ -32,6 +32,7 @@ from swink_recorder.scrub import (
     hidden,
     is_mark,
     is_secret,
+    is_secret_parameter,
     replaced,
     scheme_of,
     scrub_headers,
@@ -153,7 +154,7 @@ def _sent(leg: RecordedLeg) -> Iterator[str]:
             yield scheme_of(value, name)[1]
     query = urlsplit(request.path).query
     for name, value in parse_qsl(query) if query else ():
-        if is_secret(name) or name == "sig":
+        if is_secret_parameter(name):
             yield value
     if leg.kind != "token":
         return
