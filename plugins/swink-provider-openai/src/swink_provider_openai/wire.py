@@ -113,7 +113,6 @@ class Chunk(Struct, gc=False):
     x_groq: dict[str, Any] | None = None
     citations: Any = None
     search_results: Any = None
-    service_tier: str | None = None
 
 
 class FirstChunk(Chunk, gc=False):
