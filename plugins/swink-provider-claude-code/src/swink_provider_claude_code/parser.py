@@ -30,7 +30,6 @@ __all__ = ["StreamJsonParser"]
 
 
 class _Delta(msgspec.Struct):
-    type: str = ""
     text: str | None = None
     thinking: str | None = None
     signature: str | None = None

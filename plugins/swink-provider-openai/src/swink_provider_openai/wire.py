@@ -25,7 +25,6 @@ class Part(Struct, gc=False):
     `reference_ids`, the sources of the preceding text.
     """
 
-    type: str | None = None
     text: str | None = None
     thinking: str | list[Part] | None = None
     reference_ids: list[Any] | None = None
