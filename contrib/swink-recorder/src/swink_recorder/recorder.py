@@ -5,7 +5,7 @@
 
 While a call runs, its events are kept in memory, on a tape. When the call has ended, a thread
 writes the tape to the store. If the store cannot be written, recordings are lost but no call fails,
-and one warning is logged.
+and one error is logged.
 """
 
 from __future__ import annotations
