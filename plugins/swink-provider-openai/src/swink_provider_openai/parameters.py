@@ -17,7 +17,6 @@ from swink_provider_openai.dialect import EFFORTS, Dialect
 from swink_provider_openai.schemas import DATA, NAMED
 
 __all__ = [
-    "KEPT_BY",
     "TOOL_CHOICES",
     "chat_knobs",
     "effort",

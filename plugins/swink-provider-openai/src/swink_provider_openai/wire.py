@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 __all__ = [
     "Answer", "AnyChoice", "Audio", "Choice", "Chunk", "Custom", "Delta", "Facts", "FirstChunk",
-    "Function", "Part", "ToolCall", "WholeChoice",
+    "Function", "Part", "ToolCall",
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from swink_core.providers import EventWriter
 
-__all__ = ["Item", "PartialText"]
+__all__ = ["Item"]
 
 
 class PartialText:
