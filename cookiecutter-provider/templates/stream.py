@@ -1,7 +1,7 @@
 """{{ cookiecutter.title }}, without HTTP: the plugin's own `stream` hook makes the events.
 
 If the answer comes as bytes from a process or a socket, derive from `providers.HTTPProvider`, set
-`speaks_http = False` and yield the bytes from `chunks`. Then a parser makes the events, and
+`speaks_http = False` and yield the bytes from `exchange`. Then a parser makes the events, and
 `swink record` makes recordings.
 """
 

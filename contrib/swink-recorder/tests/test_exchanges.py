@@ -338,6 +338,12 @@ def test_a_request_is_compared_with_the_recorded_one(
     assert request_differences(evolve(SENT_JOB, **changes), JOB, ["x-team"]) == expected
 
 
+def test_a_signature_in_a_query_is_hidden() -> None:
+    signed = evolve(SENT_JOB, path="/jobs?sig=canary")
+    found = request_differences(signed, evolve(JOB, path="/jobs"), ["x-team"])
+    assert found == ['query.sig: "[hidden]", recorded nothing']
+
+
 def test_fields_of_forms_are_compared_and_hide_what_may_be_a_secret() -> None:
     changed = evolve(SENT_FORM, form={"grant_type": "password", "secret": "canary"})
     assert request_differences(SENT_FORM, FORM) == []

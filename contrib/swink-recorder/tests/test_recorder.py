@@ -302,6 +302,19 @@ async def test_an_unwritable_store_is_reported_once_and_fails_no_call(
     assert "calls are not recorded in" in told[0].getMessage()
 
 
+async def test_calls_that_cannot_be_converted_are_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 1)
+    monkeypatch.setattr(module, "request_of", lambda *_: {}["missing"])
+    recorder = Recorder(tmp_path / "calls")
+    async with acme(said("one"), said("two"), plugins=[recorder]) as client:
+        for _ in range(2):
+            await client.complete("acme/large", "Hi")
+    await recorder.aclose()
+    assert caplog.text.count("calls are not recorded in") == 1
+
+
 async def test_a_damaged_file_is_not_changed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -103,6 +103,17 @@ def _botocores(url: str, headers: dict[str, str], body: bytes, keys: Credentials
     return {name: request.headers[name] for name in names if name in request.headers}
 
 
+def test_slashes_in_the_name_of_an_s3_object_are_signed() -> None:
+    signed = [
+        signed_headers(
+            "PUT", f"https://rows.s3.eu-west-1.amazonaws.com/{key}", {}, b"",
+            credentials=Credentials("AKID", "secret"), region="eu-west-1", service="s3", now=NOW,
+        )
+        for key in ("folder/rows", "folder//rows")
+    ]  # fmt: skip
+    assert signed[0] != signed[1]
+
+
 JSON = {"Content-Type": "application/json"}
 HOST = "https://bedrock-runtime.eu-west-1.amazonaws.com"
 REQUESTS: list[tuple[str, str, dict[str, str], bytes]] = [

@@ -120,6 +120,7 @@ SAFE = {"hate": {"filtered": False, "severity": "safe"}}
 
 FACTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("OpenAI", {"service_tier": "flex", "system_fingerprint": "fp_1"}, {}),
+    ("a service tier as an object", {"service_tier": {"type": "flex"}}, {}),
     ("OpenAI's moderation", {"moderation": {"input": {"flagged": False}}}, {}),
     ("OpenRouter", {"provider": "Meta"}, {}),
     ("Perplexity", {"images": [{"image_url": "a"}], "related_questions": ["Why?"]}, {}),

@@ -11,7 +11,7 @@ import pytest
 
 import swink_core as swink
 from swink_core.providers import EventWriter
-from swink_provider_openai import ChatParser, Dialect, OpenAIProvider
+from swink_provider_openai import ChatConverter, ChatParser, Dialect, OpenAIProvider
 from swink_testing.driver import fold, run_bytes
 
 CONTEXT = swink.Context.of("Hello")
@@ -51,6 +51,12 @@ NAMES = {
     "usage.prompt_tokens": "in",
     "usage.completion_tokens": "out",
 }
+
+
+@pytest.mark.parametrize("most", [9, 40])
+def test_ids_of_tool_calls_are_as_short_as_a_dialect_says(most: int) -> None:
+    converter = ChatConverter("acme", Dialect(tool_id_length=most))
+    assert len(converter.tool_id("a" * (most + 1))) <= most
 
 
 def test_fields_of_an_answer_may_have_names_of_their_own() -> None:

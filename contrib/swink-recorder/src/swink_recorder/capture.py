@@ -214,8 +214,7 @@ class Tape:
 
     def feed(self, event: AssistantMessageEvent, attempt: Attempt) -> None:
         """Store an event of an attempt."""
-        tapes = self.attempts
-        (tapes[-1] if tapes and tapes[-1].attempt is attempt else self.of(attempt)).feed(event)
+        self.of(attempt).feed(event)
 
     def _take(self, attempt: Attempt, leg: Leg | None, data: bytes) -> None:
         self.of(attempt).take(data, leg)

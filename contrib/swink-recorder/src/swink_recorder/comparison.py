@@ -14,7 +14,15 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from swink_recorder.legs import RecordedRequest
-from swink_recorder.scrub import HIDDEN, KEY, SHORTEST_SECRET, is_secret, scheme_of
+from swink_recorder.scrub import (
+    HIDDEN,
+    KEY,
+    SHORTEST_SECRET,
+    is_mark,
+    is_secret,
+    is_secret_parameter,
+    scheme_of,
+)
 
 __all__ = ["differing", "request_differences"]
 
@@ -121,7 +129,7 @@ def _without_secret(name: str, values: dict[str, str]) -> Any:
     if value is None:
         return _ABSENT
     scheme, rest = scheme_of(value, name)
-    is_shown = not is_secret(name) or re.fullmatch(r"\[[\w.-]+\]", rest)
+    is_shown = not is_secret_parameter(name) or is_mark(rest)
     return value if is_shown else f"{scheme}{HIDDEN}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -21,6 +21,7 @@ __all__ = [
     "KeptConversation",
     "Written",
     "now_text",
+    "with_words",
 ]
 
 PRIVATE = 0o600
@@ -117,6 +118,15 @@ class Keep:
         old = self.days is not None and at < time.time() - timedelta(days=self.days).total_seconds()
         many = self.calls is not None and rank >= self.calls
         return old or many or (self.megabytes is not None and size > self.megabytes * 1e6)
+
+
+def with_words(entries: Iterable[Entry], words: Sequence[str]) -> Iterator[Entry]:
+    """Yield the entries that have all `words` in prompt or answer; case does not matter."""
+    wanted = [word.lower() for word in words]
+    for entry in entries:
+        said = f"{entry.prompt}\n{entry.answer}".lower()
+        if all(word in said for word in wanted):
+            yield entry
 
 
 def now_text() -> str:

@@ -21,6 +21,7 @@ __all__ = [
     "ResponseFile",
     "answer_of",
     "body_file_for",
+    "json_of",
     "recorded_request",
 ]
 
@@ -71,7 +72,7 @@ def recorded_request(request: HTTPRequest, origin: int = 0) -> RecordedRequest:
         request.method,
         f"{url.path}?{url.query}" if url.query else url.path,
         dict(request.headers),
-        _json(request.body) if request.body else None,
+        json_of(request.body) if request.body else None,
         _form(request),
         origin,
     )
@@ -84,7 +85,8 @@ def _form(request: HTTPRequest) -> dict[str, str] | None:
     return dict(parse_qsl(request.body.decode("latin-1"), keep_blank_values=True))
 
 
-def _json(body: bytes) -> Any:
+def json_of(body: bytes) -> Any:
+    """Return a body as JSON data, or `None` if it is not JSON."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

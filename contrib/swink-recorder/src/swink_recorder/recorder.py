@@ -5,7 +5,7 @@
 
 While a call runs, its events are kept in memory, on a tape. When the call has ended, a thread
 writes the tape to the store. If the store cannot be written, recordings are lost but no call fails,
-and one warning is logged.
+and one error is logged.
 """
 
 from __future__ import annotations
@@ -181,7 +181,6 @@ class Recorder:
                     return
             with self._telling():
                 self._write(ended)
-                self._told.discard("failed")
             with self._lock:  # the calls count as waiting until they are written
                 for _ in ended:
                     self._waiting.popleft()
@@ -196,6 +195,8 @@ class Recorder:
             self._store.prune(self._keep)
             self._until_pruned = BETWEEN_PRUNES
         self._until_pruned -= len(calls)
+        if len(calls) == len(ended):
+            self._told.discard("failed")
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

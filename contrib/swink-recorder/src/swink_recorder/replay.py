@@ -28,7 +28,6 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
-    LoopClock,
 )
 from swink_recorder.comparison import request_differences
 from swink_recorder.legs import RecordedLeg, RecordedRequest, recorded_request
@@ -161,9 +160,8 @@ class ReplayServer(LoopbackServer):
     """
 
     def __init__(self, speed: float = 0.0, clock: Clock | None = None) -> None:
-        super().__init__()
+        super().__init__(clock=clock)
         self.speed = speed
-        self._clock = clock or LoopClock()
         self._keys: dict[str, _Key] = {}
         self._origins: list[_Origin] = []
 
@@ -277,10 +275,10 @@ class ReplayServer(LoopbackServer):
             yield piece
 
     async def _in_time(self, pieces: list[tuple[float, bytes]]) -> AsyncIterator[bytes]:
-        began = self._clock.time()
+        began = self.clock.time()
         for seconds, piece in pieces:
             if self.speed > 0:
-                await self._clock.sleep(began + seconds / self.speed - self._clock.time())
+                await self.clock.sleep(began + seconds / self.speed - self.clock.time())
             yield piece
 
 

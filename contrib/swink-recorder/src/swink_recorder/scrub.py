@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 from swink_core.providers import codings_of_secret
 
 __all__ = [
-    "HIDDEN", "KEY", "SHORTEST_SECRET", "hidden", "hidden_text", "is_mark", "is_secret", "replaced",
-    "scheme_of", "scrub_headers", "scrub_url", "scrubbed",
+    "HIDDEN", "KEY", "SHORTEST_SECRET", "hidden", "hidden_text", "is_mark", "is_secret",
+    "is_secret_parameter", "replaced", "scheme_of", "scrub_headers", "scrub_url", "scrubbed",
 ]  # fmt: skip
 
 HIDDEN = "[hidden]"
@@ -31,7 +31,7 @@ _HARMLESS_WORDS = ("ratelimit", "idempotency")
 """
 
 
-_MARK = re.compile(r"\[[\w.]+\]")
+_MARK = re.compile(r"\[[\w.-]+\]")
 
 _SCHEME = re.compile(
     r"(Bearer|Basic|Token|Key|ApiKey|Api-Key|Digest|DPoP|Negotiate|AWS4-HMAC-SHA256) +(?=\S)", re.I
@@ -75,9 +75,9 @@ def scrub_url(url: str) -> str:
     host = parts.netloc.rpartition("@")[2]
     query = parts.query
     pairs = parse_qsl(query, keep_blank_values=True) if query else []
-    if any(is_secret(name) or name == "sig" for name, _ in pairs):
+    if any(is_secret_parameter(name) for name, _ in pairs):
         query = "&".join(
-            f"{quote(name)}={HIDDEN if is_secret(name) or name == 'sig' else quote(value)}"
+            f"{quote(name)}={HIDDEN if is_secret_parameter(name) else quote(value)}"
             for name, value in pairs
         )
     if host == parts.netloc and query == parts.query:
@@ -132,6 +132,11 @@ def is_secret(name: str) -> bool:
     return any(word in lower for word in _SECRET_WORDS) and not any(
         word in lower for word in _HARMLESS_WORDS
     )
+
+
+def is_secret_parameter(name: str) -> bool:
+    """Return True if the name of a query parameter indicates a credential, such as `sig`."""
+    return is_secret(name) or name == "sig"
 
 
 def _may_hold(data: bytes, secret: str) -> bool:

@@ -17,7 +17,14 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from swink_core.providers import codings_of_secret
-from swink_recorder.legs import STREAMED, LegFile, RecordedLeg, RequestFile, ResponseFile
+from swink_recorder.legs import (
+    STREAMED,
+    LegFile,
+    RecordedLeg,
+    RequestFile,
+    ResponseFile,
+    json_of,
+)
 from swink_recorder.scrub import (
     HIDDEN,
     KEY,
@@ -25,6 +32,7 @@ from swink_recorder.scrub import (
     hidden,
     is_mark,
     is_secret,
+    is_secret_parameter,
     replaced,
     scheme_of,
     scrub_headers,
@@ -112,7 +120,7 @@ class Sources:
         body = leg.body
         if leg.kind in ("token", "whole") and 200 <= leg.status < 300:
             body = self.mark(body)
-            if leg.kind == "token" and _json(leg.body) is None:
+            if leg.kind == "token" and json_of(leg.body) is None:
                 body = HIDDEN.encode() if body else body
         elif leg.status not in STREAMED:
             body = hidden(body, self.secrets, HIDDEN)
@@ -146,7 +154,7 @@ def _sent(leg: RecordedLeg) -> Iterator[str]:
             yield scheme_of(value, name)[1]
     query = urlsplit(request.path).query
     for name, value in parse_qsl(query) if query else ():
-        if is_secret(name) or name == "sig":
+        if is_secret_parameter(name):
             yield value
     if leg.kind != "token":
         return
@@ -159,7 +167,7 @@ def _given(leg: RecordedLeg, secrets: Collection[str]) -> Iterator[tuple[str, st
     """Yield the credentials in an answer that was not streamed, each with the field's name."""
     if leg.kind not in ("token", "whole") or not 200 <= leg.status < 300:
         return
-    for name, value in _texts(_json(leg.body)):
+    for name, value in _texts(json_of(leg.body)):
         if value in secrets or (leg.kind == "token" and _counts(name, value, LONG)):
             yield name, value
 
@@ -180,10 +188,3 @@ def _texts(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
         named = dict(enumerate(data))
     for name, value in named.items():
         yield from _texts(value, f"{place}.{name}" if place else str(name))
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from swink_recorder.entries import PRIVATE, Buffer, Entry, Keep, KeptConversation, Written
+from swink_recorder.entries import (
+    PRIVATE,
+    Buffer,
+    Entry,
+    Keep,
+    KeptConversation,
+    Written,
+    with_words,
+)
 from swink_recorder.recording import RecordingError
 
 __all__ = ["SQLiteStore", "make_private"]
@@ -85,10 +93,7 @@ class SQLiteStore:
                 wanted,
             )
             return
-        lower = [word.lower() for word in words]
-        for entry in self.entries():
-            if all(word in f"{entry.prompt}\n{entry.answer}".lower() for word in lower):
-                yield entry
+        yield from with_words(self.entries(), words)
 
     def read(self, id: str) -> bytes:
         """Return the stored document of the call `id`."""

@@ -25,6 +25,7 @@ from swink_recorder.entries import (
     Keep,
     KeptConversation,
     Written,
+    with_words,
 )
 from swink_recorder.sqlite_store import SQLiteStore
 
@@ -130,11 +131,7 @@ class FolderStore:
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
         """Yield the entries of calls with all `words` in prompt or answer, newest first."""
-        wanted = [word.lower() for word in words]
-        for entry in self.entries():
-            said = f"{entry.prompt}\n{entry.answer}".lower()
-            if all(word in said for word in wanted):
-                yield entry
+        yield from with_words(self.entries(), words)
 
     def read(self, id: str) -> bytes:
         """Return the stored document of the call `id`."""

@@ -23,14 +23,15 @@ from swink_core import (
     ThinkingLevel,
 )
 from swink_core.providers import (
+    LeftOut,
     folded_system,
     marked_system,
     rule_of,
 )
 
 __all__ = [
-    "STOP_REASONS", "cache_ttl", "changed_options", "is_misplaced", "placed", "takes_system",
-    "thinking", "unanswered_calls",
+    "BLANK", "NEVER_RAN", "NOT_SIGNED", "STOP_REASONS", "cache_ttl", "changed_options",
+    "is_misplaced", "placed", "takes_system", "thinking", "unanswered_calls",
 ]  # fmt: skip
 
 FIVE_MINUTES = 300
@@ -46,6 +47,10 @@ STOP_REASONS = {
     "refusal": StopReason.CONTENT_FILTER,
 }
 """Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
+
+BLANK = LeftOut("blank text, which the API refuses, was not sent")
+NEVER_RAN = LeftOut("a call of a server-side tool without its result was not sent")
+NOT_SIGNED = LeftOut("reasoning without a signature was not sent", "thinking_left_out")
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 """The value that requests adaptive thinking and its summary, which newer models omit by default."""

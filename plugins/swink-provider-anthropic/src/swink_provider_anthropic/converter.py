@@ -49,7 +49,13 @@ from swink_core.providers import (
     system_blocks,
     with_metadata,
 )
-from swink_provider_anthropic.claude import placed, unanswered_calls
+from swink_provider_anthropic.claude import (
+    BLANK,
+    NEVER_RAN,
+    NOT_SIGNED,
+    placed,
+    unanswered_calls,
+)
 from swink_provider_anthropic.marks import MARK, mark_for_cache
 from swink_provider_anthropic.parser import CONTAINER
 
@@ -166,9 +172,6 @@ class _Converter(MessageConverter):
         return self.blocks(message, checked)
 
 
-BLANK = LeftOut("blank text, which the API refuses, was not sent")
-NEVER_RAN = LeftOut("a call of a server-side tool without its result was not sent")
-UNSIGNED = LeftOut("reasoning without a signature was not sent", "thinking_left_out")
 CUT_INPUT = LeftOut("a call of a server-side tool with incomplete input was not sent")
 
 
@@ -207,7 +210,7 @@ def _answered(block: Block) -> dict[str, Any] | LeftOut:
             # Incomplete input is not an object, which the API requires.
             return data if isinstance(data.get("input", {}), dict) else CUT_INPUT
         case ThinkingBlock():
-            return UNSIGNED  # the API refuses it
+            return NOT_SIGNED  # the API refuses it
     return LeftOut(f"the API does not support {block.type} in assistant messages; it was not sent")
 
 

@@ -46,7 +46,7 @@ class AzureProvider(OpenAIProvider):
         """Return the deployment's URL, in the form that the API version requires.
 
         The version comes from the setting `api_version`, the query of the base URL, or the
-        environment variable `AZURE_OPENAI_API_VERSION`, in this order.
+        environment variables `AZURE_OPENAI_API_VERSION` and `OPENAI_API_VERSION`, in this order.
         """
         api = self.api(model, options)
         parts = urlsplit(self.base_url(options))

@@ -24,7 +24,7 @@ import msgspec
 from swink_core import UsageError
 from swink_core.providers import HTTPRequest
 
-__all__ = ["ROLE_ENV", "S3_ENV", "BedrockBatches"]
+__all__ = ["BedrockBatches"]
 
 S3_ENV = "SWINK_BEDROCK_BATCH_S3"
 

@@ -47,6 +47,7 @@ from swink_core.providers import (
     with_metadata,
 )
 from swink_provider_anthropic import claude
+from swink_provider_anthropic.claude import BLANK, NEVER_RAN, NOT_SIGNED
 from swink_provider_bedrock.media import DOCUMENT_FIELDS, media
 from swink_provider_bedrock.points import mark, takes_points
 from swink_provider_bedrock.wire import BY_SERVER
@@ -80,9 +81,6 @@ The ARN of an inference profile may contain no vendor.
 """
 
 RENAMED = "a document's name was changed to characters that the API accepts"
-BLANK = LeftOut("blank text, which the API refuses, was not sent")
-NEVER_RAN = LeftOut("a call of a server-side tool without its result was not sent")
-NOT_SIGNED = LeftOut("reasoning without a signature was not sent", "thinking_left_out")
 OF_ANOTHER = LeftOut("reasoning of another model was not sent", "thinking_left_out")
 
 _NOT_IN_TOOL_ID = re.compile(r"[^a-zA-Z0-9_.:-]")

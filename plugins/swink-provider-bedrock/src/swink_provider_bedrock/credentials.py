@@ -23,7 +23,7 @@ from attrs import define, field
 
 from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import Grant, Token, TokenHTTP
+from swink_core.providers import Grant, Token, TokenHTTP, first_set
 from swink_provider_bedrock.errors import EXPIRED
 from swink_provider_bedrock.sigv4 import Credentials
 
@@ -64,7 +64,7 @@ class SharedFiles:
         environ = os.environ if environ is None else environ
         place = _place(environ)
         if place not in self._read:
-            self._read[place] = _load(place, _first(PROFILE_ENV, environ) is not None)
+            self._read[place] = _load(place, first_set(PROFILE_ENV, environ) is not None)
         return self._read[place]
 
 
@@ -95,7 +95,7 @@ class SharedKeys(Grant):
     async def fetch(self, http: TokenHTTP) -> Token:
         """Read the files again, in case they have changed, or get the keys from botocore."""
         environ = dict(self.variables)
-        name = _first(PROFILE_ENV, environ)
+        name = first_set(PROFILE_ENV, environ)
         place = _Place(name or "default", self.config, self.credentials)
         profile = _load(place, name is not None)
         outranked = WEB_IDENTITY_ENV in environ or any(name in profile for name in BEFORE_KEYS)
@@ -121,7 +121,7 @@ def access_keys(environ: Mapping[str, str] | None = None) -> AccessKeys | Shared
 def region(files: SharedFiles, environ: Mapping[str, str] | None = None) -> str | None:
     """Return the AWS region; `None` if neither the environment nor the profile contains one."""
     environ = os.environ if environ is None else environ
-    return _first(REGION_ENV, environ) or files.profile(environ).get("region")
+    return first_set(REGION_ENV, environ) or files.profile(environ).get("region")
 
 
 def _keys(settings: Mapping[str, str], names: tuple[str, str, str]) -> Credentials | None:
@@ -131,7 +131,7 @@ def _keys(settings: Mapping[str, str], names: tuple[str, str, str]) -> Credentia
 
 def _place(environ: Mapping[str, str]) -> _Place:
     return _Place(
-        _first(PROFILE_ENV, environ) or "default",
+        first_set(PROFILE_ENV, environ) or "default",
         Path(os.path.expanduser(environ.get(CONFIG_ENV) or CONFIG_FILE)),
         Path(os.path.expanduser(environ.get(CREDENTIALS_ENV) or CREDENTIALS_FILE)),
     )
@@ -204,7 +204,3 @@ def _refused(message: str) -> ProviderFailure:
     return ProviderFailure(
         Failure("request", kind=Kind.AUTH, code="no_credentials", message=message)
     )
-
-
-def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> str | None:
-    return next((environ[name] for name in names if environ.get(name)), None)

@@ -4,9 +4,10 @@ A request is converted to a canonical form and hashed. The hash is signed with a
 from the secret for one day, region and service. Source:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html.
 
-In the canonical form, the path of the request is URL-encoded a second time, as every service except
-S3 requires. The signature must match the request that is sent, so the caller passes the encoded
-path and only headers that the HTTP client and proxies leave unchanged.
+In the canonical form, the path of the request is URL-encoded, and every service except S3 requires
+that it was URL-encoded before. The signature must match the request that is sent. Therefore the
+caller passes the encoded path (for S3, the path without encoding), and only headers that the HTTP
+client and proxies leave unchanged.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def signed_headers(
     if credentials.token is not None:
         added["X-Amz-Security-Token"] = credentials.token
     signed = [("host", _host(url)), *headers.items(), *added.items()]
-    request = canonical_request(method, url, signed, body)
+    request = canonical_request(method, url, signed, body, normalize=service != "s3")
     scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
     text = string_to_sign(request, stamp, scope)
     added["Authorization"] = authorization(credentials, text, scope, _names(signed))
@@ -73,7 +74,7 @@ def canonical_request(
 ) -> str:
     """Return the canonical form of a request, which the client signs and the server computes again.
 
-    `normalize` resolves `.`, `..` and `//` in the path.
+    `normalize` resolves `.`, `..` and `//` in the path; S3 does not.
     """
     parts = urlsplit(url)
     headers = list(headers)

@@ -22,7 +22,6 @@ __all__ = [
     "Facts",
     "Payload",
     "Reasoning",
-    "TextPayload",
     "ToolUse",
     "Trace",
     "decode_answer",

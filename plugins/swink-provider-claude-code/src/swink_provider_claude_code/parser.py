@@ -30,7 +30,6 @@ __all__ = ["StreamJsonParser"]
 
 
 class _Delta(msgspec.Struct):
-    type: str = ""
     text: str | None = None
     thinking: str | None = None
     signature: str | None = None
@@ -187,9 +186,9 @@ class StreamJsonParser:
         out.end((self._turn, "whole"))
 
     def _count(self, line: _Line, usage: _Usage, out: EventWriter) -> None:
-        read = _whole(usage.cache_read_input_tokens)
-        wrote = _whole(usage.cache_creation_input_tokens)
-        fresh = _whole(usage.input_tokens)
+        read = _number(usage.cache_read_input_tokens)
+        wrote = _number(usage.cache_creation_input_tokens)
+        fresh = _number(usage.input_tokens)
         extra = usage.terms()
         long = (usage.cache_creation or {}).get("ephemeral_1h_input_tokens")
         if isinstance(long, int | float):
@@ -198,7 +197,7 @@ class StreamJsonParser:
             extra["num_turns"] = line.num_turns
         out.usage(
             None if fresh is None else fresh + (read or 0) + (wrote or 0),
-            _whole(usage.output_tokens),
+            _number(usage.output_tokens),
             read,
             wrote,
             cost=self._cost(line, usage),
@@ -211,7 +210,7 @@ class StreamJsonParser:
         if line.is_error or (line.subtype or "success") != "success":
             said = line.result or "; ".join(map(str, line.errors or ())) or line.subtype
             failure = Failure("streaming", code=line.subtype, message=said)
-            failure.status = _whole(line.api_error_status)
+            failure.status = _number(line.api_error_status)
             out.fail(failure)
             return
         if line.structured_output is not None:
@@ -259,5 +258,5 @@ class StreamJsonParser:
         return total if used else None
 
 
-def _whole(number: int | float | None) -> int | None:
-    return None if number is None else int(number)
+def _number(value: int | float | None) -> int | None:
+    return None if value is None else int(value)

@@ -22,7 +22,6 @@ PLAN = "tool_plan"
 
 
 class _Content(msgspec.Struct, gc=False):
-    type: str | None = None
     text: str | None = None
     thinking: str | None = None
 

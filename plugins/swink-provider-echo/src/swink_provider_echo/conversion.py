@@ -31,7 +31,7 @@ from swink_core import (
 )
 from swink_core.providers import MessageConverter, media_base64, media_type_of
 
-__all__ = ["CONVERSATION", "EchoConverter", "words_of"]
+__all__ = ["CONVERSATION", "EchoConverter"]
 
 CONVERSATION = ("system", "tools", "messages")
 

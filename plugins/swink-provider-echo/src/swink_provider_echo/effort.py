@@ -9,7 +9,7 @@ from re import _constants as codes  # type: ignore[attr-defined]  # typeshed lea
 from re import _parser as parser  # type: ignore[attr-defined]  # typeshed leaves it out
 from typing import Any
 
-__all__ = ["Effort", "TooMuch"]
+__all__ = ["BEGINNINGS", "Effort", "TooMuch"]
 
 MOST_STEPS = 20_000
 
@@ -36,7 +36,8 @@ COMPILED_RANGE = 500
 
 _WIDE = re.compile(r"\\[uU]|[^\x00-\xff]")
 
-_BEGINNINGS = ((codes.AT, codes.AT_BEGINNING), (codes.AT, codes.AT_BEGINNING_STRING))
+BEGINNINGS = ((codes.AT, codes.AT_BEGINNING), (codes.AT, codes.AT_BEGINNING_STRING))
+"""The items of a parse tree that match only at the beginning of a text."""
 
 
 class TooMuch(Exception):
@@ -76,7 +77,7 @@ class Effort:
         Raises the errors of `parsed`, and ValueError if the search might take too long.
         """
         compiled, tree = self.parsed(pattern)
-        is_anchored = bool(tree) and tree[0] in _BEGINNINGS
+        is_anchored = bool(tree) and tree[0] in BEGINNINGS
         starts = 1 if is_anchored else len(text) + 1
         trials = starts * _tried(tree, len(text))[1]
         if trials > MOST_TRIALS:

@@ -16,7 +16,7 @@ from random import Random
 from re import _constants as codes  # type: ignore[attr-defined]  # typeshed leaves it out
 from typing import Any
 
-from swink_provider_echo.effort import Effort
+from swink_provider_echo.effort import BEGINNINGS, Effort
 
 __all__ = ["matching"]
 
@@ -88,15 +88,14 @@ def _is_simple(tree: Any) -> bool:
     if tree.state.flags & ~re.UNICODE:
         return False  # the walk does not know that `[^a]` may exclude "A"
     items = [*tree]
-    if items and items[0][0] is codes.AT and items[0][1] in _BEGINNINGS:
+    if items and items[0] in BEGINNINGS:
         del items[0]
-    if items and items[-1][0] is codes.AT and items[-1][1] in _ENDS:
+    if items and items[-1] in _ENDS:
         del items[-1]
     return _has_no_conditions(items)
 
 
-_BEGINNINGS = (codes.AT_BEGINNING, codes.AT_BEGINNING_STRING)
-_ENDS = (codes.AT_END, codes.AT_END_STRING)
+_ENDS = ((codes.AT, codes.AT_END), (codes.AT, codes.AT_END_STRING))
 
 
 def _has_no_conditions(tree: Any) -> bool:

@@ -12,8 +12,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_provider_local.hub import HubFile
 
 __all__ = [
-    "CACHE_RAM", "CACHE_TYPES", "ENGINE_OPTIONS", "cache_type", "engine_numbers", "file_of",
-    "whole_number",
+    "CACHE_RAM", "CACHE_TYPES", "cache_type", "engine_numbers", "file_of", "whole_number",
 ]  # fmt: skip
 
 DEFAULT = "default"

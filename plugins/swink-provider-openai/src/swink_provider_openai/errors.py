@@ -13,7 +13,7 @@ from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import by_tables, wait_seconds
 
-__all__ = ["classify", "read_error"]
+__all__ = ["classify", "read_error", "word"]
 
 
 def read_error(data: Any, failure: Failure) -> bool:
@@ -40,8 +40,8 @@ def read_error(data: Any, failure: Failure) -> bool:
         error = {"message": _text(data["detail"])}
     if not isinstance(error, dict):
         return False
-    failure.code = failure.code or _word(error.get("code"))
-    failure.type = failure.type or _word(error.get("type"))
+    failure.code = failure.code or word(error.get("code"))
+    failure.type = failure.type or word(error.get("type"))
     failure.message = failure.message or _message(error)
     if failure.status is None or failure.status < 300:
         own = _status(error.get("status_code")) or _status(error.get("code"))
@@ -77,7 +77,8 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _word(value: Any) -> str | None:
+def word(value: Any) -> str | None:
+    """Return an id, a name or a code as text, or `None` for other values."""
     return str(value) if isinstance(value, str | int) and value != "" else None
 
 

@@ -17,12 +17,12 @@ from swink_provider_openai.dialect import EFFORTS, Dialect
 from swink_provider_openai.schemas import DATA, NAMED
 
 __all__ = [
-    "KEPT_BY",
     "TOOL_CHOICES",
     "chat_knobs",
     "effort",
     "is_strict",
     "kept",
+    "named_schema",
     "parameters",
     "places_of",
     "response_format",
@@ -69,7 +69,7 @@ def parameters(
         **sent_options(knobs, model, options),
         "stop": list(options.stop) or None,
         "tool_choice": _tool_choice(options.tool_choice),
-        "response_format": response_format(options.response_format, dialect, _form(options)),
+        "response_format": response_format(options.response_format, dialect, named_schema(options)),
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -207,7 +207,7 @@ def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
     return {"type": "function", "function": {"name": choice}}
 
 
-def _form(options: StreamOptions) -> Any:
+def named_schema(options: StreamOptions) -> Any:
     """Return `response_format.json_schema` of the call's `extra`; it may contain a schema name."""
     form = options.extra.get("response_format")
     return form.get("json_schema") if isinstance(form, Mapping) else None

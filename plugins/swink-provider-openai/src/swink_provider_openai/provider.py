@@ -151,6 +151,9 @@ class OpenAIProvider(HTTPProvider):
 
     def learned(self, model: Model, options: StreamOptions) -> Hashable:
         """Return True if the server is known to lack the Responses API."""
+        return self._has_only_chat(options)
+
+    def _has_only_chat(self, options: StreamOptions) -> bool:
         return bool(self._chat_only) and self.base_url(options) in self._chat_only
 
     def _asked(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
@@ -166,8 +169,7 @@ class OpenAIProvider(HTTPProvider):
         if wanted is None:
             wanted = api_of(model, options) or self.dialect.api
             if wanted == "responses":
-                known = self._chat_only and self.base_url(options) in self._chat_only
-                return self._chat if known else self._either
+                return self._chat if self._has_only_chat(options) else self._either
         return self._responses if wanted == "responses" else self._chat
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
@@ -335,7 +337,7 @@ class OpenAIProvider(HTTPProvider):
             return response
         x.payload = _current(call.convert(), call)
         response = await x.send()
-        if not _STORED & (call.options.extra or {}).keys():
+        if not _STORED & call.options.extra.keys():
             self._chat_only.add(url)
         call.notice("chat_completions", f"{model}: the server has no Responses API")
         return response

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 __all__ = [
     "Answer", "AnyChoice", "Audio", "Choice", "Chunk", "Custom", "Delta", "Facts", "FirstChunk",
-    "Function", "Part", "ToolCall", "WholeChoice",
+    "Function", "Part", "ToolCall",
 ]  # fmt: skip
 
 
@@ -25,7 +25,6 @@ class Part(Struct, gc=False):
     `reference_ids`, the sources of the preceding text.
     """
 
-    type: str | None = None
     text: str | None = None
     thinking: str | list[Part] | None = None
     reference_ids: list[Any] | None = None
@@ -113,7 +112,6 @@ class Chunk(Struct, gc=False):
     x_groq: dict[str, Any] | None = None
     citations: Any = None
     search_results: Any = None
-    service_tier: str | None = None
 
 
 class FirstChunk(Chunk, gc=False):

@@ -17,7 +17,7 @@ from typing import Any
 
 from swink_core import Context, Model, StreamOptions
 from swink_core.providers import EventWriter
-from swink_provider_openai.parameters import response_format
+from swink_provider_openai.parameters import named_schema, response_format
 from swink_provider_openai.responses.api import FEATURES, ResponsesAPI
 from swink_provider_openai.responses.parser import ResponsesParser
 from swink_provider_openai.responses.wire import Event
@@ -77,10 +77,8 @@ class AgentAPI(ResponsesAPI):
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
         found = super()._parameters(model, options)
         if found.pop("text", None) is not None:
-            form = options.extra.get("response_format")
-            named = form.get("json_schema") if isinstance(form, Mapping) else None
             asked = options.response_format
-            found["response_format"] = response_format(asked, self._dialect, named)
+            found["response_format"] = response_format(asked, self._dialect, named_schema(options))
         if isinstance(choice := found.get("tool_choice"), dict):
             found["tool_choice"] = {"name": choice["name"]}
         return found

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from swink_core.providers import EventWriter, text_field
+from swink_provider_openai.errors import word
 from swink_provider_openai.free_text import FREE_TEXT, begun, ended
-from swink_provider_openai.responses.items import Item, word
+from swink_provider_openai.responses.items import Item
 
 __all__ = [
     "KINDS",

@@ -241,7 +241,7 @@ class ResponsesConverter(OpenAIConverter):
         if not isinstance(content, str) and any(not isinstance(b, TextBlock) for b in content):
             said = [{"type": "input_text", "text": prefix}] if prefix else []
             output = [*said, *self.blocks(message, self.part)]
-        kind = "custom_tool_call" if message.tool_call_id in self._custom else "function_call"
+        kind = FREE_TEXT if message.tool_call_id in self._custom else "function_call"
         tool_id = self.tool_id(message.tool_call_id)
         return [{"type": f"{kind}_output", "call_id": tool_id, "output": output}]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from swink_core.providers import EventWriter
 
-__all__ = ["Item", "PartialText", "word"]
+__all__ = ["Item"]
 
 
 class PartialText:
@@ -79,8 +79,3 @@ class Item:
         if text is None:
             text = self.parts[key] = PartialText()
         return text
-
-
-def word(value: Any) -> str | None:
-    """Return an id or a name as text, or `None` for other values."""
-    return str(value) if isinstance(value, str | int) and value != "" else None

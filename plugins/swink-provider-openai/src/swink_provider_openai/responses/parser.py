@@ -28,12 +28,12 @@ import msgspec
 
 from swink_core import Failure, StopReason
 from swink_core.providers import EventWriter, MalformedFrame, text_field
-from swink_provider_openai.errors import read_error
+from swink_provider_openai.errors import read_error, word
 from swink_provider_openai.finish import announce_refusal
 from swink_provider_openai.responses import calls
 from swink_provider_openai.responses.facts import cut_short, kept_long, note_facts
 from swink_provider_openai.responses.hosted import Asked
-from swink_provider_openai.responses.items import Item, word
+from swink_provider_openai.responses.items import Item
 from swink_provider_openai.responses.wire import Event, Response
 from swink_provider_openai.usage import report_usage
 
