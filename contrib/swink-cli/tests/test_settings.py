@@ -298,6 +298,8 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
         ("aliases.quick", "nobody/x", "nobody"),
         ("profiles.work.default", "nosuch", "'nosuch' is not a model name"),
         ("options.temprature", "1", "no option 'temprature'; did you mean 'temperature'?"),
+        ("options", "warm", "options is not a table"),
+        ("options", "{temprature = 1}", "no option 'temprature'; did you mean 'temperature'?"),
         ("options.temperature", "warm", "options.temperature='warm'"),
         ("options.base_url", "http://x", "applies to a single provider"),
         ("options.timeout", "30", "timeouts.total"),

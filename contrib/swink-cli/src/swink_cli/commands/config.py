@@ -147,8 +147,10 @@ def _check(tables: list[str], name: str, value: Any) -> None:
     is_of_models = (tables, name) == ([], "default") or tables == ["aliases"]
     if is_of_models and all(isinstance(model, str) for model in models):
         check_models(models)
-    if tables[:1] == ["options"] or (tables, name) == ([], "options"):
-        given = {name: value} if len(tables) == 1 else {[*tables, name][1]: None}
+    if (tables, name) == ([], "options") and isinstance(value, dict):
+        check_defaults("options", value)
+    if tables[:1] == ["options"]:
+        given = {name: value} if len(tables) == 1 else {tables[1]: None}
         check_defaults("options", given)
     if tables[:1] == ["providers"] and len(tables) > 1:
         Host().entry(tables[1])  # raises for an unknown provider
