@@ -120,6 +120,18 @@ def test_the_file_is_where_the_variable_says(swink: Any, file: Path, tmp_path: P
     assert (other.exists(), file.exists()) == (True, False)
 
 
+@pytest.mark.parametrize("words", ["swink config get al", "swink keys remove al"])
+def test_completion_offers_nothing_where_a_file_cannot_be_read(
+    swink: Any, file: Path, keep: Any, words: str
+) -> None:
+    keep("default = [")
+    keys = file.with_name("keys.toml")
+    keys.write_text("[keys")
+    keys.chmod(0o600)
+    done = swink(_SWINK_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD="3")
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
+
+
 # -- profiles and `swink config` -----------------------------------------------------------------
 
 

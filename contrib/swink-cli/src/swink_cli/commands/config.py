@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from swink_cli.clients import check_defaults, checked_options
 from swink_cli.commands.names import check_models
+from swink_cli.completion import offered
 from swink_cli.files import private_folder
 from swink_cli.listing import print_lines
 from swink_cli.settings import (
@@ -109,7 +110,7 @@ def path() -> None:
 def _complete_key(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in _flat(configured()) if name.startswith(incomplete)]
+    return offered(incomplete, lambda: _flat(configured()))
 
 
 @command.command("get")
