@@ -17,6 +17,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from swink_cli.extensions import (
     COMMAND_GROUP,
@@ -154,9 +155,7 @@ def _twice(installed: Sequence[Distribution]) -> Iterator[Finding]:
     versions: dict[str, list[str]] = {}
     for dist in installed:
         if any(point.group in GROUPS for point in points_of(dist)):
-            versions.setdefault(re.sub(r"[-_.]+", "-", owner(dist)).lower(), []).append(
-                version_of(dist)
-            )
+            versions.setdefault(canonicalize_name(owner(dist)), []).append(version_of(dist))
     for name, found in versions.items():
         if len({*found}) > 1:
             yield Finding(
@@ -183,7 +182,7 @@ def _doubled(host: Host) -> Iterator[Finding]:
 
 def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
     """Find plugins with a requirement that is not installed, or is installed in a wrong version."""
-    versions = {_plain(owner(dist)): version_of(dist) for dist in installed}
+    versions = {canonicalize_name(owner(dist)): version_of(dist) for dist in installed}
     for dist in installed:
         if not any(point.group in GROUPS for point in points_of(dist)):
             continue
@@ -195,7 +194,7 @@ def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
                 continue
             if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
                 continue
-            version = versions.get(_plain(wanted.name))
+            version = versions.get(canonicalize_name(wanted.name))
             if version is None:
                 what = f"it requires {line}, which is not installed"
             elif not wanted.specifier.contains(version, prereleases=True):
@@ -205,10 +204,6 @@ def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
             yield Finding(
                 owner(dist), what, f"Upgrade {owner(dist)}, or install the required version."
             )
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _named(where: str, name: str) -> Iterator[Finding]:
