@@ -23,6 +23,7 @@ from swink_core import (
 from swink_core.providers import Catalog
 
 __all__ = [
+    "CAPABILITIES",
     "CHOOSING",
     "PROVIDER_GROUP",
     "Installed",
@@ -41,6 +42,9 @@ LEAST = 16
 """The minimum width of the last column; with less space, each row is merged into two cells."""
 
 PROVIDER_GROUP = "swink.providers"
+
+CAPABILITIES = ("tools", "images", "thinking", "documents", "audio", "structured_output", "json")
+"""The capabilities that the catalogue entry of a model may declare, most common first."""
 
 
 @define

@@ -36,8 +36,7 @@ from swink_core import Host, SwinkError
 from swink_core.providers import FEATURES, TUNING, HTTPProvider
 
 __all__ = [
-    "ABLE", "GROUPS", "LIKENESS", "TAKEN", "Finding", "added", "examine", "failing",
-    "instead",
+    "GROUPS", "LIKENESS", "TAKEN", "Finding", "added", "examine", "failing", "instead",
 ]  # fmt: skip
 
 GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
@@ -48,9 +47,6 @@ HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
 TAKEN = {"features": FEATURES, "knobs": TUNING}
 """Valid names in the class attributes `features` and `knobs` of a provider."""
-
-ABLE = ("audio", "documents", "images", "json", "structured_output", "thinking", "tools")
-"""Capabilities that the catalogue entry of a model may declare."""
 
 LIKENESS = 0.8
 """The minimum similarity, from 0 to 1, at which a name counts as misspelt."""
