@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from typing import IO
 
 from swink_batch.tally import Tally
 from swink_cli.summary import money
+from swink_cli.terminal import ECHO, is_dumb, is_terminal
 
 __all__ = ["Progress", "duration", "told"]
 
@@ -31,7 +31,7 @@ class Progress:
 
     def __init__(self, file: IO[str], now: Callable[[], float] = time.monotonic) -> None:
         self._file, self._now = file, now
-        self._is_terminal = file.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_terminal = is_terminal(file) and not is_dumb()
         self._shown_at = now()
 
     def __call__(self, tally: Tally) -> None:
@@ -42,7 +42,7 @@ class Progress:
         self._shown_at = now
         line = told(tally)
         if self._is_terminal:  # a wrapped line could not be erased
-            line = f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}"
+            line = f"{CLEAR}{line[: shutil.get_terminal_size().columns - ECHO]}"
         self._file.write(line if self._is_terminal else f"{line}\n")
         self._file.flush()
 
