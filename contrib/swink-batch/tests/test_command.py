@@ -256,7 +256,8 @@ def test_the_chart_is_svg() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.25, "250 ms"), (5, "5.0 s"), (90, "2 min"), (3600 * 26, "26 h 0 min")]
+    ("seconds", "text"),
+    [(0.25, "250 ms"), (0.9996, "1.0 s"), (5, "5.0 s"), (90, "2 min"), (3600 * 26, "26 h 0 min")],
 )
 def test_durations_are_formatted_for_people(seconds: float, text: str) -> None:
     assert duration(seconds) == text

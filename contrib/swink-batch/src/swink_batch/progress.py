@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import IO
 
 from swink_batch.tally import Tally
-from swink_cli.summary import money
+from swink_cli.summary import money, seconds
 from swink_cli.terminal import ECHO, is_dumb, is_terminal
 
 __all__ = ["Progress", "duration", "told"]
@@ -69,11 +69,9 @@ def told(tally: Tally) -> str:
     return " · ".join([*parts, f"{tally.under_way} under way"])
 
 
-def duration(seconds: float) -> str:
-    """Format a duration in seconds."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
+def duration(value: float) -> str:
+    """Format a duration, given in seconds."""
+    if value < 60:
+        return seconds(value)
+    minutes = round(value / 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
