@@ -101,6 +101,5 @@ def _end(data: dict[str, Any]) -> str:
     if data["output"] is not None:
         said.append(f"{data['output']} tokens")
     if data.get("cost") is not None:
-        estimated = " (estimated)" if data.get("estimated") else ""
-        said.append(money(data["cost"]) + estimated)
+        said.append(money(data["cost"], bool(data.get("estimated"))))
     return ", ".join(said)
