@@ -101,8 +101,8 @@ def test_an_invalid_file_is_named_and_not_changed(
         (["alias", "a/b", "echo/echo"], "invalid alias"),
         (["alias", " a", "echo/echo"], "invalid alias"),
         (["alias", "a", "nonsense"], "is not a model name"),
-        (["alias", "a"], "unknown short name 'a'"),
-        (["alias", "a", "--remove"], "unknown short name 'a'"),
+        (["alias", "a"], "unknown alias 'a'"),
+        (["alias", "a", "--remove"], "unknown alias 'a'"),
     ],
 )
 def test_an_unusable_model_is_not_stored(
