@@ -7,8 +7,8 @@ environment, where every child process could read them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -75,13 +75,8 @@ def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, A
     Raises InvalidOption for an invalid option; the message names the configuration key and the
     file.
     """
-    try:
+    with _naming_the_file():
         return checked_options(f"configured: providers.{provider}", options)
-    except swink.InvalidOption as error:
-        raise swink.InvalidOption(
-            error.message,
-            resolution=f"{error.resolution or 'Correct it.'} The file is {settings_path()}",
-        ) from error
 
 
 def default_options(settings: Settings) -> dict[str, Any]:
@@ -90,14 +85,21 @@ def default_options(settings: Settings) -> dict[str, Any]:
     Raises InvalidOption for an invalid option; the message names the configuration key and the
     file.
     """
-    try:
+    with _naming_the_file():
         check_defaults("options", settings.options)
+    return settings.options
+
+
+@contextmanager
+def _naming_the_file() -> Iterator[None]:
+    """Add the path of the settings file to the advice of an InvalidOption."""
+    try:
+        yield
     except swink.InvalidOption as error:
         raise swink.InvalidOption(
             error.message,
             resolution=f"{error.resolution or 'Correct it.'} The file is {settings_path()}",
         ) from error
-    return settings.options
 
 
 def check_defaults(where: str, options: Mapping[str, Any]) -> None:
