@@ -17,7 +17,7 @@ from swink_cli.keys import kept_keys, read_key
 from swink_cli.pairs import with_parts
 from swink_cli.settings import Settings, read_settings, settings_path
 from swink_core import Client, Host
-from swink_core.providers import Catalog
+from swink_core.providers import Catalog, first_set
 
 __all__ = [
     "PERSONAL", "bare_names", "check_defaults", "checked_options", "chosen", "client_parts",
@@ -213,4 +213,4 @@ def _in_environment(catalog: Catalog, provider: str) -> bool:
         info = catalog.provider(provider)
     except swink.SwinkError:
         return False  # the call will report what is wrong
-    return info is not None and any(os.environ.get(name) for name in info.api_key_env)
+    return info is not None and first_set(info.api_key_env) is not None
