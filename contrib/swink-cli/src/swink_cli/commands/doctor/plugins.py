@@ -30,7 +30,7 @@ from swink_cli.extensions import (
     points_of,
     version_of,
 )
-from swink_cli.listing import PROVIDER_GROUP
+from swink_cli.listing import PLUGIN_GROUP, PROVIDER_GROUP
 from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
 from swink_core.providers import FEATURES, TUNING, HTTPProvider
@@ -39,7 +39,7 @@ __all__ = [
     "GROUPS", "LIKENESS", "TAKEN", "Finding", "added", "examine", "failing", "instead",
 ]  # fmt: skip
 
-GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
+GROUPS = (PROVIDER_GROUP, PLUGIN_GROUP, COMMAND_GROUP, TOOL_GROUP)
 
 FILE = "models.toml"
 
