@@ -725,6 +725,7 @@ def test_the_environment_says_how_long_and_how_much() -> None:
     )  # fmt: skip
     assert isinstance(made, SwinkCache)
     assert (made._ttl, made._max_bytes, made._shared) == (7200.0, 1_500_000, True)
+    assert not CachePlugin({"SWINK_CACHE": "a.db", "SWINK_CACHE_SHARED": "off"})._shared
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,15 @@ def test_with_restart_only_the_answer_that_counts_is_written(swink: Any) -> None
     assert (done.returncode, done.stdout) == (0, "Two\n")
 
 
+@pytest.mark.parametrize(("retry", "end"), [("true", (0, "Two\n")), ("false", (1, "One\n"))])
+def test_restart_keeps_to_a_policy_that_is_only_true_or_false(
+    swink: Any, retry: str, end: tuple[int, str]
+) -> None:
+    with ChatService(["One", CUT], ["Two"]) as service:
+        done = swink(*to(service, "--restart", "-o", f"retry={retry}", "Hi"))
+    assert (done.returncode, done.stdout) == end
+
+
 def test_notices_are_shown(swink: Any) -> None:
     done = swink("ask", "-m", "echo/echo", "-o", "seed=3", "Hi")
     assert "notice: echo/echo does not support seed" in done.stderr

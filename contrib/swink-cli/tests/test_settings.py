@@ -101,8 +101,8 @@ def test_an_invalid_file_is_named_and_not_changed(
         (["alias", "a/b", "echo/echo"], "invalid alias"),
         (["alias", " a", "echo/echo"], "invalid alias"),
         (["alias", "a", "nonsense"], "is not a model name"),
-        (["alias", "a"], "unknown short name 'a'"),
-        (["alias", "a", "--remove"], "unknown short name 'a'"),
+        (["alias", "a"], "unknown alias 'a'"),
+        (["alias", "a", "--remove"], "unknown alias 'a'"),
     ],
 )
 def test_an_unusable_model_is_not_stored(
@@ -118,6 +118,18 @@ def test_the_file_is_where_the_variable_says(swink: Any, file: Path, tmp_path: P
     assert swink("default", "echo/echo", SWINK_CONFIG=str(other)).returncode == 0
     assert swink("ask", "Hi", SWINK_CONFIG=str(other)).stdout == "Hi\n"
     assert (other.exists(), file.exists()) == (True, False)
+
+
+@pytest.mark.parametrize("words", ["swink config get al", "swink keys remove al"])
+def test_completion_offers_nothing_where_a_file_cannot_be_read(
+    swink: Any, file: Path, keep: Any, words: str
+) -> None:
+    keep("default = [")
+    keys = file.with_name("keys.toml")
+    keys.write_text("[keys")
+    keys.chmod(0o600)
+    done = swink(_SWINK_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD="3")
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 
 
 # -- profiles and `swink config` -----------------------------------------------------------------
@@ -298,6 +310,8 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
         ("aliases.quick", "nobody/x", "nobody"),
         ("profiles.work.default", "nosuch", "'nosuch' is not a model name"),
         ("options.temprature", "1", "no option 'temprature'; did you mean 'temperature'?"),
+        ("options", "warm", "options is not a table"),
+        ("options", "{temprature = 1}", "no option 'temprature'; did you mean 'temperature'?"),
         ("options.temperature", "warm", "options.temperature='warm'"),
         ("options.base_url", "http://x", "applies to a single provider"),
         ("options.timeout", "30", "timeouts.total"),

@@ -39,7 +39,8 @@ class Failed(msgspec.Struct, omit_defaults=True):
     """The reason why a row has no answer.
 
     `kind` is the kind of the failure (see the page "Failures"), or `bad_row` if the row is
-    invalid, or `bad_answer` if the answer does not match the requested type.
+    invalid, or `bad_answer` if the answer does not match the requested type, or `batch_ended` if
+    the vendor's batch ended without an answer to the row.
     """
 
     kind: str

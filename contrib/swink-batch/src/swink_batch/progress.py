@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable
 from typing import IO
 
 from swink_batch.tally import Tally
-from swink_cli.summary import money
+from swink_cli.summary import money, seconds
+from swink_cli.terminal import ECHO, is_dumb, is_terminal
 
 __all__ = ["Progress", "duration", "told"]
 
@@ -31,7 +31,7 @@ class Progress:
 
     def __init__(self, file: IO[str], now: Callable[[], float] = time.monotonic) -> None:
         self._file, self._now = file, now
-        self._is_terminal = file.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_terminal = is_terminal(file) and not is_dumb()
         self._shown_at = now()
 
     def __call__(self, tally: Tally) -> None:
@@ -42,7 +42,7 @@ class Progress:
         self._shown_at = now
         line = told(tally)
         if self._is_terminal:  # a wrapped line could not be erased
-            line = f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}"
+            line = f"{CLEAR}{line[: shutil.get_terminal_size().columns - ECHO]}"
         self._file.write(line if self._is_terminal else f"{line}\n")
         self._file.flush()
 
@@ -69,11 +69,9 @@ def told(tally: Tally) -> str:
     return " · ".join([*parts, f"{tally.under_way} under way"])
 
 
-def duration(seconds: float) -> str:
-    """Format a duration in seconds."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
+def duration(value: float) -> str:
+    """Format a duration, given in seconds."""
+    if value < 60:
+        return seconds(value)
+    minutes = round(value / 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from swink_cache.source import Batch
 from swink_core import (
     Cost,
     Done,
@@ -32,8 +33,6 @@ METADATA = "swink_cache"
 """The metadata key for the time and the cost of the original answer."""
 
 _DELTAS: dict[str, Any] = {kind.type: kind for kind in (TextDelta, ThinkingDelta, ToolCallDelta)}
-
-Batch = list[Event]
 
 
 class _Answer(msgspec.Struct):

@@ -42,7 +42,7 @@ class CachePlugin:
             path,
             ttl=_seconds(environ.get(TTL_ENV, "")),
             max_bytes=_bytes(environ.get(SIZE_ENV, "")),
-            shared=environ.get(SHARED_ENV, "") not in ("", "0"),
+            shared=environ.get(SHARED_ENV, "") == "1",
         )
 
 

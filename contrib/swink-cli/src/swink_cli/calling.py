@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import swink_core as swink
 from swink_cli.display import Display, Sink, Waiting
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
+from swink_cli.listing import PLUGIN_GROUP
 from swink_cli.summary import summary
 from swink_cli.terminal import one_screen, say, show_error
 from swink_cli.troubles import TROUBLES, is_failure_logged
@@ -47,7 +48,6 @@ class Closable(Protocol):
         """Stop the stream at once, so that its reader ends."""
 
 
-PLUGIN_GROUP = "swink.plugins"
 PATIENCE = 3
 """The number of Ctrl-C presses after which KeyboardInterrupt is raised."""
 

@@ -7,8 +7,8 @@ environment, where every child process could read them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from swink_cli.keys import kept_keys, read_key
 from swink_cli.pairs import with_parts
 from swink_cli.settings import Settings, read_settings, settings_path
 from swink_core import Client, Host
-from swink_core.providers import Catalog
+from swink_core.providers import Catalog, first_set
 
 __all__ = [
     "PERSONAL", "bare_names", "check_defaults", "checked_options", "chosen", "client_parts",
@@ -75,13 +75,8 @@ def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, A
     Raises InvalidOption for an invalid option; the message names the configuration key and the
     file.
     """
-    try:
+    with _naming_the_file():
         return checked_options(f"configured: providers.{provider}", options)
-    except swink.InvalidOption as error:
-        raise swink.InvalidOption(
-            error.message,
-            resolution=f"{error.resolution or 'Correct it.'} The file is {settings_path()}",
-        ) from error
 
 
 def default_options(settings: Settings) -> dict[str, Any]:
@@ -90,14 +85,21 @@ def default_options(settings: Settings) -> dict[str, Any]:
     Raises InvalidOption for an invalid option; the message names the configuration key and the
     file.
     """
-    try:
+    with _naming_the_file():
         check_defaults("options", settings.options)
+    return settings.options
+
+
+@contextmanager
+def _naming_the_file() -> Iterator[None]:
+    """Add the path of the settings file to the advice of an InvalidOption."""
+    try:
+        yield
     except swink.InvalidOption as error:
         raise swink.InvalidOption(
             error.message,
             resolution=f"{error.resolution or 'Correct it.'} The file is {settings_path()}",
         ) from error
-    return settings.options
 
 
 def check_defaults(where: str, options: Mapping[str, Any]) -> None:
@@ -211,4 +213,4 @@ def _in_environment(catalog: Catalog, provider: str) -> bool:
         info = catalog.provider(provider)
     except swink.SwinkError:
         return False  # the call will report what is wrong
-    return info is not None and any(os.environ.get(name) for name in info.api_key_env)
+    return info is not None and first_set(info.api_key_env) is not None

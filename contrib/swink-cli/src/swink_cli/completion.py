@@ -50,7 +50,7 @@ def complete_tool(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete tools of plugins; any other text is completed as a file."""
-    named = _quietly(lambda: _beginning(incomplete, installed_tools()))
+    named = offered(incomplete, installed_tools)
     return named or complete_file(ctx, parameter, incomplete)
 
 
@@ -60,7 +60,7 @@ def complete_server(
     """Complete configured MCP servers."""
     from swink_cli.settings import read_settings
 
-    return _quietly(lambda: _beginning(incomplete, read_settings().mcp))
+    return offered(incomplete, lambda: read_settings().mcp)
 
 
 def model_names(start: str) -> list[str]:
@@ -68,8 +68,9 @@ def model_names(start: str) -> list[str]:
     return [item.value for item in _quietly(lambda: _models(start))]
 
 
-def _beginning(start: str, names: Iterable[str]) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in names if name.startswith(start)]
+def offered(start: str, names: Callable[[], Iterable[str]]) -> list[CompletionItem]:
+    """Complete the names that a function returns."""
+    return _quietly(lambda: [CompletionItem(name) for name in names() if name.startswith(start)])
 
 
 def _providers(start: str, end: str) -> list[CompletionItem]:

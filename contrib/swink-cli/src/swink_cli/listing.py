@@ -23,7 +23,9 @@ from swink_core import (
 from swink_core.providers import Catalog
 
 __all__ = [
+    "CAPABILITIES",
     "CHOOSING",
+    "PLUGIN_GROUP",
     "PROVIDER_GROUP",
     "Installed",
     "installed_providers",
@@ -40,7 +42,10 @@ __all__ = [
 LEAST = 16
 """The minimum width of the last column; with less space, each row is merged into two cells."""
 
-PROVIDER_GROUP = "swink.providers"
+PLUGIN_GROUP, PROVIDER_GROUP = "swink.plugins", "swink.providers"
+
+CAPABILITIES = ("tools", "images", "thinking", "documents", "audio", "structured_output", "json")
+"""The capabilities that the catalogue entry of a model may declare, most common first."""
 
 
 @define

@@ -112,10 +112,10 @@ def _value(name: str, text: str) -> Any:
 
 
 def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None:
+    if name not in {*_WITH_PARTS, *_NESTED}:
+        raise swink.InvalidOption(f"{name} has no parts: {name}.{part}")
     values = options.setdefault(name, {})
-    if not isinstance(values, dict) or (name not in _NESTED and name not in _WITH_PARTS):
-        if name not in {*_WITH_PARTS, *_NESTED}:
-            raise swink.InvalidOption(f"{name} has no parts: {name}.{part}")
+    if not isinstance(values, dict):
         raise swink.InvalidOption(
             f"{name} has both a value and parts: {name}.{part}",
             resolution="Set the value or its parts, not both.",

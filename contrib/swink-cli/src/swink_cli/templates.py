@@ -27,6 +27,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import swink_core as swink
+from swink_cli.completion import offered
 from swink_cli.files import private_folder, replace_file
 from swink_cli.settings import settings_path
 
@@ -102,7 +103,7 @@ def _use(context: click.Context, _: click.Parameter, name: str | None) -> None:
 
 def complete_template(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
     """Complete template names."""
-    return [CompletionItem(name) for name in template_names() if name.startswith(start)]
+    return offered(start, template_names)
 
 
 template_options = (

@@ -184,8 +184,9 @@ def is_dumb() -> bool:
 
 
 def styled(text: str, **style: Any) -> str:
-    """Return text with ANSI styles, unless the user disabled them (NO_COLOR) or the output is not a
-    terminal.
+    """Return text with ANSI styles, unless NO_COLOR or TERM=dumb disables them.
+
+    `click.echo` removes the styles if its output is not a terminal.
     """
     return text if is_dumb() or os.environ.get("NO_COLOR") else click.style(text, **style)
 

@@ -16,7 +16,7 @@ import swink_core as swink
 from swink import Client, FunctionTool, Run, ToolEnd, ToolStart, TurnStart
 from swink_cli.calling import explain, name_broken_plugins, name_unknown_models, show_call
 from swink_cli.clients import client_parts
-from swink_cli.display import Display, Sink
+from swink_cli.display import ARGUMENTS_SHOWN, Display, Sink
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
@@ -153,9 +153,6 @@ async def show_run(run: Run, sink: Sink) -> None:
 
 REFUSED = "The user did not allow this call."
 
-SHOWN = 2000
-"""The maximum number of characters of a call's arguments to print."""
-
 
 class Approval:
     """Decides which tool calls may run: all of them (`yes`), or those that the user approves.
@@ -165,7 +162,7 @@ class Approval:
     """
 
     def __init__(self, *, yes: bool) -> None:
-        if not yes and not (_asks() and is_terminal(sys.stderr)):
+        if not yes and not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
             raise swink.UsageError(
                 "tool calls need approval, which requires a terminal",
                 title="Approval required",
@@ -185,8 +182,8 @@ class Approval:
 
     async def _ask(self, call: swink.ToolCallBlock) -> bool | str:
         whole = shown = _in_sight(json.dumps(call.arguments, ensure_ascii=False))
-        if len(whole) > SHOWN:
-            shown = f"{whole[:SHOWN]}… ({len(whole):,} characters)"
+        if len(whole) > ARGUMENTS_SHOWN:
+            shown = f"{whole[:ARGUMENTS_SHOWN]}… ({len(whole):,} characters)"
         if self.sink is not None:
             self.sink.step_aside()
         _forget_what_was_typed()
@@ -228,10 +225,6 @@ def _forget_what_was_typed() -> None:
         import termios
 
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-
-
-def _asks() -> bool:
-    return is_terminal(sys.stdin)
 
 
 async def _line() -> str:

@@ -22,7 +22,7 @@ from attrs import evolve
 
 import swink_core as swink
 from swink_core.providers import Attempt
-from swink_observers.calls import EVENTS
+from swink_observers.calls import EVENTS, Delta
 
 __all__ = ["Background"]
 
@@ -36,8 +36,6 @@ FLUSH_SECONDS = 4.0
 
 Clients wait longer than this for their plugins to close.
 """
-
-_DELTAS = (swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta)
 
 
 class Background:
@@ -75,7 +73,7 @@ class Background:
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Queue an event, or drop it."""
-        is_delta = isinstance(event, _DELTAS)
+        is_delta = isinstance(event, Delta)
         view = self._calls.get(call.id) if is_delta else None
         if view is None or not _is_of_now(view.attempt, call.attempt):
             view = _copied(call)

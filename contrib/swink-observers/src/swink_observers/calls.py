@@ -32,7 +32,7 @@ CACHE_HIT = "cache_hit"
 EVENTS = frozenset(get_args(swink.Event))
 """The event classes of a call's stream. Events of other classes may belong to no running call."""
 
-_DELTAS = frozenset({swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta})
+_DELTAS = frozenset(get_args(Delta))
 _TERMINAL = frozenset({swink.Done, swink.Error})
 
 

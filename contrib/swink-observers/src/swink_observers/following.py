@@ -100,7 +100,7 @@ def _address(given: str) -> tuple[str, dict[str, str]]:
             raise ValueError("it names no host")
     except ValueError as error:
         raise swink.UsageError(
-            f"{shown!r} is invalid URL: {error}",
+            f"{shown!r} is not a valid URL: {error}",
             title="No feed",
             resolution=f"Write it in full, as in {DEFAULT_URL}",
         ) from None

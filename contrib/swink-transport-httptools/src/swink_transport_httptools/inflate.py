@@ -25,8 +25,8 @@ class Inflater:
 
     def __init__(self, coding: str) -> None:
         self._coding = coding
-        self._zlib = zlib.decompressobj(31 if coding == "gzip" else 15)
         self._bits = 31 if coding == "gzip" else 15
+        self._zlib = zlib.decompressobj(self._bits)
         self._input = b""
         self._position = 0
         self._members = 0
@@ -40,7 +40,7 @@ class Inflater:
             self._has_begun = True
             if self._coding == "deflate" and data[0] & 0xF != 8:  # RFC 1950 section 2.2
                 self._bits = -15
-                self._zlib = zlib.decompressobj(-15)
+                self._zlib = zlib.decompressobj(self._bits)
         self._input = self._input[self._position :] + data
         self._position = 0
         self._members = 0

@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -16,7 +16,7 @@ from swink_batch.forms import names_fields
 from swink_batch.job import Job, Order, check_place
 from swink_batch.progress import Progress
 from swink_batch.report import check_form, lines, write_report
-from swink_batch.settings import CONCURRENCY
+from swink_batch.settings import CONCURRENCY, Via
 from swink_batch.tally import Tally
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.options import CallOptions, call_options
@@ -64,7 +64,7 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
 )
 @click.option(
     "--order",
-    type=click.Choice(["completion", "input"]),
+    type=click.Choice(get_args(Order)),
     default="completion",
     show_default=True,
     help="Write answers as they arrive, or in the order of the rows at the end.",
@@ -98,7 +98,7 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
 )
 @click.option(
     "--via",
-    type=click.Choice(["calls", "batch"]),
+    type=click.Choice(get_args(Via)),
     default="calls",
     show_default=True,
     help=(

@@ -123,7 +123,7 @@ class Limiter:
         queue = self._queue(key)
         now = self._clock.time()
         line = queue.again if is_retry else queue.waiting
-        if not (queue.again or queue.waiting) and queue.lane.wait(now) <= 0.0:
+        if not queue.is_waited_for and queue.lane.wait(now) <= 0.0:
             queue.lane.begin(now)
         else:
             await self._stand_in_line(queue, line)

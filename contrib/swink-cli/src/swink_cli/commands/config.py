@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from swink_cli.clients import check_defaults, checked_options
 from swink_cli.commands.names import check_models
+from swink_cli.completion import offered
 from swink_cli.files import private_folder
 from swink_cli.listing import print_lines
 from swink_cli.settings import (
@@ -109,7 +110,7 @@ def path() -> None:
 def _complete_key(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in _flat(configured()) if name.startswith(incomplete)]
+    return offered(incomplete, lambda: _flat(configured()))
 
 
 @command.command("get")
@@ -147,8 +148,10 @@ def _check(tables: list[str], name: str, value: Any) -> None:
     is_of_models = (tables, name) == ([], "default") or tables == ["aliases"]
     if is_of_models and all(isinstance(model, str) for model in models):
         check_models(models)
-    if tables[:1] == ["options"] or (tables, name) == ([], "options"):
-        given = {name: value} if len(tables) == 1 else {[*tables, name][1]: None}
+    if (tables, name) == ([], "options") and isinstance(value, dict):
+        check_defaults("options", value)
+    if tables[:1] == ["options"]:
+        given = {name: value} if len(tables) == 1 else {tables[1]: None}
         check_defaults("options", given)
     if tables[:1] == ["providers"] and len(tables) > 1:
         Host().entry(tables[1])  # raises for an unknown provider

@@ -8,7 +8,7 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from swink_cli.completion import complete_provider
+from swink_cli.completion import complete_provider, offered
 from swink_cli.key_file import keys_path
 from swink_cli.keys import checked_key, forget, keep_for, kept_keys
 from swink_cli.listing import installed_providers, print_json, print_lines
@@ -77,7 +77,7 @@ def path() -> None:
 def _complete_kept(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in kept_keys() if name.startswith(incomplete)]
+    return offered(incomplete, kept_keys)
 
 
 @command.command("remove")

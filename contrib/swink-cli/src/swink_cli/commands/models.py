@@ -14,6 +14,7 @@ import click
 from swink_cli.clients import kept_options
 from swink_cli.completion import complete_provider
 from swink_cli.listing import (
+    CAPABILITIES,
     installed_providers,
     is_retired,
     print_json,
@@ -248,9 +249,6 @@ SHAPES = (
 Each row also contains the minimum width of the column FEATURES.
 """
 
-FEATURES = ("tools", "images", "thinking", "documents", "audio", "structured_output", "json")
-"""Features, most common first, for terminals that cannot show all of them."""
-
 
 def _table(
     models: Sequence[ModelInfo], first: str, width: int | None, *, in_full: bool = False
@@ -278,8 +276,8 @@ def _table(
 
 
 def _clipped(info: ModelInfo, room: int) -> str:
-    """Return the features that fit into `room` columns, with an ellipsis for the others."""
-    words = _features(info, lambda word: FEATURES.index(word) if word in FEATURES else 99)
+    """Return the most common features that fit into `room` columns, and an ellipsis for others."""
+    words = _features(info, lambda word: CAPABILITIES.index(word) if word in CAPABILITIES else 99)
     while len(" ".join(words)) > room and len(words) > 1:
         words = [*words[: -2 if words[-1] == "…" else -1], "…"]
     return " ".join(words)

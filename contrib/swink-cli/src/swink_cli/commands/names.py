@@ -64,7 +64,7 @@ def alias(name: str | None, models: Sequence[str], remove: bool) -> None:
         print_lines(table(rows) or ["no aliases defined: swink alias NAME MODEL"])
         return
     if name not in known and not models:
-        raise UsageError(f"unknown short name {name!r}", resolution="`swink alias` lists them.")
+        raise UsageError(f"unknown alias {name!r}", resolution="`swink alias` lists them.")
     if remove:
         say(f"removed from {change(['aliases'], name, None)}")
     elif not models:

@@ -11,6 +11,7 @@ import click
 from swink_cli.completion import complete_provider
 from swink_cli.keys import describe, is_ready
 from swink_cli.listing import (
+    CAPABILITIES,
     Installed,
     installed_providers,
     no_provider,
@@ -131,9 +132,6 @@ CONTENT: Mapping[str, tuple[Context, dict[str, Any]]] = {
     "stop": (Context([UserMessage("Hi")]), {"stop": ["END"]}),
 }
 """Features that a call may use, each with an example call."""
-
-CAPABILITIES = ("images", "documents", "audio", "tools", "thinking", "structured_output", "json")
-"""Names of the model capabilities in the catalogue."""
 
 PLAIN = Context([UserMessage("Hi")])
 

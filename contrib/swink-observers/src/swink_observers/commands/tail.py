@@ -15,6 +15,7 @@ import msgspec
 
 from swink_cli.summary import money
 from swink_cli.terminal import is_terminal, printable, say
+from swink_observers.feed import KEPT
 from swink_observers.following import DEFAULT_GATEWAY, DEFAULT_URL, Place, following, told_by
 
 __all__ = ["command"]
@@ -23,7 +24,7 @@ __all__ = ["command"]
 @click.command("tail")
 @click.argument("url", default=DEFAULT_URL)
 @click.option(
-    "-n", "--last", type=click.IntRange(0, 1_000), default=10, show_default=True,
+    "-n", "--last", type=click.IntRange(0, KEPT), default=10, show_default=True,
     metavar="N", help="Begin with so many.",
 )  # fmt: skip
 @click.option(
@@ -101,6 +102,5 @@ def _end(data: dict[str, Any]) -> str:
     if data["output"] is not None:
         said.append(f"{data['output']} tokens")
     if data.get("cost") is not None:
-        estimated = " (estimated)" if data.get("estimated") else ""
-        said.append(money(data["cost"]) + estimated)
+        said.append(money(data["cost"], bool(data.get("estimated"))))
     return ", ".join(said)

@@ -80,7 +80,7 @@ def command(
     call.require_model(several=True, runs_tools=True)
     message = prompt_message(prompt, images, attachments)
     if restart:
-        policy = call.options.get("retry", swink.RetryPolicy())
+        policy = swink.StreamOptions(retry=call.options.get("retry")).retry
         call.options["retry"] = evolve(policy, restart_after_output=True)
     context = call.context([*history, message])
     if call.others:

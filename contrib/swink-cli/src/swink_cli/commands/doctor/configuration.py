@@ -19,7 +19,6 @@ from typing import Any
 
 from swink_cli.clients import configured_options, default_options
 from swink_cli.commands.doctor.plugins import (
-    ABLE,
     GROUPS,
     LIKENESS,
     Finding,
@@ -28,7 +27,7 @@ from swink_cli.commands.doctor.plugins import (
 )
 from swink_cli.commands.names import check_models
 from swink_cli.extensions import points_of
-from swink_cli.listing import CHOOSING
+from swink_cli.listing import CAPABILITIES, CHOOSING
 from swink_cli.settings import read_settings, settings_path
 from swink_core import Host, SwinkError
 from swink_core.providers import Catalog
@@ -85,9 +84,9 @@ def models_file(host: Host) -> list[Finding]:
         if name not in known
     ]
     for info in users.models.values():
-        for word in sorted({*(info.capabilities or ())} - {*ABLE}):
+        for word in sorted({*(info.capabilities or ())} - {*CAPABILITIES}):
             said = f'the model "{info.id}" has "{word}", which is unknown'
-            found.append(Finding(where, said, instead(word, ABLE)))
+            found.append(Finding(where, said, instead(word, CAPABILITIES)))
     return found
 
 

@@ -17,6 +17,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from swink_cli.extensions import (
     COMMAND_GROUP,
@@ -29,17 +30,16 @@ from swink_cli.extensions import (
     points_of,
     version_of,
 )
-from swink_cli.listing import PROVIDER_GROUP
+from swink_cli.listing import PLUGIN_GROUP, PROVIDER_GROUP
 from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
 from swink_core.providers import FEATURES, TUNING, HTTPProvider
 
 __all__ = [
-    "ABLE", "GROUPS", "LIKENESS", "TAKEN", "Finding", "added", "examine", "failing",
-    "instead",
+    "GROUPS", "LIKENESS", "TAKEN", "Finding", "added", "examine", "failing", "instead",
 ]  # fmt: skip
 
-GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
+GROUPS = (PROVIDER_GROUP, PLUGIN_GROUP, COMMAND_GROUP, TOOL_GROUP)
 
 FILE = "models.toml"
 
@@ -47,9 +47,6 @@ HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
 TAKEN = {"features": FEATURES, "knobs": TUNING}
 """Valid names in the class attributes `features` and `knobs` of a provider."""
-
-ABLE = ("audio", "documents", "images", "json", "structured_output", "thinking", "tools")
-"""Capabilities that the catalogue entry of a model may declare."""
 
 LIKENESS = 0.8
 """The minimum similarity, from 0 to 1, at which a name counts as misspelt."""
@@ -154,9 +151,7 @@ def _twice(installed: Sequence[Distribution]) -> Iterator[Finding]:
     versions: dict[str, list[str]] = {}
     for dist in installed:
         if any(point.group in GROUPS for point in points_of(dist)):
-            versions.setdefault(re.sub(r"[-_.]+", "-", owner(dist)).lower(), []).append(
-                version_of(dist)
-            )
+            versions.setdefault(canonicalize_name(owner(dist)), []).append(version_of(dist))
     for name, found in versions.items():
         if len({*found}) > 1:
             yield Finding(
@@ -183,7 +178,7 @@ def _doubled(host: Host) -> Iterator[Finding]:
 
 def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
     """Find plugins with a requirement that is not installed, or is installed in a wrong version."""
-    versions = {_plain(owner(dist)): version_of(dist) for dist in installed}
+    versions = {canonicalize_name(owner(dist)): version_of(dist) for dist in installed}
     for dist in installed:
         if not any(point.group in GROUPS for point in points_of(dist)):
             continue
@@ -195,7 +190,7 @@ def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
                 continue
             if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
                 continue
-            version = versions.get(_plain(wanted.name))
+            version = versions.get(canonicalize_name(wanted.name))
             if version is None:
                 what = f"it requires {line}, which is not installed"
             elif not wanted.specifier.contains(version, prereleases=True):
@@ -205,10 +200,6 @@ def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
             yield Finding(
                 owner(dist), what, f"Upgrade {owner(dist)}, or install the required version."
             )
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _named(where: str, name: str) -> Iterator[Finding]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
@@ -31,8 +31,6 @@ from swink_recorder.store import SUFFIXES, Entry, FolderStore, SQLiteStore, open
 from swink_recorder.takes import Take, write_takes
 
 __all__ = ["command", "last"]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 MOST_OFFERED = 200
 """The maximum number of calls that completion offers, newest first."""
