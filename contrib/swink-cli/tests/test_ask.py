@@ -448,9 +448,10 @@ def test_an_inline_schema_is_used_unchanged(swink: Any) -> None:
     assert body["response_format"]["json_schema"]["schema"]["properties"] == schema["properties"]
 
 
-def test_a_system_prompt_can_come_from_a_file(swink: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_system_prompt_can_come_from_a_file(swink: Any, tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "role.txt"
-    file.write_text("Be brief.\n")
+    file.write_text("Be brief.\n", encoding)
     with ChatService(["Hi"]) as service:
         assert swink(*to(service, "-s", f"@{file}", "Hi")).returncode == 0
         (body,) = service.requests

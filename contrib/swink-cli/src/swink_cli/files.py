@@ -126,7 +126,7 @@ def user_path(given: str | Path) -> Path:
 def read_text(path: str) -> str:
     """Read a text file. Raises MediaError if it cannot be read or is not text."""
     try:
-        return _read(user_path(path)).decode()
+        return _read(user_path(path)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise swink.MediaError(
             f"{path} is not UTF-8 text (byte {error.start})",
