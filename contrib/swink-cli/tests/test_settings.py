@@ -297,6 +297,23 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
     assert swink("config", "unset", "default").returncode == 2
 
 
+@pytest.mark.parametrize("where", ["", "profiles.work."])
+def test_an_alias_may_contain_dots(swink: Any, file: Path, where: str) -> None:
+    key = f"{where}aliases.gpt-5.4"
+    assert swink("config", "set", key, "echo/echo").returncode == 0
+    assert swink("config", "get", key).stdout == "echo/echo\n"
+    assert key in swink("config").stdout
+    assert swink("config", "unset", key).returncode == 0
+    assert swink("config", "get", key).returncode == 2
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(swink: Any, file: Path, keep: Any) -> None:
+    keep("\ufeffdefault = 'echo/echo'\n")
+    assert swink("Hi").stdout == "Hi\n"
+    assert swink("config", "set", "aliases.quick", "echo/think").returncode == 0
+    assert swink("config", "get", "default").stdout == "echo/echo\n"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [

@@ -90,6 +90,14 @@ MISTAKES: list[tuple[Any, str]] = [
         "the tool name 'answer' is reserved",
     ),
     (
+        lambda c: c.stream_answer("echo/echo", "Hi", tools=[swink.Tool("answer")], type=int),
+        "the tool name 'answer' is reserved",
+    ),
+    (
+        lambda c: c.stream_answer("echo/echo", "Hi", tools=[{"name": "answer"}], type=int),
+        "the tool name 'answer' is reserved",
+    ),
+    (
         lambda c: c.run("echo/echo", "Hi", tools=[], type=int, corrections=-1),
         "corrections is less than 0",
     ),

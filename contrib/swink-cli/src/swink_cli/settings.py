@@ -123,7 +123,7 @@ def _changed(path: Path, table: Sequence[str], name: str, value: Any) -> str:
     said = _read(path)
     _settings(path, said, begins=True)  # an invalid file raises here, so that it is not overwritten
     profile = profile_at_hand() or said.get("profile")
-    document = tomlkit.parse(path.read_text("utf-8") if path.exists() else "")
+    document = tomlkit.parse(path.read_text("utf-8-sig") if path.exists() else "")
     place: Any = document
     try:
         for part in [*(["profiles", profile] if profile and name != "profile" else []), *table]:
@@ -147,7 +147,7 @@ def _changed(path: Path, table: Sequence[str], name: str, value: Any) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -184,7 +184,7 @@ def read_template(name: str, command: click.Command) -> Template:
     """Read a template for a command. Raises UsageError if it is invalid."""
     path = template_path(name)
     try:
-        said = tomllib.loads(path.read_text("utf-8"))
+        said = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError as error:
         known = ", ".join(template_names()) or "none"
         raise swink.UsageError(

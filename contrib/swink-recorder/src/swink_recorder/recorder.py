@@ -177,6 +177,7 @@ class Recorder:
             with self._lock:
                 ended = [*islice(self._waiting, AT_ONCE)]
                 if not ended:
+                    self._told.discard("full")
                     self._thread = None
                     return
             with self._telling():

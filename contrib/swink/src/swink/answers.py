@@ -36,6 +36,7 @@ from swink_core import (
     ToolResultMessage,
     Unsupported,
     Usage,
+    UsageError,
     UserMessage,
     replace,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "BadAnswer",
     "Growing",
     "answer_in",
+    "check_typed",
     "corrections_of",
 ]
 
@@ -76,6 +78,23 @@ another parse. Beyond the number, the answer is parsed only when it has grown by
 GROWTH = 1.1
 
 _SAY_AGAIN = "That does not fit the schema: {why}\nAnswer again, with the whole corrected JSON."
+
+
+def check_typed(given: Mapping[str, Any]) -> None:
+    """Raise UsageError for options that a call for a typed answer sets itself."""
+    if given.get("response_format") is not None:
+        raise UsageError(
+            "type and response_format cannot be combined", resolution="Pass only one of them."
+        )
+    if any(_name_of(tool) == ANSWER for tool in given.get("tools") or ()):
+        raise UsageError(
+            f"the tool name {ANSWER!r} is reserved for the typed answer",
+            resolution="Give it another name: tool(name=…)(function).",
+        )
+
+
+def _name_of(tool: Any) -> Any:
+    return tool.get("name") if isinstance(tool, Mapping) else getattr(tool, "name", None)
 
 
 @define(frozen=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
 
 from swink_core import InvalidOption, UsageError
 from swink_core.providers import OPTIONS
 
-__all__ = ["check_called", "check_names", "check_number", "refuse_format", "refuse_type"]
+__all__ = ["check_called", "check_names", "check_number", "refuse_type"]
 
 NEAR = 0.75
 """The minimum similarity, from 0 to 1, at which an unknown name counts as misspelt.
@@ -38,14 +37,6 @@ def refuse_type(given: Iterable[str]) -> None:
         raise InvalidOption(
             "no option 'type': the result of this call is a message",
             resolution="Call answer(…), stream_answer(…) or gather_answers(…) with a type.",
-        )
-
-
-def refuse_format(given: Mapping[str, Any]) -> None:
-    """Raise UsageError for `response_format`, which calls for typed answers set themselves."""
-    if given.get("response_format") is not None:
-        raise UsageError(
-            "type and response_format cannot be combined", resolution="Pass only one of them."
         )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
 import swink_core
-from swink.answers import Answer, AnswerForm, AnswerStream
+from swink.answers import Answer, AnswerForm, AnswerStream, check_typed
 from swink.approvals import Approve, PausedRun, context_after
-from swink.arguments import check_names, check_number, refuse_format, refuse_type
+from swink.arguments import check_names, check_number, refuse_type
 from swink.batches import Batch, Progress, gathered
 from swink.goals import Goal, V
 from swink.loop import Run
@@ -146,7 +146,7 @@ class Client(swink_core.Client):
         gate = _gate_of(limits)
         check_number("corrections", corrections, "Pass 0 or more.", least=0)
         refuse_functions(options.get("tools"))
-        refuse_format(options)
+        check_typed(options)
         form: AnswerForm[T] = AnswerForm(Schema(type))
         tools = [*(options.pop("tools", None) or ())]
 
@@ -256,7 +256,7 @@ class Client(swink_core.Client):
         if type is not NO_TYPE:
             check_number("corrections", corrections, "Pass 0 or more.", least=0)
             goal = Goal(AnswerForm(Schema(type)), corrections)
-            goal.check(asked)
+            check_typed(asked)
             first = ask(prompt, goal.asked(asked))
             goal.by_tool = FEATURE in self._lacking(model, first)
         return Run(ask, prompt, asked, named, max_turns, approve, goal, resumed, gate)

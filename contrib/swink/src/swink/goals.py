@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from swink.answers import ANSWER, Answer, AnswerForm, BadAnswer, answer_in, corrections_of
-from swink.arguments import refuse_format
 from swink_core import (
     AssistantMessage,
     Cost,
@@ -18,7 +17,6 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     Usage,
-    UsageError,
 )
 
 if TYPE_CHECKING:
@@ -49,15 +47,6 @@ class Goal(Generic[T]):
         self.answer: Answer[T] | None = None
         self.fault: BadAnswer | None = None
         self._left = corrections
-
-    def check(self, options: Options) -> None:
-        """Raise UsageError for options that contradict the type."""
-        refuse_format(options)
-        if any(each.name == ANSWER for each in options.get("tools") or ()):
-            raise UsageError(
-                f"the tool name {ANSWER!r} is reserved for the typed answer",
-                resolution="Give it another name: tool(name=…)(function).",
-            )
 
     def asked(self, options: Options) -> Options:
         """Add the type's schema, or the answer tool, to the options of a call."""

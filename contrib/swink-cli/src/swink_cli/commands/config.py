@@ -130,7 +130,7 @@ def get(key: str) -> None:
 @click.argument("value")
 def put(key: str, value: str) -> None:
     """Set a KEY to a VALUE: true, a number, a TOML list, or text."""
-    *tables, name = key.split(".")
+    *tables, name = _parts(key)
     if not all([*tables, name]):
         raise UsageError(f"{key!r} is not a key", resolution="For example: aliases.quick")
     _check(tables, name, meant := _value(value))
@@ -165,7 +165,7 @@ def _check(tables: list[str], name: str, value: Any) -> None:
 def unset(key: str) -> None:
     """Remove a KEY."""
     _value_of(key)  # raises if the key does not exist
-    *tables, name = key.split(".")
+    *tables, name = _parts(key)
     say(f"removed from {change(tables, name, None)}")
 
 
@@ -187,11 +187,20 @@ def _flat(data: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return found
 
 
+def _parts(key: str) -> list[str]:
+    """Split a key into the names of tables and of a value; an alias may contain dots."""
+    parts = key.split(".")
+    tables = 3 if parts[0] == "profiles" else 1
+    if parts[tables - 1 : tables] == ["aliases"]:
+        parts[tables:] = [".".join(parts[tables:])] if len(parts) > tables else []
+    return parts
+
+
 def _value_of(key: str) -> Any:
     """Return the effective value of a key: from the profile, or else from the rest of the file."""
     said, profile = configured(), read_settings().profile
     for data in (said.get("profiles", {}).get(profile), said):
-        for part in key.split("."):
+        for part in _parts(key):
             data = data.get(part) if isinstance(data, dict) else None
         if data is not None:
             return data

@@ -102,8 +102,8 @@ BACKGROUND = "background"
 """The field of Responses with which the vendor goes on without a connection."""
 
 _GOES_ON = (
-    f"{BACKGROUND}: the vendor completes the response even if the client leaves, and this key has "
-    f'a budget; the gateway\'s owner can allow the field: allowed_fields = ["{BACKGROUND}"]'
+    f"{BACKGROUND}: the vendor may complete the response even if the client leaves, and this key "
+    f'has a budget; the gateway\'s owner can allow the field: allowed_fields = ["{BACKGROUND}"]'
 )
 
 _UNKNOWN = (

@@ -341,7 +341,10 @@ class Names:
         self._taken: dict[tuple[str, str], frozenset[str]] = {}
 
     def options(self, model: Model, asked: Asked, owner: str) -> dict[str, str]:
-        """Return the options `user` and `session_id` for a call, if the model accepts them."""
+        """Return the options `user` and `session_id` for a call.
+
+        They are those that the model accepts, or that the client set.
+        """
         taken = self._options_of(model)
         given = {name: asked.options.get(name) for name in ("user", "session_id")}
         return {

@@ -25,7 +25,7 @@ __all__ = ["command"]
 @click.argument("url", default=DEFAULT_URL)
 @click.option(
     "-n", "--last", type=click.IntRange(0, KEPT), default=10, show_default=True,
-    metavar="N", help="Begin with so many.",
+    metavar="N", help="Begin with the last N records.",
 )  # fmt: skip
 @click.option(
     "--gateway", is_flag=False, flag_value=DEFAULT_GATEWAY, metavar="[URL]",

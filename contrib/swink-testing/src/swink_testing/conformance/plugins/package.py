@@ -99,7 +99,7 @@ def check_provider_info(subject: Subject) -> None:
     if info.base_url is not None:
         url = urlsplit(info.base_url)
         is_safe = url.scheme == "https" or url.hostname in ("localhost", "127.0.0.1", "::1")
-        require(url.scheme in ("http", "https"), f"base_url is invalid URL: {info.base_url}")
+        require(url.scheme in ("http", "https"), f"base_url is not a valid URL: {info.base_url}")
         require(is_safe, f"base_url has http, which shows keys and prompts: {info.base_url}")
     require(
         not (info.wire_format == NO_WIRE_FORMAT and subject.speaks_http),
