@@ -598,6 +598,16 @@ def write_clock(clock: Path, hours: str) -> None:
     fresh.replace(clock)
 
 
+SLEEP = """
+import select, time
+time.sleep = lambda seconds: select.select([], [], [], seconds)
+"""
+"""The module `sitecustomize` of a process with libfaketime, under which `time.sleep` raises EINVAL.
+
+The library subtracts its offset from the absolute time that CPython 3.11 passes to the system.
+"""
+
+
 def _clock_of(file: Path) -> dict[str, str]:
     """Return the variables with which a process has the clock that `file` states.
 
@@ -608,7 +618,11 @@ def _clock_of(file: Path) -> dict[str, str]:
     if not found:
         print("libfaketime is not installed: all clocks stay right", flush=True)
         return {}
+    modules = file.with_name("modules")
+    modules.mkdir()
+    (modules / "sitecustomize.py").write_text(SLEEP)
     return {
+        "PYTHONPATH": str(modules),
         "LD_PRELOAD": str(found[0]),
         "FAKETIME_TIMESTAMP_FILE": str(file),
         "FAKETIME_CACHE_DURATION": "1",
@@ -697,10 +711,14 @@ async def run(minutes: float, folder: Path, disk: Path) -> int:
             chaos.weigh,
         )
     ]
-    await asyncio.gather(*(client.run(minutes * 60) for client in clients))
-    for task in under_way:
+    asking = asyncio.gather(*(client.run(minutes * 60) for client in clients))
+    ends = [asyncio.ensure_future(process.wait()) for process in processes]
+    await asyncio.wait([asking, *under_way, *ends], return_when=asyncio.FIRST_COMPLETED)
+    if not asking.done():
+        found.fault("a gateway or a disturbance ended before the clients did")
+    for task in (asking, *under_way):
         task.cancel()
-    for task in under_way:
+    for task in (asking, *under_way):
         with suppress(asyncio.CancelledError):
             await task
     for process in processes:
