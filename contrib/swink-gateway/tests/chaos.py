@@ -712,13 +712,14 @@ async def run(minutes: float, folder: Path, disk: Path) -> int:
         )
     ]
     asking = asyncio.gather(*(client.run(minutes * 60) for client in clients))
+    tasks: list[asyncio.Future[Any]] = [asking, *under_way]
     ends = [asyncio.ensure_future(process.wait()) for process in processes]
-    await asyncio.wait([asking, *under_way, *ends], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([*tasks, *ends], return_when=asyncio.FIRST_COMPLETED)
     if not asking.done():
         found.fault("a gateway or a disturbance ended before the clients did")
-    for task in (asking, *under_way):
+    for task in tasks:
         task.cancel()
-    for task in (asking, *under_way):
+    for task in tasks:
         with suppress(asyncio.CancelledError):
             await task
     for process in processes:
