@@ -812,8 +812,9 @@ def test_the_clock_of_a_server_goes_on_by_itself_once_its_time_is_known() -> Non
         assert server.now().timestamp() == pytest.approx(1_000_000.0)
 
 
+@pytest.mark.parametrize("looks", [True, False])
 async def test_a_wrong_clock_of_a_machine_moves_no_attempt_while_redis_is_lost(
-    mortal: RedisServer, key: str, monkeypatch: pytest.MonkeyPatch
+    looks: bool, mortal: RedisServer, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead = {"hours": 0}
 
@@ -824,18 +825,34 @@ async def test_a_wrong_clock_of_a_machine_moves_no_attempt_while_redis_is_lost(
     ledger, allowance = RedisLedger(mortal.url), Allowance(requests=10)
     for _ in range(2):
         assert isinstance(await ledger.admit(key, allowance, 0, 0.0), Ticket)
-    await ledger.spending([key])
-    await ledger._look_at_changes()
+    if looks:
+        await ledger.spending([key])
     mortal.kill()
     admitted = 0
     for ahead["hours"] in (1, 2, -1, 0):
         found = [await ledger.admit(key, allowance, 0, 0.0) for _ in range(6)]
         admitted += sum(isinstance(one, Ticket) for one in found)
-    assert admitted == 4, "half of what was left, however often the clock is set"
+    expected = 4 if looks else 0
+    assert admitted == expected, "half of what was left, however often the clock is set"
     ahead["hours"] = 1
     mortal.start()
     await back(ledger)
-    assert (await taken(ledger, key)).requests == 2 + 4
+    assert (await taken(ledger, key)).requests == 2 + admitted
+    await ledger.aclose()
+
+
+async def test_a_clock_that_is_set_frees_nothing_for_a_process_that_never_reached_redis(
+    tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = {"hours": 0}
+
+    def now(self: LoopClock) -> datetime:
+        return datetime.now(UTC) + timedelta(**ahead)
+
+    monkeypatch.setattr(LoopClock, "now", now)
+    ledger = RedisLedger(f"unix://{tmp_path / 'nobody'}")
+    for ahead["hours"] in (0, 1, -1, 0):
+        assert isinstance(await ledger.admit(key, Allowance(requests=10), 0, 0.0), Refusal)
     await ledger.aclose()
 
 

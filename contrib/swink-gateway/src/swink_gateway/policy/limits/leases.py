@@ -43,7 +43,8 @@ class ServerClock(LoopClock):
     """The clock of the server: its last known time, plus the time that `clock` has measured since.
 
     While the server is lost, its minutes and days go on by this clock, even if the clock of this
-    machine is wrong or is set. Until the server has stated its time, this clock is `clock`.
+    machine is wrong or is set. Until the server has stated its time, this clock begins with the
+    time of `clock` at its first use.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -57,7 +58,8 @@ class ServerClock(LoopClock):
     def now(self) -> datetime:
         """Return the current date and time of the server in UTC."""
         if self._began is None:
-            return self._clock.now()
+            self.set(self._clock.now().timestamp())
+        assert self._began is not None
         return datetime.fromtimestamp(self._began + self._clock.time(), UTC)
 
 

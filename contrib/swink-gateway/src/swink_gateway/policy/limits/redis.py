@@ -157,6 +157,7 @@ class RedisLedger:
                 return await self._leases.admit(key, allowance, *owed, is_sent=not was_lost)
             admitted, self._leases.members, row, room, budget = reply
             taken = _spending(key, row)
+            self._leases.clock.set(taken.at)
             self._budgets.update(key, taken, budget.decode(), dollars if admitted == 1 else 0.0)
             if admitted >= 0:
                 self._seen[key] = taken
@@ -317,6 +318,7 @@ class RedisLedger:
                 leases.members = reply[0]
                 for key, (row, lease, id) in zip(keys, reply[1:], strict=True):
                     self._seen[key] = _spending(key, row)
+                    leases.clock.set(self._seen[key].at)
                     self._budgets.update(key, self._seen[key], id.decode())
                     leases.grant(key, map(float, lease))
                 now = [leases.of(key) for key in keys]
