@@ -119,6 +119,10 @@ class Leg:
     response: ResponseHead | None = None
 
 
+_NOTHING_SAID = Context([])
+"""The conversation of an attempt until the driver sets it; nothing changes it."""
+
+
 @define(eq=False)
 class Attempt:
     """One attempt of a call with one model, and the data about its answer so far.
@@ -159,7 +163,7 @@ class Attempt:
     read_at: float | None = None
     ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
-    _context: Context = field(factory=lambda: Context([]), repr=False, init=False)
+    _context: Context = field(default=_NOTHING_SAID, repr=False, init=False)
     _counter: TokenCounter | None = field(default=None, repr=False, init=False)
     _prompt: Estimate | None = field(default=None, repr=False, init=False)
     _reserved: Charge | None = field(default=None, repr=False, init=False)

@@ -29,7 +29,12 @@ from swink_recorder.recording import Recording
 from swink_testing.acme import AcmeProvider
 from swink_testing.clock import ManualClock
 from swink_testing.conformance import Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, comparable_events
+from swink_testing.driver import (
+    MemoryHTTPClient,
+    MemoryResponse,
+    PausingResponse,
+    comparable_events,
+)
 from swink_testing.observers import WrapperConformance
 
 SSE = {"Content-Type": "text/event-stream"}
@@ -235,15 +240,7 @@ async def test_a_completed_answer_whose_connection_stays_open_ends_all_the_same(
 
     monkeypatch.setattr(AcmeProvider, "parser", lambda self, model: Parser())
 
-    class Open(MemoryResponse):
-        async def __anext__(self) -> bytes:
-            try:
-                return await super().__anext__()
-            except StopAsyncIteration:
-                await asyncio.Event().wait()
-                raise
-
-    answer = Open([b"data: {}\n\n"], headers=SSE)
+    answer = PausingResponse([b"data: {}\n\n"], headers=SSE)
     batches = await batches_of(path, answer)
     assert isinstance(batches[-1][-1], swink.Done)
     assert answer.closed

@@ -75,9 +75,14 @@ async def test_workers_are_full_before_a_request_is_refused() -> None:
         kept.cancel()
 
 
-async def test_a_full_worker_accepts_what_a_hung_one_leaves_waiting() -> None:
-    clock, flags = ManualClock(), mmap.mmap(-1, WORKERS)
-    Room(flags, 1).tell(has_room=True)  # and nobody accepts there
+@asynccontextmanager
+async def one_waits(clock: ManualClock, *, has_other: bool) -> AsyncIterator[asyncio.Task[int]]:
+    """Serve with a full worker, and yield a request whose connection is not accepted yet.
+
+    With `has_other`, another worker has room, and accepts nothing.
+    """
+    flags = mmap.mmap(-1, WORKERS)
+    Room(flags, 1).tell(has_room=has_other)
     with listen("127.0.0.1", 0) as first:
         limits = Limits(streams=1, clock=clock)
         async with (
@@ -88,12 +93,18 @@ async def test_a_full_worker_accepts_what_a_hung_one_leaves_waiting() -> None:
             await until(lambda: gateway.counters[ACTIVE] == 1)
             late = asyncio.ensure_future(post(gateway, session))
             await _connected(first)
-            for _ in range(MOST_DEFERRED):
-                await clock.advance(LOOK_SECONDS)
-                assert not late.done()
-            await clock.advance(LOOK_SECONDS)
-            assert await late == 503
+            yield late
             asked.cancel()
+
+
+async def test_a_full_worker_accepts_what_a_hung_one_leaves_waiting() -> None:
+    clock = ManualClock()
+    async with one_waits(clock, has_other=True) as late:
+        for _ in range(MOST_DEFERRED):
+            await clock.advance(LOOK_SECONDS)
+            assert not late.done()
+        await clock.advance(LOOK_SECONDS)
+        assert await late == 503
 
 
 async def test_a_full_worker_closes_connections_that_wait_for_a_next_request() -> None:
@@ -115,26 +126,15 @@ async def test_a_full_worker_closes_connections_that_wait_for_a_next_request() -
 async def test_an_error_while_accepting_pauses_it_for_the_time_of_its_message(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, flags = ManualClock(), mmap.mmap(-1, WORKERS)
-    with listen("127.0.0.1", 0) as first:
-        limits = Limits(streams=1, clock=clock)
-        async with (
-            serving(Hanging(), limits=limits, shared=(first.dup(), Room(flags, 0))) as gateway,
-            aiohttp.ClientSession() as session,
-        ):
-            asked = asyncio.ensure_future(post(gateway, session))
-            await until(lambda: gateway.counters[ACTIVE] == 1)
-            late = asyncio.ensure_future(post(gateway, session))
-            await _connected(first)
-            with monkeypatch.context() as patch:
-                patch.setattr(socket.socket, "accept", _no_descriptor)
+    clock = ManualClock()
+    async with one_waits(clock, has_other=False) as late:
+        with monkeypatch.context() as patch:
+            patch.setattr(socket.socket, "accept", _no_descriptor)
+            for _ in range(int(AGAIN_SECONDS / LOOK_SECONDS)):
                 await clock.advance(LOOK_SECONDS)
-                for _ in range(int(AGAIN_SECONDS / LOOK_SECONDS) - 1):
-                    await clock.advance(LOOK_SECONDS)
-            assert caplog.text.count("no connection can be accepted for 1 s") == 1
-            await clock.advance(AGAIN_SECONDS)
-            assert await late == 503
-            asked.cancel()
+        assert caplog.text.count("no connection can be accepted for 1 s") == 1
+        await clock.advance(AGAIN_SECONDS)
+        assert await late == 503
 
 
 def _no_descriptor(sock: socket.socket) -> Any:

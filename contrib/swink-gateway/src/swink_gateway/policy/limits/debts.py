@@ -13,6 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from errno import ENOSPC
+from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
 
@@ -124,7 +125,13 @@ def _start_of(id: int) -> str:
 def is_running(process: str) -> bool:
     """Return True if the process of this machine with this name still runs."""
     id, _, start = process.partition("-")
-    return _has_process(int(id)) and (not start or _start_of(int(id)) in (start, ""))
+    return _has_process(int(id)) and (not start or _began(int(id), start))
+
+
+@lru_cache(1024)  # each admission asks for each process
+def _began(id: int, start: str) -> bool:
+    """Return True if the process with this id started at this time, as far as the system shows."""
+    return _start_of(id) in (start, "")
 
 
 def _has_process(id: int) -> bool:

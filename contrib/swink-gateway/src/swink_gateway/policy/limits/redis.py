@@ -316,9 +316,10 @@ class RedisLedger:
                 if reply is None:
                     return
                 leases.members = reply[0]
+                if keys:
+                    leases.clock.set(_spending(keys[0], reply[1][0]).at)
                 for key, (row, lease, id) in zip(keys, reply[1:], strict=True):
                     self._seen[key] = _spending(key, row)
-                    leases.clock.set(self._seen[key].at)
                     self._budgets.update(key, self._seen[key], id.decode())
                     leases.grant(key, map(float, lease))
                 now = [leases.of(key) for key in keys]

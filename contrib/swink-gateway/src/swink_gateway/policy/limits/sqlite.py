@@ -87,7 +87,7 @@ class SQLiteDatabase:
             yield execute
 
     def is_running(self, process: str) -> bool:
-        return is_running(process)
+        return process == self.name or is_running(process)
 
     def close(self) -> None:
         self.connection.close()
