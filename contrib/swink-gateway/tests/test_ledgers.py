@@ -32,6 +32,7 @@ from swink_gateway.policy.limits import (
     Store,
     Ticket,
     open_ledger,
+    scripts,
 )
 from swink_gateway.policy.limits.leases import ServerClock
 from swink_gateway.policy.limits.ledger import LOST, counted
@@ -395,17 +396,22 @@ def by_itself(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Torn(RedisLedger):
-    """A ledger that loses its server before or after a request reaches it."""
+    """A ledger that loses its server before or after a request reaches it.
+
+    `asked` contains the scripts that were to run.
+    """
 
     cut: str = ""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self.asked: list[str] = []
         server: Any = self._server
         self._reached = server.run
         server.run = self._run
 
     async def _run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
+        self.asked.append(script)
         if self.cut == "before":
             raise ConnectionError("cut off")
         reply = await self._reached(script, keys, *arguments)
@@ -488,6 +494,23 @@ async def test_a_process_may_use_its_lease_until_it_is_told_to_return_it(
     await away.spending([key])
     assert await admitted(there, key, 40) == 7
     assert await admitted(away, key, 40) == 9
+    for ledger in (away, there):
+        await ledger.aclose()
+
+
+@pytest.mark.parametrize(("used", "reports", "left"), [(19, 1, 11), (20, 2, 15), (30, 2, 7)])
+async def test_a_lease_is_reported_again_at_once_only_if_it_falls_below_half(
+    used: int, reports: int, left: int, server: RedisServer, clock: ManualClock, by_itself: None
+) -> None:
+    key = f"used {used}"
+    away, there = Torn(server.url, clock), RedisLedger(server.url, clock)
+    assert await admitted(there, key, 1) == 1
+    await away.spending([key])  # holds 9.75 of the 39 that are left
+    assert await admitted(there, key, used) == used
+    away.asked.clear()
+    await away.spending([key])
+    assert away.asked.count(scripts.LOOK) == reports
+    assert await admitted(there, key, 40) == left
     for ledger in (away, there):
         await ledger.aclose()
 

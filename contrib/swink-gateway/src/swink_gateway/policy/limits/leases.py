@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from operator import lt
 from pathlib import Path
 
 from swink_core.providers import Clock, LoopClock
@@ -24,7 +25,7 @@ from swink_gateway.policy.limits.ledger import Allowance, Refusal, Ticket
 from swink_gateway.policy.limits.memory import SELF, MemoryLedger
 from swink_gateway.policy.limits.rows import periods
 
-__all__ = ["Leases", "Numbers", "ServerClock", "least"]
+__all__ = ["Leases", "Numbers", "ServerClock", "is_below_half"]
 
 Numbers = tuple[float, ...]
 """Amounts of an account: requests, tokens, concurrent answers, dollars of the day and the month."""
@@ -90,8 +91,8 @@ class Leases:
         `begins` is true if the admitted attempt is the first one of a call.
         """
         left = [max(0.0, number) for number in room]
-        self._held[key] = least(self.of(key), left)
-        self._rooms[key] = least(self._rooms.get(key, left), left)
+        self._held[key] = _least(self.of(key), left)
+        self._rooms[key] = _least(self._rooms.get(key, left), left)
         self.streams[key] += begins
 
     def forget_rooms(self) -> None:
@@ -104,7 +105,7 @@ class Leases:
 
     def grant(self, key: str, lease: Iterable[float]) -> None:
         """Set a lease, reduced by the attempts that were admitted since the lease was requested."""
-        self._held[key] = least(self._rooms.get(key, _NO_BOUND), lease)
+        self._held[key] = _least(self._rooms.get(key, _NO_BOUND), lease)
 
     def lose_server(self) -> None:
         """Start to admit attempts without the server."""
@@ -163,6 +164,15 @@ class Leases:
         )
 
 
-def least(one: Iterable[float], other: Iterable[float]) -> Numbers:
+def is_below_half(lease: Numbers, counted: Numbers) -> bool:
+    """Return whether any number of a lease is less than half of the one that Redis counts.
+
+    Redis leases half of what remains. While it counts at most twice what the processes hold, these
+    leases alone do not use up a limit.
+    """
+    return any(map(lt, lease, (number / 2 for number in counted)))
+
+
+def _least(one: Iterable[float], other: Iterable[float]) -> Numbers:
     """Return, for each position, the smaller of the two numbers."""
     return tuple(map(min, one, other))

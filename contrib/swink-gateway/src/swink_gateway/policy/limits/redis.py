@@ -29,7 +29,7 @@ from swink_gateway.policy.limits import scripts
 from swink_gateway.policy.limits.changes import Changes
 from swink_gateway.policy.limits.connection import Connection
 from swink_gateway.policy.limits.debts import Debt
-from swink_gateway.policy.limits.leases import Leases, least
+from swink_gateway.policy.limits.leases import Leases, is_below_half
 from swink_gateway.policy.limits.ledger import (
     Allowance,
     Circuit,
@@ -304,9 +304,11 @@ class RedisLedger:
 
     async def _look_at(self, keys: Sequence[str]) -> None:
         leases = self._leases
-        names = [name for key in keys for name in (*_account(key), _leases(key))]
         async with self._looking:
-            for _ in range(2):  # report a smaller lease at once: other processes may wait for it
+            for _ in range(
+                2
+            ):  # the second time only for the keys that other processes may wait for
+                names = [name for key in keys for name in (*_account(key), _leases(key))]
                 before = [leases.of(key) for key in keys]
                 leases.forget_rooms()
                 reported: list[Any] = [self._name]
@@ -322,8 +324,9 @@ class RedisLedger:
                     self._seen[key] = _spending(key, row)
                     self._budgets.update(key, self._seen[key], id.decode())
                     leases.grant(key, map(float, lease))
-                now = [leases.of(key) for key in keys]
-                if all(least(*two) == two[0] for two in zip(before, now, strict=True)):
+                counted = zip(keys, before, strict=True)
+                keys = [key for key, lease in counted if is_below_half(leases.of(key), lease)]
+                if not keys:
                     return
 
     async def _check_data(self) -> None:
@@ -397,7 +400,7 @@ def _paid(id: str) -> str:
 
 
 def _leases(key: str) -> str:
-    return f"{PREFIX}leases:{key}"
+    return f"{PREFIX}held:{key}"
 
 
 def _target(target: str) -> str:

@@ -65,11 +65,16 @@ local function sign(members, me)
   redis.call('ZADD', members, now, me)
   redis.call('ZREMRANGEBYSCORE', members, '-inf', now - {ALIVE_SECONDS})
   redis.call('EXPIRE', members, {2 * ALIVE_SECONDS})
+  local alive, number = {{}}, 0
+  for i, name in ipairs(redis.call('ZRANGE', members, 0, -1)) do
+    alive[name], number = true, i
+  end
+  return alive, number
 end
 """
 
 _TAKEN = f"""
-local function taken(members, seconds, dollars, streams)
+local function taken(alive, seconds, dollars, streams)
   local sums, first, oldest = {{r = 0, t = 0}}, math.floor(now) - {WINDOW_SECONDS}, nil
   local fields = redis.call('HGETALL', seconds)
   for i = 1, #fields, 2 do
@@ -83,16 +88,14 @@ local function taken(members, seconds, dollars, streams)
   end
   local under_way, counts = 0, redis.call('HGETALL', streams)
   for i = 1, #counts, 2 do
-    if redis.call('ZSCORE', members, counts[i]) then
+    if alive[counts[i]] then
       under_way = under_way + counts[i + 1]
     elseif counts[i + 1] == '0' then
       redis.call('HDEL', streams, counts[i])
     end
   end
-  local day, month = periods(now)
-  return {{sums.r, sums.t, under_way,
-    tonumber(redis.call('HGET', dollars, day) or '0'),
-    tonumber(redis.call('HGET', dollars, month) or '0'),
+  local paid = redis.call('HMGET', dollars, periods(now))
+  return {{sums.r, sums.t, under_way, tonumber(paid[1] or '0'), tonumber(paid[2] or '0'),
     (oldest or first) + {WINDOW_SECONDS + 1}}}
 end
 local function told(row)
@@ -104,16 +107,16 @@ end
 # Lists with the five numbers of an account are in the order of `taken`. Other processes' leases
 # count as used.
 _HELD = """
-local function held(members, leases, me)
+local function held(alive, leases, me)
   local sums, allowance, kept = {0, 0, 0, 0, 0}, nil, redis.call('HGETALL', leases)
   for i = 1, #kept, 2 do
-    local numbers = cjson.decode(kept[i + 1])
     if kept[i] == 'allowance' then
-      allowance = numbers
-    elseif not redis.call('ZSCORE', members, kept[i]) then
+      allowance = cjson.decode(kept[i + 1])
+    elseif not alive[kept[i]] then
       redis.call('HDEL', leases, kept[i])
     elseif kept[i] ~= me then
-      for j = 1, 5 do sums[j] = sums[j] + numbers[j] end
+      local a, b, c, d, e = struct.unpack('ddddd', kept[i + 1])
+      sums = {sums[1] + a, sums[2] + b, sums[3] + c, sums[4] + d, sums[5] + e}
     end
   end
   return sums, allowance
@@ -179,16 +182,15 @@ end
 
 LOOK = (
     _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + _BUDGET + f"""
-sign(KEYS[1], ARGV[2])
-local members = redis.call('ZCARD', KEYS[1])
+local alive, members = sign(KEYS[1], ARGV[2])
 local rows = {{members}}
 for i = 3, #KEYS, 4 do
   local first = 3 + (i - 3) / 4 * 10
-  local others, allowance = held(KEYS[1], KEYS[i + 3], ARGV[2])
+  local others, allowance = held(alive, KEYS[i + 3], ARGV[2])
   local is_limited = allowance and (tonumber(allowance[4]) or tonumber(allowance[5]))
   local known = {{ARGV[first + 1], ARGV[first + 2], ARGV[first + 3], ARGV[first + 4]}}
   local id = budget(KEYS[2], KEYS[i + 1], ARGV[first], ARGV[2], known, is_limited)
-  local row = taken(KEYS[1], KEYS[i], KEYS[i + 1], KEYS[i + 2])
+  local row = taken(alive, KEYS[i], KEYS[i + 1], KEYS[i + 2])
   local lease, kept = {{0, 0, 0, 0, 0}}, {{}}
   for j = 1, 5 do
     local limit = allowance and tonumber(allowance[j])
@@ -199,7 +201,7 @@ for i = 3, #KEYS, 4 do
     kept[j] = math.max(lease[j], tonumber(ARGV[first + 4 + j]))
   end
   if allowance then
-    redis.call('HSET', KEYS[i + 3], ARGV[2], cjson.encode(kept))
+    redis.call('HSET', KEYS[i + 3], ARGV[2], struct.pack('ddddd', unpack(kept)))
     redis.call('EXPIRE', KEYS[i + 3], {MONTH_SECONDS})
   end
   rows[#rows + 1] = {{told(row), exact(lease), id}}
@@ -216,13 +218,13 @@ the new lease, and the id of the budget (empty: the budget is lost).
 
 ADMIT = (
     _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + _BUDGET + _ADD + f"""
-sign(KEYS[1], ARGV[2])
+local alive, members = sign(KEYS[1], ARGV[2])
 local begins = tonumber(ARGV[10])
 local known = {{ARGV[12], ARGV[13], ARGV[14], ARGV[15]}}
 local is_limited = tonumber(ARGV[8]) or tonumber(ARGV[9])
 local id = budget(KEYS[6], KEYS[3], ARGV[11], ARGV[2], known, is_limited)
-local row = taken(KEYS[1], KEYS[2], KEYS[3], KEYS[4])
-local others = held(KEYS[1], KEYS[5], ARGV[2])
+local row = taken(alive, KEYS[2], KEYS[3], KEYS[4])
+local others = held(alive, KEYS[5], ARGV[2])
 local admitted, room = 1, {{}}
 local more = {{begins, ARGV[3], begins, ARGV[4], ARGV[4]}}
 for i = 1, 5 do
@@ -256,7 +258,7 @@ elseif admitted == -1 then
   redis.call('ZADD', KEYS[8], now, ARGV[11])
   for i = 1, 5 do row[i] = row[i] + (i < 4 and math.ceil(others[i]) or others[i]) end
 end
-return {{admitted, redis.call('ZCARD', KEYS[1]), told(row), exact(room), id}}
+return {{admitted, members, told(row), exact(room), id}}
 """
 )  # fmt: skip
 """Reserve an attempt, or refuse it.
