@@ -305,9 +305,8 @@ class RedisLedger:
     async def _look_at(self, keys: Sequence[str]) -> None:
         leases = self._leases
         async with self._looking:
-            for _ in range(
-                2
-            ):  # the second time only for the keys that other processes may wait for
+            # the second time only for the leases for which other processes may wait
+            for _ in range(2):
                 names = [name for key in keys for name in (*_account(key), _leases(key))]
                 before = [leases.of(key) for key in keys]
                 leases.forget_rooms()

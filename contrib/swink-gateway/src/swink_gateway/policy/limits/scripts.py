@@ -60,6 +60,7 @@ local function periods(at)
 end
 """
 
+# `sign` returns the running processes, as the keys of a table, and their number.
 _SIGN = f"""
 local function sign(members, me)
   redis.call('ZADD', members, now, me)
