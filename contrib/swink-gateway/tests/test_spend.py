@@ -326,6 +326,9 @@ WRONG = [
     (["--gateway", "http://127.0.0.1:9"], "cannot read the spending"),
     (["--ledger", "{}"], "the ledger cannot be read"),
     (["--by", "color"], "cannot be summed by 'color'"),
+    (["--audit", "--team", "blue"], "compares the whole ledger"),
+    (["--audit", "--since", "2026-11"], "compares the whole ledger: no"),
+    (["--audit", "--rows"], "compares the whole ledger: no filter"),
 ]
 
 

@@ -105,9 +105,14 @@ def command(
             "--ledger, --config and --gateway exclude one another",
             resolution="Pass only one of them.",
         )
+    where = {name: filters[name] for name in FILTERS if filters.get(name)}
+    if audit and (where or since or until or rows):
+        raise swink.UsageError(
+            "--audit compares the whole ledger: no filter, period or --rows applies to it",
+            resolution="Leave these options out, or leave out --audit for a report.",
+        )
     if since is None and until is None:
         since = periods(time.time())[1]
-    where = {name: filters[name] for name in FILTERS if filters.get(name)}
     query = query_of("" if rows else by, since, until, where)
     if audit:
         return asyncio.run(_audit(file, ledger, gateway, form))
