@@ -355,6 +355,13 @@ def test_an_observer_that_is_not_configured_is_not_checked(watched: Any) -> None
     assert "installed and not configured" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--live", "--offline", "--explain", "--mutants"])
+def test_an_option_for_providers_is_refused_for_an_observer(watched: Any, option: str) -> None:
+    done = watched("watch", option, WATCH="on")
+    assert done.returncode == 2
+    assert "watch is not a provider: only --json applies to its checks" in done.stderr
+
+
 @pytest.mark.parametrize("method", ["on_event", "on_events"])
 def test_an_observer_without_a_hook_is_not_consistent(checked: Any, method: str) -> None:
     source = f"class Watch:\n    def {method}(self, event):\n        pass\n"

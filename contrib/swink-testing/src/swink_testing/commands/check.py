@@ -121,9 +121,15 @@ def command(
     if provider is None:
         return _check_all(as_json)
     host = Host()
+    for_providers = model, recordings, offline, live, explained, with_mutants, key_form != "{}"
     if provider not in host.provider_names():
         for entry in host.entries():
             if entry.name == provider:
+                if any(for_providers):
+                    raise InvalidOption(
+                        f"{provider} is not a provider: only --json applies to its checks",
+                        resolution="Leave the other options out.",
+                    )
                 return _check_plugin(entry, as_json)
     found_by = partial(Subject.find, provider, model, recordings=recordings, key_form=key_form)
     subject = found_by(offline=offline or None)
