@@ -172,13 +172,14 @@ async def see_traces(folder: Path) -> list[str]:
 
 class Rarities:
     """Rare outcomes: `echo/rare` is damaged and has a provider's cache, `echo/again` comes from
-    swink's cache.
+    swink's cache, and the cost of `echo/estimated` is an estimate.
     """
 
     @swink.hookimpl(tryfirst=True)
     def stream(self, model: swink.Model) -> Any:
         """Answer those models."""
-        return {"rare": self._rare, "again": self._again}.get(model.id, lambda: None)()
+        answers = {"rare": self._rare, "again": self._again, "estimated": self._estimated}
+        return answers.get(model.id, lambda: None)()
 
     async def _rare(self) -> AsyncIterator[swink.AssistantMessageEvent]:
         yield swink.Start()
@@ -199,6 +200,13 @@ class Rarities:
         yield swink.TextEnd(0)
         yield swink.Done(swink.StopReason.STOP)
 
+    async def _estimated(self) -> AsyncIterator[swink.AssistantMessageEvent]:
+        yield swink.Start()
+        yield swink.TextStart(0)
+        yield swink.TextDelta(0, "word")
+        yield swink.TextEnd(0)
+        yield swink.Done(swink.StopReason.STOP, None, swink.Cost(total=0.01, estimated=True))
+
 
 CALLS: list[Any] = [
     "echo/echo",
@@ -208,6 +216,7 @@ CALLS: list[Any] = [
     ["echo/fail-quota-exhausted", "echo/echo"],
     swink.Model("echo", "rare"),
     swink.Model("echo", "again"),
+    swink.Model("echo", "estimated"),
 ]
 
 

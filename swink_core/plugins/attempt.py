@@ -343,10 +343,10 @@ class Attempt:
         return max(paid, requested or paid, key=lambda cost: dollars_of(cost) or 0.0)
 
     def take_charge(self, usage: Usage | None, cost: Cost | None) -> None:
-        """Set the charge to the reported usage and cost, without estimates."""
+        """Set the charge to the reported usage and cost. Nothing is estimated here."""
         tokens = 0 if usage is None else tokens_of(usage)
-        dollars = dollars_of(cost)
-        self._settled = Charge(tokens, 0.0 if usage is None and cost is None else dollars)
+        dollars = 0.0 if usage is None and cost is None else dollars_of(cost)
+        self._settled = Charge(tokens, dollars, cost is not None and cost.estimated)
 
     def price(
         self, usage: Usage | None, cost: Cost | None = None, at: datetime | None = None

@@ -198,6 +198,7 @@ TAKEN: list[tuple[Usage | None, Cost | None, Charge]] = [
     (Usage(1, 2), None, Charge(3, None)),
     (None, Cost(total=0.5), Charge(0, 0.5)),
     (Usage(1, 2), Cost(total=0.25), Charge(3, 0.25)),
+    (None, Cost(total=0.5, estimated=True), Charge(0, 0.5, estimated=True)),
 ]
 
 
