@@ -189,6 +189,9 @@ OPERATED = """
 tiers = ["echo/fail-overloaded", "echo/echo"]
 [routes.rare]
 tiers = ["echo/rare"]
+[prices."echo/rare"]
+input = 1
+output = 1
 [keys.alice]
 key = "sha256:{alice}"
 dollars_per_day = 0.05
