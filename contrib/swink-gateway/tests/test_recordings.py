@@ -35,8 +35,11 @@ GROUPS = shipped()
 ASK = Ask()
 
 
-GOES_ON = "gemini/to-be-continued"
-"""An answer after whose end Google's SDK retries by itself."""
+NOT_FOR_GOOGLE = {
+    "gemini/to-be-continued": "Google's SDK retries by itself after the end of the answer",
+    "openai_responses/vercel-openai-image-generation-tool-1": "its images are not base64",
+}
+"""Answers that Google's SDK does not read, with the reason."""
 
 MORE_CACHED = "azure/ruby-llm-chat-function-calling-azure-grok-4-1-fast-non-reasoning-can-use-2"
 """An answer with more cached tokens than its prompt has; Messages counts only the others."""
@@ -49,7 +52,7 @@ async def judged(protocol: str, upstreams: list[Upstream], whole: bool) -> None:
         CLIENTS[protocol](gateway.url) as client,
     ):
         for upstream in upstreams:
-            if upstream.name == GOES_ON and protocol == "gemini":
+            if upstream.name in NOT_FOR_GOOGLE and protocol == "gemini":
                 continue
             message, _ = await upstream.direct()
             if upstream.name == MORE_CACHED and protocol == "messages":
