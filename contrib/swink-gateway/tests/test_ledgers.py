@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -329,8 +330,10 @@ WRONG = [
 
 @pytest.mark.parametrize(("store", "why"), WRONG, ids=[why for _, why in WRONG])
 def test_an_unusable_store_is_reported_with_the_cause(store: Store, why: str) -> None:
+    before = threading.active_count()
     with pytest.raises(UsageError, match=why):
         open_ledger(store)
+    assert threading.active_count() == before
 
 
 # -- while Redis is lost ---------------------------------------------------------------------------

@@ -122,13 +122,24 @@ def open_rows(path: Path | None) -> SQLiteDatabase:
     """
     try:
         database = SQLiteDatabase(path)
+    except sqlite3.Error as error:
+        raise _not_usable(path, error) from error
+    with _closed_if_not_usable(database, path):
         _check(database.connection)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute(SCHEMA.rstrip() + " WITHOUT ROWID")
-    except sqlite3.Error as error:
-        raise _not_usable(path, error) from error
     return database
+
+
+@contextmanager
+def _closed_if_not_usable(database: SQLiteDatabase, path: Path | None) -> Iterator[None]:
+    """Convert errors of a database to StoreError, and close the database."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        database.close()
+        raise _not_usable(path, error) from error
 
 
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name = 'attempts'"
@@ -175,11 +186,9 @@ class SQLiteLedger(SQLLedger):
         self, path: Path, clock: Clock | None = None, counters: Counter[str] | None = None
     ) -> None:
         database = open_rows(path)
-        try:
+        with _closed_if_not_usable(database, path):
             database.connection.executescript(_BUDGETS)
             _carry_over(database)
-        except sqlite3.Error as error:
-            raise _not_usable(path, error) from error
         super().__init__(database, clock, counters)
 
 

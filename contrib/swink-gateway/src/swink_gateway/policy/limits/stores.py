@@ -71,7 +71,11 @@ def open_ledger(store: Store, counters: Counter[str] | None = None) -> Ledger:
                 is_server = is_address(place)
                 connect = partial(PostgresDatabase if is_server else _open_file, place)
             rows = RowWriter(connect)
-            return RedisLedger(url, folder=store.path, counters=counters, rows=rows)
+            try:
+                return RedisLedger(url, folder=store.path, counters=counters, rows=rows)
+            except BaseException:
+                rows.close()
+                raise
     wants = REQUIRED.get(store.engine)
     raise StoreError(
         f"the store {store.engine!r} {f'needs a {wants}' if wants else 'is not known'}",

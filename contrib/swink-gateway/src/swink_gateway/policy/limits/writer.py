@@ -100,7 +100,11 @@ class RowWriter:
         if self._flushing is not None:
             self._flushing.cancel()
         await self.flush()
-        await self._do(self._database.close)
+        self.close()
+
+    def close(self) -> None:
+        """Close the database without writing the queued rows."""
+        self._thread.submit(self._database.close).result()
         self._thread.shutdown()
 
     async def _flush_later(self) -> None:
