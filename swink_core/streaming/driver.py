@@ -45,7 +45,7 @@ from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import CONTENT, DELTAS, TERMINAL
 from swink_core.vocabulary.messages import AssistantMessage, ExtensionBlock
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
-from swink_core.vocabulary.tokens import data_tokens, text_tokens
+from swink_core.vocabulary.tokens import text_tokens, texts_tokens
 
 log = logging.getLogger(__name__)
 
@@ -423,8 +423,8 @@ class Driver:
         text = "".join((self._builder.received, *(event.delta for event in more)))
         kind = ExtensionBlock.CHOICE
         others = (e.data for e in batch if type(e) is ev.Extension and e.kind == kind)
-        said = [{**data, "logprobs": None} for data in others if isinstance(data, dict)]
-        return ceil(text_tokens(text).tokens + data_tokens(said).tokens)
+        said = [data for data in others if isinstance(data, dict)]
+        return ceil(text_tokens(text).tokens + texts_tokens(said).tokens)
 
     def _free(self, error: ev.Error) -> None:
         """Close idle connections, to free resources before the next attempt.

@@ -15,7 +15,7 @@ functions that are implemented in C, and needs no token dictionary.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil
 from string import ascii_letters, digits, whitespace
 from typing import Any, NamedTuple
@@ -168,6 +168,30 @@ def data_tokens(data: Any) -> Estimate:
     except (TypeError, ValueError, OverflowError, RecursionError):
         text = repr(data)
     return text_tokens(text)
+
+
+def texts_tokens(data: Any) -> Estimate:
+    """Estimate the tokens of all texts in JSON data from a vendor.
+
+    The names of fields do not count, because a model does not write them. Log probabilities do not
+    count, because they repeat the tokens of the text.
+    """
+    try:
+        return text_tokens(" ".join(_texts(data)))
+    except RecursionError:
+        return data_tokens(data)
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, list):
+        for item in data:
+            yield from _texts(item)
+    elif isinstance(data, dict):
+        for name, value in data.items():
+            if name != "logprobs":
+                yield from _texts(value)
 
 
 def prompt_tokens(context: Context, media: MediaTokens, *more: Any) -> Estimate:

@@ -1043,6 +1043,9 @@ async def test_output_that_arrived_is_charged_with_other_answers_and_no_probabil
     assert with_another > alone + len(words) / 8
     weighed = await charged_output(choice={"text": words, "logprobs": [["and", -0.5]] * 80})
     assert with_another <= weighed < with_another + 8
+    message = {"role": "assistant", "content": words, "refusal": None}
+    chat = {"index": 1, "message": message, "finish_reason": "length"}
+    assert with_another <= await charged_output(choice=chat) < with_another + 6  # two words more
     assert await charged_output(choice=[words]) == alone
     assert await charged_output(extension={"text": words}) == alone
 

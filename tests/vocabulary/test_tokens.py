@@ -44,6 +44,7 @@ from swink_core.vocabulary.tokens import (
     prompt_tokens,
     sound_seconds,
     text_tokens,
+    texts_tokens,
 )
 
 # (text, least and most expected tokens): tiktoken's o200k_base and cl100k_base lie between
@@ -374,6 +375,17 @@ DATA: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("data", "text"), DATA)
 def test_data_counts_as_its_json_or_as_its_repr(data: Any, text: str) -> None:
     assert data_tokens(data) == text_tokens(text)
+
+
+def test_texts_of_an_answer_count_without_names_of_fields_and_probabilities() -> None:
+    answer = {"a": ["one two", {"b": "three"}], "logprobs": ["one"], "c": 4, "d": None}
+    assert texts_tokens(answer) == text_tokens("one two three")
+
+
+def test_texts_in_a_list_that_contains_itself_are_estimated_all_the_same() -> None:
+    endless: list[Any] = ["one"]
+    endless.append(endless)
+    assert texts_tokens(endless) == data_tokens(endless)
 
 
 def test_the_seconds_of_all_sound_are_summed() -> None:
