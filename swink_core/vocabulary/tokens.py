@@ -173,8 +173,8 @@ def data_tokens(data: Any) -> Estimate:
 def texts_tokens(data: Any) -> Estimate:
     """Estimate the tokens of all texts in JSON data from a vendor.
 
-    The names of fields do not count, because a model does not write them. Log probabilities do not
-    count, because they repeat the tokens of the text.
+    The names of fields do not count, because nearly all of them come from the vendor and not from
+    the model. Log probabilities do not count, because they repeat the tokens of the text.
     """
     try:
         return text_tokens(" ".join(_texts(data)))
