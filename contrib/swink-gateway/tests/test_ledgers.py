@@ -518,6 +518,30 @@ async def test_a_lease_is_reported_again_at_once_only_if_it_falls_below_half(
         await ledger.aclose()
 
 
+@pytest.mark.parametrize("used", [20.0, 35.0])
+async def test_a_lowered_limit_reduces_the_leases_of_all_processes(
+    used: float, server: RedisServer, clock: ManualClock, by_itself: None
+) -> None:
+    key = f"lowered after {used}"
+    ledgers = [Torn(server.url, clock) for _ in range(PROCESSES)]
+    before, now = Allowance(dollars_a_day=100), Allowance(dollars_a_day=30)
+    assert isinstance(await ledgers[0].admit(key, before, 0, used), Ticket)
+    for ledger in ledgers:
+        await ledger.spending([key])  # each holds an eighth of what remains of 100 dollars
+    assert isinstance(await ledgers[0].admit(key, now, 0, 1.0), Refusal)
+    for ledger in ledgers * 2:  # the old leases are given up, then new ones granted
+        await ledger.spending([key])
+    is_left = used < 30
+    assert isinstance(await ledgers[1].admit(key, now, 0, 1.0), Ticket) == is_left
+    for ledger in ledgers:
+        ledger.cut = "before"
+    for ledger in ledgers:
+        answers = [await ledger.admit(key, now, 0, 1.0) for _ in range(3)]
+        assert any(isinstance(answer, Ticket) for answer in answers) == is_left
+    for ledger in ledgers:
+        await ledger.aclose()
+
+
 async def test_unused_leases_of_others_go_to_a_process_that_needs_them(
     server: RedisServer, clock: ManualClock, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,13 +164,13 @@ class Leases:
         )
 
 
-def is_below_half(lease: Numbers, counted: Numbers) -> bool:
-    """Return whether any number of a lease is less than half of the one that Redis counts.
+def is_below_half(lease: Numbers, reported: Numbers) -> bool:
+    """Return whether any number of a new lease is less than half of the one that was reported.
 
-    Redis leases half of what remains. While it counts at most twice what the processes hold, these
-    leases alone do not use up a limit.
+    Redis leases half of what remains, and counts the reported lease until the next report. While
+    it counts at most twice what the processes hold, these leases alone do not use up a limit.
     """
-    return any(map(lt, lease, (number / 2 for number in counted)))
+    return any(map(lt, lease, (number / 2 for number in reported)))
 
 
 def _least(one: Iterable[float], other: Iterable[float]) -> Numbers:

@@ -323,8 +323,8 @@ class RedisLedger:
                     self._seen[key] = _spending(key, row)
                     self._budgets.update(key, self._seen[key], id.decode())
                     leases.grant(key, map(float, lease))
-                counted = zip(keys, before, strict=True)
-                keys = [key for key, lease in counted if is_below_half(leases.of(key), lease)]
+                both = zip(keys, before, strict=True)
+                keys = [key for key, lease in both if is_below_half(leases.of(key), lease)]
                 if not keys:
                     return
 

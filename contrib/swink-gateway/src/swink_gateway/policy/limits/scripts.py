@@ -241,6 +241,8 @@ end
 if id == '' then
   admitted = -2
   redis.call('ZADD', KEYS[8], now, ARGV[11])
+else -- even if the attempt is refused: a lowered limit must reduce the leases
+  redis.call('HSET', KEYS[5], 'allowance', cjson.encode({{unpack(ARGV, 5, 9)}}))
 end
 if admitted == 1 and redis.call('SET', KEYS[9], 1, 'NX', 'EX', {PAID_SECONDS}) then
   redis.call('ZADD', KEYS[7], now, ARGV[11])
@@ -254,7 +256,6 @@ if admitted == 1 and redis.call('SET', KEYS[9], 1, 'NX', 'EX', {PAID_SECONDS}) t
   add(KEYS[6], ARGV[11], KEYS[2], KEYS[3], now, begins, ARGV[3], ARGV[4])
   redis.call('HINCRBY', KEYS[4], ARGV[2], begins)
   redis.call('EXPIRE', KEYS[4], 86400)
-  redis.call('HSET', KEYS[5], 'allowance', cjson.encode({{unpack(ARGV, 5, 9)}}))
 elseif admitted == -1 then
   redis.call('ZADD', KEYS[8], now, ARGV[11])
   for i = 1, 5 do row[i] = row[i] + (i < 4 and math.ceil(others[i]) or others[i]) end
