@@ -404,11 +404,11 @@ async def test_an_address_without_an_origin_is_answered_by_its_path() -> None:
     async with ReplayServer() as server:
         recording = Recording.of([leg, leg], "acme", "large", origins=["http://a.invalid"])
         url = server.add("case", recording)
+        statuses = []
         async with aiohttp.ClientSession() as session:
-            statuses = [
-                (await session.get(urljoin(url, path))).status
-                for path in ("/v1/jobs/7", "/v1/jobs/8", "/v1/jobs/7")
-            ]
+            for path in ("/v1/jobs/7", "/v1/jobs/8", "/v1/jobs/7"):
+                async with session.get(urljoin(url, path)) as response:
+                    statuses.append(response.status)
         assert statuses == [200, 404, 200]
 
 

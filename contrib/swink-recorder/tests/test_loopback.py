@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -145,6 +147,33 @@ async def test_an_exception_of_a_script_reaches_the_test() -> None:
         await fetch(server.url)
     with pytest.raises(LookupError, match="the script is wrong"):
         await server.aclose()
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_server_that_is_cancelled_during_its_start_leaves_no_socket_open(turns: int) -> None:
+    async def run() -> None:
+        async with Scripted(wrong) as server:
+            further = Scripted(wrong)
+            further.listen(server)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await further.aclose()
+
+    async def cancel() -> None:
+        running = asyncio.create_task(run())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    gc.collect()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", ResourceWarning)
+        asyncio.run(cancel())
+        gc.collect()
+    assert not [str(one.message) for one in found]
 
 
 async def test_an_unknown_status_has_a_reason_too() -> None:

@@ -132,6 +132,7 @@ class LoopbackServer:
         self.exchanges: list[Exchange] = []
         self.clock = clock or LoopClock()
         self._tls = tls
+        self._listening: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
         self._errors: list[BaseException] = []
@@ -149,24 +150,32 @@ class LoopbackServer:
 
     async def start(self) -> None:
         """Listen on a free port."""
-        self._loop = asyncio.get_running_loop()
-        self._server = await self._loop.create_server(
-            lambda: _Connection(self), HOST, 0, ssl=self._tls
-        )
-        self._port = self._server.sockets[0].getsockname()[1]
+        self._bind(asyncio.get_running_loop())
+        await self._accept()
 
     def listen(self, other: LoopbackServer) -> None:
         """Listen on a free port, in the event loop of the server `other`.
 
         May be called from any thread.
         """
-        listening = socket.create_server((HOST, 0))
-        self._port = listening.getsockname()[1]
-        self._loop = other._loop
-        asyncio.run_coroutine_threadsafe(self._accept(listening), other._loop)
+        self._bind(other._loop)
+        asyncio.run_coroutine_threadsafe(self._accept(), other._loop)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        self._server = await self._loop.create_server(lambda: _Connection(self), sock=listening)
+    def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        # asyncio sends small writes at once (TCP_NODELAY) only if the socket states its protocol
+        self._listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._listening.bind((HOST, 0))
+        self._listening.listen()
+        self._port = self._listening.getsockname()[1]
+
+    async def _accept(self) -> None:
+        assert self._listening is not None
+        # `create_server` would lose a server that it has started if it were cancelled
+        self._server = await self._loop.create_server(
+            lambda: _Connection(self), sock=self._listening, ssl=self._tls, start_serving=False
+        )
+        await self._server.start_serving()
 
     async def caught_up(self) -> None:
         """Wait until the server has processed earlier actions of clients, such as disconnects.
@@ -190,11 +199,17 @@ class LoopbackServer:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._server.wait_closed()
             self._server = None
+        elif self._listening is not None:
+            self._listening.close()
         if self._errors:
             raise self._errors.pop(0)
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(self, *raised: object) -> None:

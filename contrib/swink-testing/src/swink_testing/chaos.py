@@ -161,8 +161,10 @@ class ChaosServer(LoopbackServer):
         self._unheard = socket.socket()
         self._unheard.bind((HOST, 0))  # bound, so that nobody else gets it, and never listened on
         loop = asyncio.get_running_loop()
-        self._closing = await loop.create_server(_Closing, HOST, 0)
-        self._plain = await loop.create_server(_Plain, HOST, 0)
+        self._closing = await loop.create_server(_Closing, HOST, 0, start_serving=False)
+        self._plain = await loop.create_server(_Plain, HOST, 0, start_serving=False)
+        for server in (self._closing, self._plain):
+            await server.start_serving()
 
     async def aclose(self) -> None:
         """Reset all connections."""
