@@ -6,14 +6,17 @@ Commit 390bb376 wrote `stored/calls`, when messages and events were classes of a
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from swink_cli.exits import EXIT_USAGE
 from swink_cli.main import main
 from swink_recorder.convert import convert
+from swink_recorder.convert import main as convert_command
 
 CALLS = Path(__file__).parent / "stored" / "calls"
 
@@ -71,3 +74,17 @@ def test_a_call_of_an_earlier_version_is_shown_whole(call: str, shown: list[str]
 
 def test_an_answer_of_an_earlier_version_is_played_back(log: Log) -> None:
     assert log("replay", "d0f849130252").startswith("It rains.")
+
+
+def test_the_printed_command_converts_a_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = shutil.copytree(CALLS, tmp_path / "my calls")
+    show = ["log", "--store", str(store), "show", "d0f849130252"]
+
+    assert main(show) == EXIT_USAGE
+    _, printed = capsys.readouterr().err.split("Convert it: ")
+    python, *module, path = shlex.split(printed)
+    assert [python, *module] == ["python", "-m", "swink_recorder.convert"]
+    assert convert_command([path]) == 0
+    assert main(show) == 0

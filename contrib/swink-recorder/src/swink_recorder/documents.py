@@ -85,11 +85,13 @@ def _marked(rows: list[dict[str, Any]], sources: Sources) -> Any:
     return rows if marked == text else json.loads(marked)
 
 
-def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, Any]]:
+def read_document(data: bytes, path: str | Path, id: str = "") -> tuple[list[Take], dict[str, Any]]:
     """Return the takes (recorded attempts) of a document, and the description of the call.
 
-    Raises RecordingError, which names `where` and the problem.
+    `path` is the file with the document, and `id` the id of the call if the file is a store of
+    calls. Raises RecordingError, which names both and the problem.
     """
+    part = f", call {id}" if id else ""
     try:
         first, second, body = data.split(b"\n", 2)
         told = json.loads(second)
@@ -103,11 +105,11 @@ def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str,
             return takes, json.loads(first)["call"]
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise RecordingError(
-            f"{where}: {error}",
+            f"{path}{part}: {error}",
             title="Broken recording",
             resolution="Delete it with `swink log delete`, or restore it.",
         ) from error
-    raise other_version(where, version, VERSION)
+    raise other_version(path, version, VERSION, part)
 
 
 def _bodies(attempt: _Attempt, data: bytes) -> tuple[list[Body], bytes]:

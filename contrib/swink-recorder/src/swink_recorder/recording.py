@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -263,11 +264,15 @@ class Recording:
         return self.answer.pieces()
 
 
-def other_version(where: str | Path, version: int, read: int) -> RecordingError:
-    """Return the error for a file with a format `version` other than `read`, the supported one."""
-    older = f"Convert it: python -m swink_recorder.convert {where}"
+def other_version(path: str | Path, version: int, read: int, part: str = "") -> RecordingError:
+    """Return the error for a file with a format `version` other than `read`, the supported one.
+
+    `part` names the part of the file that has this version; it is empty if the whole file has it.
+    """
+    older = f"Convert it: python -m swink_recorder.convert {shlex.quote(str(path))}"
     return RecordingError(
-        f"{where}: unsupported format version {version}; this swink-recorder reads version {read}",
+        f"{path}{part}: unsupported format version {version}; this swink-recorder reads version "
+        f"{read}",
         resolution=older
         if version < read
         else ("Install the version of swink-recorder that wrote it."),

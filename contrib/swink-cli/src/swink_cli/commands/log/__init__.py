@@ -335,7 +335,7 @@ def _entry(store: FolderStore | SQLiteStore, id: str | None) -> Entry:
 
 
 def _document(store: FolderStore | SQLiteStore, entry: Entry) -> tuple[list[Take], dict[str, Any]]:
-    return read_document(store.read(entry.id), f"{store.path}, call {entry.id}")
+    return read_document(store.read(entry.id), store.path, entry.id)
 
 
 def _recording(store: FolderStore | SQLiteStore, entry: Entry) -> Recording:
