@@ -170,7 +170,7 @@ def test_a_variant_has_exactly_its_files(variant: str, rendered: Mapping[str, Pa
         package=f"swink_{role}_{slug}", slug=slug, body="ndjson" if kind == "ndjson" else "sse"
     )
     assert folder.name == f"swink-{role}-acme-{variant}"
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    found = {path.relative_to(folder).as_posix() for path in _files(folder)}
     assert found == set(names.split())
 
 
@@ -178,13 +178,12 @@ def test_a_variant_has_exactly_its_files(variant: str, rendered: Mapping[str, Pa
 def test_nothing_of_the_template_is_left_in_a_file(
     variant: str, rendered: Mapping[str, Path]
 ) -> None:
-    for path in rendered[variant].rglob("*"):
-        if path.is_file():
-            text = path.read_text("utf-8")
-            assert "cookiecutter" not in text, path
-            assert "{%" not in text, path
-            assert not text or text.endswith("\n"), path
-            assert "\n\n\n" not in text or path.suffix == ".py", path
+    for path in _files(rendered[variant]):
+        text = path.read_text("utf-8")
+        assert "cookiecutter" not in text, path
+        assert "{%" not in text, path
+        assert not text or text.endswith("\n"), path
+        assert "\n\n\n" not in text or path.suffix == ".py", path
 
 
 @pytest.mark.parametrize("kind", ["sse", "ndjson"])
@@ -394,3 +393,8 @@ def test_nothing_is_invented(rendered: Mapping[str, Path]) -> None:
             (model,) = msgspec.toml.decode(file.read_bytes())["models"]
             assert model.keys() <= {"id", "capabilities"}
         assert "authors" not in msgspec.toml.decode((folder / "pyproject.toml").read_bytes())
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of a scaffolded project, without those that running its tests adds."""
+    return [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
