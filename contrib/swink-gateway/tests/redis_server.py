@@ -69,6 +69,13 @@ class RedisServer:
             count = int(answer.readline()[1:])
             return [_word(answer) for _ in range(count)]
 
+    def clear(self) -> None:
+        """Delete all data."""
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.connect(str(self._socket))
+            asking.sendall(b"FLUSHALL\r\n")
+            assert asking.recv(5) == b"+OK\r\n"
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -51,11 +51,16 @@ ENGINES = ("memory", "sqlite", "postgres", "redis")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis"), keeps=False)
-    server.start()
-    yield server
-    server.kill()
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis"), keeps=False) as server:
+        yield server
+
+
+@pytest.fixture
+def server(started: RedisServer) -> RedisServer:
+    """A server without data: others refuse new keys for some seconds after they were flushed."""
+    started.clear()
+    return started
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +122,7 @@ def _two(request: pytest.FixtureRequest, clock: ManualClock, folder: Path) -> Tw
 
 @pytest.fixture
 def key(request: pytest.FixtureRequest) -> str:
-    """A key for this test, because all tests share the server."""
+    """A key with the name of the test."""
     return str(request.node.name)
 
 
@@ -380,22 +385,11 @@ async def test_without_redis_each_process_uses_its_lease_and_settles_after_the_r
         await ledger.aclose()
 
 
-async def _forgotten(server: RedisServer) -> None:
-    ledger = RedisLedger(server.url)
-    await ledger._server.redis.flushall()
-    await ledger.aclose()
-
-
 @pytest.fixture
-def by_itself(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the background tasks, so that the test controls every step, and forget other tests.
-
-    A ledger that lost its server in an earlier test may still count as a process, and each process
-    changes the leases of the others.
-    """
+def by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the background tasks, so that the test controls every step."""
     monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 3600.0)
     monkeypatch.setattr("swink_gateway.policy.limits.redis.MOST_LOOKS", 1)
-    asyncio.run(_forgotten(server))
 
 
 class Torn(RedisLedger):

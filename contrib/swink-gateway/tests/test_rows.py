@@ -45,11 +45,16 @@ BUDGET = Allowance(dollars_a_day=1.0)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis"), keeps=False)
-    server.start()
-    yield server
-    server.kill()
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis"), keeps=False) as server:
+        yield server
+
+
+@pytest.fixture
+def server(started: RedisServer) -> RedisServer:
+    """A server without data: others refuse new keys for some seconds after they were flushed."""
+    started.clear()
+    return started
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +103,7 @@ def kept(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> 
 
 @pytest.fixture
 def key(request: pytest.FixtureRequest) -> str:
-    """A key of one test: the Redis server keeps those of all."""
+    """A key with the name of the test."""
     return str(request.node.name)
 
 
