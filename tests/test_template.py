@@ -263,7 +263,7 @@ CALLED = re.compile("acme.?(sse|ndjson|openai).?(bearer|header|none)", re.IGNORE
 
 def lines_of(folder: Path) -> set[str]:
     """Return the lines of a rendered package, without what it is called."""
-    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".md"]
+    files = [path for path in _files(folder) if path.suffix != ".md"]
     text = "\n".join(path.read_text("utf-8") for path in files)
     return set(CALLED.sub("acme", text).splitlines())
 
