@@ -249,6 +249,7 @@ class Greets(Tally):
 
 
 def subject_of(make: Callable[[], Any]) -> PluginSubject:
+    WRITTEN.clear()
     return PluginSubject(make, installed=make, written=lambda plugin: "".join(WRITTEN))
 
 
@@ -279,7 +280,6 @@ BROKEN_OBSERVERS = [
 def test_a_fault_of_an_observer_fails_its_own_check_and_no_other(
     make: Callable[[], Any], checks: str
 ) -> None:
-    WRITTEN.clear()
     results = run_checks(OBSERVER_CHECKS, subject_of(make))
 
     assert [result.name for result in results if result.is_fault] == checks.split()
