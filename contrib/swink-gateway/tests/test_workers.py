@@ -231,6 +231,12 @@ async def test_a_dead_worker_is_replaced_and_all_exit_together(
         assert [name for name in left if f"swink-gateway-{parent.pid}-" in name] == []
 
 
+def interrupt(parent: subprocess.Popen[str]) -> None:
+    """Send SIGINT to all processes of a gateway, as a terminal does."""
+    for pid in (*children(parent.pid), parent.pid):
+        os.kill(pid, signal.SIGINT)
+
+
 @LINUX
 async def test_ctrl_c_twice_ends_active_answers_without_a_traceback(
     swink_environment: dict[str, str], tmp_path: Path
@@ -246,12 +252,16 @@ async def test_ctrl_c_twice_ends_active_answers_without_a_traceback(
         url = f"http://127.0.0.1:{port_of(parent)}{CHAT}"
         async with aiohttp.ClientSession() as session, session.post(url, json=body) as answer:
             await answer.content.readany()
-            for _ in range(2):
-                for pid in (*children(parent.pid), parent.pid):  # like a terminal
-                    os.kill(pid, signal.SIGINT)
-                await asyncio.sleep(2 * TOGETHER_SECONDS)
-        assert parent.stdout is not None
-        said = parent.stdout.read()
+            interrupt(parent)
+            assert parent.stdout is not None
+            said = ""
+            while "waiting for 1 answer" not in said:
+                line = await asyncio.to_thread(parent.stdout.readline)
+                assert line, said
+                said += line
+            await asyncio.sleep(2 * TOGETHER_SECONDS)
+            interrupt(parent)
+            said += await asyncio.to_thread(parent.stdout.read)
         assert parent.wait() == 130
     assert re.search("^worker [0-9]+: waiting for 1 answer", said, re.MULTILINE)
     assert "Traceback" not in said
@@ -276,11 +286,13 @@ from swink_gateway.serving import workers
 
 logging.basicConfig()
 workers.KILL_SECONDS = 0.1
+workers.TOGETHER_SECONDS = 0.0
 worker = workers.fork_workers(2, socket.socket(), drain=float(sys.argv[1]))
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *given: os.write(1, b"told\\n"))
 worker.ready()
 os.write(1, b"%d\\n" % worker.number)  # one write: both workers share the pipe
-signal.pause()
+while True:
+    signal.pause()
 """
 
 
@@ -291,10 +303,14 @@ def test_workers_that_do_not_end_are_killed(drain: float, signals: int) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         serving = sorted(parent.stdout.readline() for _ in range(2))
-        for _ in range(signals):
+        parent.terminate()
+        for _ in range(signals - 1):
+            assert [parent.stdout.readline() for _ in range(2)] == [b"told\n", b"told\n"]
             parent.terminate()
-            time.sleep(1.5 * TOGETHER_SECONDS)
-        _, said = parent.communicate()
+        try:
+            _, said = parent.communicate(timeout=60)
+        finally:
+            parent.kill()
     assert serving == [b"0\n", b"1\n"]
     assert parent.returncode == 1
     assert said.count(b"did not end in time; it was killed") == 2
