@@ -15,7 +15,7 @@ LONGEST_ANSWER ?= 8388608
 CALLS ?= 3000
 MINUTES ?= 10
 # tests wait now and then, for a process or a socket: one more than there are processors
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 + (os.cpu_count() or 1))')
 PROVIDERS ?=
 PYTHONS ?=
 VERSION ?=
