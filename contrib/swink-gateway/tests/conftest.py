@@ -13,6 +13,8 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 
 if TYPE_CHECKING:
+    from redis_server import RedisServer
+
     from swink_test_helpers.postgres_server import PostgresServer
 
 _schemas = itertools.count()
@@ -33,3 +35,22 @@ def postgres_server() -> Iterator[PostgresServer]:
 def postgres(postgres_server: PostgresServer) -> str:
     """The address of an empty schema of the server."""
     return postgres_server.schema(f"test{next(_schemas)}")
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis server that all tests share."""
+    from redis_server import RedisServer
+
+    with RedisServer(tmp_path_factory.mktemp("redis"), keeps=False) as server:
+        yield server
+
+
+@pytest.fixture
+def server(redis_server: RedisServer) -> RedisServer:
+    """The server, without data.
+
+    After a test has flushed it, ledgers would refuse new keys for some seconds.
+    """
+    redis_server.clear()
+    return redis_server

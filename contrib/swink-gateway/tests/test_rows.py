@@ -44,19 +44,6 @@ BEGAN = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
 BUDGET = Allowance(dollars_a_day=1.0)
 
 
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("redis"), keeps=False) as server:
-        yield server
-
-
-@pytest.fixture
-def server(started: RedisServer) -> RedisServer:
-    """A server without data: others refuse new keys for some seconds after they were flushed."""
-    started.clear()
-    return started
-
-
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a server that answers late is not lost; nothing happens by itself."""
