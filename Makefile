@@ -14,7 +14,7 @@ CORPUS_FLIPS ?= 100
 LONGEST_ANSWER ?= 8388608
 CALLS ?= 3000
 MINUTES ?= 10
-# tests wait now and then, for a process or a socket: one more than there are processors
+# tests wait now and then, for a process or a socket: two more than there are processors
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 + (os.cpu_count() or 1))')
 PROVIDERS ?=
 PYTHONS ?=

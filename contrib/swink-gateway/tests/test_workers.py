@@ -286,7 +286,6 @@ from swink_gateway.serving import workers
 
 logging.basicConfig()
 workers.KILL_SECONDS = 0.1
-workers.TOGETHER_SECONDS = 0.0
 worker = workers.fork_workers(2, socket.socket(), drain=float(sys.argv[1]))
 signal.signal(signal.SIGTERM, lambda *given: os.write(1, b"told\\n"))
 worker.ready()
@@ -306,6 +305,7 @@ def test_workers_that_do_not_end_are_killed(drain: float, signals: int) -> None:
         parent.terminate()
         for _ in range(signals - 1):
             assert [parent.stdout.readline() for _ in range(2)] == [b"told\n", b"told\n"]
+            time.sleep(1.5 * TOGETHER_SECONDS)
             parent.terminate()
         try:
             _, said = parent.communicate(timeout=60)
