@@ -14,6 +14,7 @@ from conformance_subjects import FIXTURES, subject_of
 
 from swink_core import Host
 from swink_test_helpers.growing_work import LINEAR, by_parser, growing_frames, growth
+from swink_testing import freeze
 from swink_testing.conformance import Subject
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds, large_frames
 from swink_testing.oversized_json import NESTING, WHOLE, inflated
@@ -62,6 +63,31 @@ def test_work_that_grows_faster_than_a_frame_is_told(monkeypatch: pytest.MonkeyP
 
 def test_time_that_others_have_is_not_counted() -> None:
     assert cpu_seconds(lambda: time.sleep(FREEZE / 3)) < FREEZE / 3
+
+
+# (name, times that the processor is as slow as usual, measured seconds, seconds at usual speed)
+SPEEDS = [
+    ("usual", 1.0, 0.18, 0.18),
+    ("slow", 2.0, 0.18, 0.09),
+    ("fast", 0.5, 0.18, 0.18),
+    ("short_times_are_not_compared", 2.0, 0.08, 0.08),
+]
+
+
+@pytest.mark.parametrize(
+    ("slow", "seconds", "expected"), [case[1:] for case in SPEEDS], ids=[case[0] for case in SPEEDS]
+)
+def test_a_long_time_on_a_slow_processor_is_shortened(
+    slow: float, seconds: float, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(freeze, "thread_time", lambda: now[0])
+    monkeypatch.setattr(freeze, "_usual_work", lambda: takes(slow * freeze.USUAL_SECONDS))
+
+    def takes(seconds: float) -> None:
+        now[0] += seconds
+
+    assert cpu_seconds(lambda: takes(seconds), FREEZE) == pytest.approx(expected)
 
 
 def test_quadratic_work_is_told_from_linear() -> None:

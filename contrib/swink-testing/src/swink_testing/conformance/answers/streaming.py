@@ -17,6 +17,7 @@ from swink_testing.conformance.check import Blocks, DoesNotApply, fail, require
 from swink_testing.conformance.lifecycle.blocking import waits
 from swink_testing.conformance.subject import PATIENCE, Subject
 from swink_testing.driver import MemoryResponse, comparable, comparable_events, fold, source_of
+from swink_testing.freeze import FREEZE, at_usual_speed
 
 __all__ = [
     "HOOKS",
@@ -27,9 +28,6 @@ __all__ = [
     "check_recordings",
     "check_same_events",
 ]
-
-FREEZE = 0.1
-"""CPU seconds that one event may take."""
 
 SMALL = 1024
 """A body of at most this many bytes is cut in two at every offset. A longer body is cut at
@@ -190,7 +188,7 @@ def check_never_blocks(subject: Subject) -> None:
     asyncio.run(listen())
     for _ in range(_ROUNDS):
         where, seconds = asyncio.run(_longest_step(subject))
-        if seconds < FREEZE:
+        if (seconds := at_usual_speed(seconds, FREEZE)) < FREEZE:
             return
     fail(f"{where}: an event takes {seconds:.2g} s of the processor, every other call waits")
 
