@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -222,15 +223,15 @@ async def test_a_connection_that_sends_much_is_read_in_small_parts() -> None:
         assert (await asking).status == 200
 
 
-async def test_closed_connections_are_removed() -> None:
+async def test_closed_connections_leave_memory() -> None:
     async with timed(connections=4) as (gateway, _):
         for _ in range(40):
             await ask(gateway, "/health")
-        runner = gateway._runner
-        assert len(runner._silent) <= 2 * 4 + 1
         await open_connections(gateway, 0)
-        runner._look()
-        assert (runner._silent, runner._busy) == ({}, set())
+        runner = gateway._runner
+        await until(lambda: not runner._busy)
+        gc.collect()  # asyncio's transports are reference cycles
+        assert (len(runner._silent), len(runner._new)) == (0, 0)
 
 
 async def test_a_websocket_closes_after_an_hour_and_pending_requests_are_answered() -> None:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from aiohttp import web
 
@@ -49,7 +50,8 @@ class Connections(web.AppRunner):
     `answering` marks a connection as busy; `counters` count closed and refused connections.
     `_silent` contains the idle connections, longest idle first. For each connection, it contains
     the number of unsent bytes of the last answer, and the time at which the connection became idle.
-    `changed` is called when a request arrives or its answer has been sent.
+    `_new` contains the connections that have sent no request. Neither keeps a closed connection in
+    memory. `changed` is called when a request arrives or its answer has been sent.
     """
 
     __slots__ = ("_busy", "_cancel_timer", "_counters", "_limits", "_new", "_silent", "changed")
@@ -61,8 +63,8 @@ class Connections(web.AppRunner):
         self._limits = limits
         self._counters = counters
         self._busy: set[asyncio.Transport] = set()
-        self._silent: dict[asyncio.Transport, tuple[int, float]] = {}
-        self._new: dict[asyncio.BaseTransport, float] = {}
+        self._silent = WeakKeyDictionary[asyncio.Transport, tuple[int, float]]()
+        self._new = WeakKeyDictionary[asyncio.BaseTransport, float]()
         self.changed: Callable[[], None] = lambda: None
         self._cancel_timer: Callable[[], None] | None = None
 
@@ -112,9 +114,9 @@ class Connections(web.AppRunner):
         most = affordable_streams(self._limits.streams)
         if connecting + len(self._busy) + len(self._new) >= most:
             since = self._limits.clock.time() - NEW_SECONDS
-            self._new = {
-                one: at for one, at in self._new.items() if at > since and not one.is_closing()
-            }
+            for one, at in list(self._new.items()):
+                if at <= since or one.is_closing():
+                    del self._new[one]
         return connecting + len(self._busy) + len(self._new) < most
 
     def close_idle(self) -> None:
@@ -162,19 +164,12 @@ class Connections(web.AppRunner):
                 self._note(transport)
             elif now - since >= self._limits.silence:
                 self._leave(transport)
-        self._forget()
         self._arm()
 
     def _note(self, transport: asyncio.Transport) -> None:
-        if len(self._silent) > 2 * self._limits.connections:
-            self._forget()
         self._silent.pop(transport, None)
         if not _is_gone(transport):
             self._silent[transport] = (transport.get_write_buffer_size(), self._limits.clock.time())
-
-    def _forget(self) -> None:
-        """Remove closed connections."""
-        self._silent = {one: what for one, what in self._silent.items() if not _is_gone(one)}
 
 
 def _is_gone(transport: asyncio.Transport) -> bool:
