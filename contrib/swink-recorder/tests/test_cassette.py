@@ -291,8 +291,9 @@ async def test_no_provider_is_replayed_for_another_tool_option_or_model(
         given = subject.call_options(retry=ONCE)
         asked = {"tools": [TOOL], "max_tokens": 2000}
         http = MemoryHTTPClient(*answers)
+        clock = ManualClock(jump=True)  # as above: a failed attempt's cost depends on its time
         async with (
-            swink.Client(host=_host_of(subject), http=http) as client,
+            swink.Client(host=_host_of(subject), http=http, clock=clock) as client,
             client.stream(
                 swink.Model(subject.name, model), "Hi", **{**given, **asked, **more}
             ) as stream,
