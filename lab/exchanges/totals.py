@@ -17,8 +17,11 @@ from lab.exchanges.plan import GATEWAY, Plan, plan_of
 
 __all__ = ["Totals", "run"]
 
-_SECONDS = 300.0
-"""How long an exchange may take."""
+_SECONDS = 1800.0
+"""Seconds after which an exchange counts as hanging.
+
+One of 300 turns takes half a minute alone, and ten times as long beside others on a busy machine.
+"""
 
 
 @dataclass(slots=True)
