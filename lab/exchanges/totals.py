@@ -17,11 +17,11 @@ from lab.exchanges.plan import GATEWAY, Plan, plan_of
 
 __all__ = ["Totals", "run"]
 
-_SECONDS = 1800.0
-"""Seconds after which an exchange counts as hanging.
+_SECONDS = 300.0
+"""How long an exchange may take, and `_TURN_SECONDS` more for each turn."""
 
-One of 300 turns takes half a minute alone, and ten times as long beside others on a busy machine.
-"""
+_TURN_SECONDS = 5.0
+"""On a busy machine, a turn of a long conversation takes more than a second."""
 
 
 @dataclass(slots=True)
@@ -70,8 +70,9 @@ async def _all(seed: int, numbers: Sequence[int], only: str | None, at_once: int
 
 async def _held(plan: Plan, *, alone: bool) -> Outcome:
     """Hold an exchange; an exception of it is a disagreement."""
+    turns = sum(conversation.turns for conversation in plan.conversations)
     try:
-        return await asyncio.wait_for(_hold(plan), _SECONDS)
+        return await asyncio.wait_for(_hold(plan), _SECONDS + _TURN_SECONDS * turns)
     except Exception as error:
         if alone:
             traceback.print_exc()
