@@ -45,7 +45,7 @@ from swink_test_helpers.mutated_answers import Mutated, Refusal, Stream, mutated
 from swink_test_helpers.work_per_read import FLAT, PARTS, growth, growth_of_end
 from swink_testing.calls import call_of
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold
-from swink_testing.freeze import FREEZE, at_usual_speed
+from swink_testing.freeze import FREEZE, UsualSpeed
 
 STUCK_SECONDS = 20
 """An answer is a few kilobytes; one that takes longer hangs."""
@@ -180,11 +180,11 @@ async def examine(number: int, refused: bool, loopback: Loopback) -> None:
         made = lambda: ask(given, number, loopback)  # noqa: E731
     else:
         made = lambda: feed(stream(number))  # noqa: E731
-    held = math.inf
+    held, speed = math.inf, UsualSpeed()
     for _ in range(3):  # what else the processor did is not the answer's fault
         begun = time.thread_time()
         (check_refused if refused else check)(await made())
-        held = min(held, at_usual_speed(time.thread_time() - begun, FREEZE))
+        held = min(held, speed.seconds(time.thread_time() - begun, FREEZE))
         if held < FREEZE:
             return
     raise AssertionError(f"it holds the loop for {held:.2f} s")

@@ -53,7 +53,7 @@ from swink_provider_openai.responses import converter
 from swink_test_helpers.canary_credentials import SONG, given_to
 from swink_test_helpers.growing_work import PER_BYTE
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.freeze import FREEZE, HOSTILE_SIZE, at_usual_speed
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, UsualSpeed
 from swink_testing.oversized_json import TEXTS, inflated
 
 MODEL = "echo/echo"
@@ -172,7 +172,7 @@ async def loop_seconds(
     It is the least of several `tries`, which end once one takes no longer than `enough`.
     """
     protocol, path, _ = REQUESTS[name]
-    best = FREEZE * 1000
+    best, speed = FREEZE * 1000, UsualSpeed()
     gc.disable()
     try:
         for _ in range(tries):
@@ -181,7 +181,7 @@ async def loop_seconds(
                 asked = await read_body(protocol, body, path, {})
                 async with calls.begun(protocol, asked, ""):
                     pass
-            best = min(best, at_usual_speed(time.thread_time() - begun, enough))
+            best = min(best, speed.seconds(time.thread_time() - begun, enough))
             if best < enough:
                 break
     finally:

@@ -90,6 +90,16 @@ def test_a_long_time_on_a_slow_processor_is_shortened(
     assert cpu_seconds(lambda: takes(seconds), FREEZE) == pytest.approx(expected)
 
 
+def test_the_higher_of_the_speeds_before_and_after_a_run_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slowness = iter([2.0, 4.0, 1.0])
+    monkeypatch.setattr(freeze, "_once", lambda work: next(slowness) * freeze.USUAL_SECONDS)
+    speed = freeze.UsualSpeed()
+
+    assert [speed.seconds(1.0) for _ in range(3)] == [1.0, 0.5, 1.0]
+
+
 def test_quadratic_work_is_told_from_linear() -> None:
     assert growth(lambda n: lambda: [0] * (n * n), 500) > LINEAR
     assert growth(lambda n: lambda: sum(range(n)), 100_000) < LINEAR

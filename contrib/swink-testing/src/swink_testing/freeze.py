@@ -1,8 +1,8 @@
 """Measures how long a function would block an event loop.
 
 Times are CPU times of the thread, so that waiting for the processor does not count. A time that is
-too long is measured beside a fixed piece of work, because a processor may be slow or share its
-core; see `at_usual_speed`.
+too long is compared with that of a fixed piece of work, because a processor may be slow or share
+its core; see `UsualSpeed`.
 
     assert cpu_seconds(lambda: parse(hostile)) < FREEZE
 
@@ -37,7 +37,7 @@ __all__ = [
     "FREEZE",
     "HOSTILE_SIZE",
     "Frames",
-    "at_usual_speed",
+    "UsualSpeed",
     "cpu_seconds",
     "frames_of",
     "large_frames",
@@ -55,15 +55,26 @@ USUAL_SECONDS = 0.014
 """Seconds that a core of an AMD EPYC at 2.4 GHz, otherwise idle, takes for `_usual_work`."""
 
 
-def at_usual_speed(seconds: float, enough: float = 0.0) -> float:
-    """Return the seconds that work of so many CPU seconds would take on a processor of usual speed.
+class UsualSpeed:
+    """Converts CPU seconds to those of a processor of usual speed.
 
-    The speed of this processor is measured now, unless `seconds` is less than `enough`. Times on a
-    faster processor are not made longer.
+    `seconds` is called after each of several runs of the same work. It compares the speed of this
+    processor before and after the run, and the higher speed counts. The time of the first run does
+    not change, because no speed was measured before it.
     """
-    if seconds < enough:
-        return seconds
-    return seconds / max(1.0, _once(_usual_work) / USUAL_SECONDS)
+
+    def __init__(self) -> None:
+        self._slowness = 1.0
+
+    def seconds(self, seconds: float, enough: float = 0.0) -> float:
+        """Return the seconds that the latest run would take at usual speed, at most `seconds`.
+
+        If `seconds` is less than `enough`, they are returned, and no speed is measured.
+        """
+        if seconds < enough:
+            return seconds
+        before, self._slowness = self._slowness, max(1.0, _once(_usual_work) / USUAL_SECONDS)
+        return seconds / min(before, self._slowness)
 
 
 def _usual_work() -> None:
@@ -222,9 +233,9 @@ def long_errors(subject: Subject) -> Iterator[str]:
 
 def _shortest(make: Callable[[], Callable[[], object]], enough: float) -> float:
     """Return the shortest time of three runs, each of the work that `make` then returns."""
-    best = float("inf")
+    best, speed = float("inf"), UsualSpeed()
     for _ in range(3):
-        best = min(best, at_usual_speed(_once(make()), enough))
+        best = min(best, speed.seconds(_once(make()), enough))
         if best < enough:
             break
     return best
