@@ -20,7 +20,8 @@ OUTCOMES = {
     "NetworkError": ("NetworkError", "the connection broke; the partial text is kept"),
     "silent": ("success", "the truncated text, as if it were complete"),
 }
-"""Two lines for each result: in large and in small type."""
+"""Two lines for a result: in large and in small type. Every other result is the name of an
+exception."""
 
 WIDTH = 860
 ROW = 58
@@ -59,7 +60,7 @@ def picture() -> str:
         y = TOP + ROW * number
         is_reported = result != "silent"
         style = "good" if is_reported else "bad"
-        large, small = OUTCOMES[result]
+        large, small = OUTCOMES.get(result, (result, "an exception"))
         parts += [
             f'<rect x="12" y="{y - 16}" width="{WIDTH - 24}" height="{ROW - 8}" class="row"/>',
             text(NAMES, y + 15, library, "name"),

@@ -13,6 +13,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -173,7 +174,8 @@ def page(every: list[Column], wanted: list[Case]) -> str:
             for n, case in enumerate(wanted)
         )
         parts.append(f"## `{provider}`: {common} calls\n")
-        parts.append(f"Models: {', '.join(f'`{id}`' for id in ids)}.\n")
+        models = f"Models: {', '.join(f'`{id}`' for id in ids)}."
+        parts.append(textwrap.fill(models, 120, break_on_hyphens=False) + "\n")
         parts.append("\n".join(table(columns, wanted, provider)) + "\n")
     return f"""\
 # Requests under the judge
