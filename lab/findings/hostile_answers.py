@@ -72,7 +72,7 @@ def main() -> None:
     """Print one line for each kind of answer."""
     print(f"{'bytes':32}", *(f"{size:>9,}" for size in SIZES))
     for kind in KINDS:
-        seconds = [cpu_seconds(kind(size)) for size in SIZES]
+        seconds = [cpu_seconds(kind(size), 0.0) for size in SIZES]
         shown = (f"{each * 1000:6.1f} ms" for each in seconds)
         print(f"{kind.__name__.replace('_', ' '):32}", *shown)
 

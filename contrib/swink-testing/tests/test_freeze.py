@@ -62,7 +62,7 @@ def test_work_that_grows_faster_than_a_frame_is_told(monkeypatch: pytest.MonkeyP
 
 
 def test_time_that_others_have_is_not_counted() -> None:
-    assert cpu_seconds(lambda: time.sleep(FREEZE / 3)) < FREEZE / 3
+    assert cpu_seconds(lambda: time.sleep(FREEZE / 3), 0.0, 3) < FREEZE / 3
 
 
 # (name, times that the processor is as slow as usual, measured seconds, seconds at usual speed)
@@ -87,7 +87,16 @@ def test_a_long_time_on_a_slow_processor_is_shortened(
     def takes(seconds: float) -> None:
         now[0] += seconds
 
-    assert cpu_seconds(lambda: takes(seconds), FREEZE) == pytest.approx(expected)
+    assert cpu_seconds(lambda: takes(seconds)) == pytest.approx(expected)
+
+
+def test_a_processor_that_is_slow_in_most_runs_does_not_make_work_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = iter([0.18] * (freeze.RUNS - 1) + [0.08])
+    monkeypatch.setattr(freeze.UsualSpeed, "seconds", lambda self, seconds, enough: next(times))
+
+    assert cpu_seconds(lambda: None) == 0.08
 
 
 def test_the_higher_of_the_speeds_before_and_after_a_run_counts(
@@ -120,7 +129,7 @@ def test_every_place_is_made_large_in_every_way_that_its_value_allows() -> None:
         "all of it", "text", "index", "cites", "cites.0", "cites.0.type", "cites.0.url", "none",
     }  # fmt: skip
     large = [frame for where, frame in made.items() if not where.endswith(NESTING)]
-    assert all(HOSTILE_SIZE / 2 < len(frame) < HOSTILE_SIZE * 2 for frame in large)
+    assert all(HOSTILE_SIZE / 2 < len(frame) < HOSTILE_SIZE * 1.1 for frame in large)
     assert len(made["all of it: nesting"]) > HOSTILE_SIZE / 2
     assert made["cites: with other texts"].startswith(
         b'{"text":"Hi","index":1,"cites":[{"type":"cite","url":"a0"},{"type":"cite","url":"a1"}'

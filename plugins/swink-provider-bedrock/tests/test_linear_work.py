@@ -66,7 +66,7 @@ def test_no_message_holds_the_loop(kind: str, payload: dict[str, Any]) -> None:
     headers = {f":{'exception' if is_error else 'event'}-type": kind}
     headers[":message-type"] = "exception" if is_error else "event"
     for where, body in inflated(payload, HOSTILE_SIZE):
-        seconds = cpu_seconds(partial(_read, encode(headers, body)), FREEZE)
+        seconds = cpu_seconds(partial(_read, encode(headers, body)))
         assert seconds < FREEZE, where
 
 
@@ -80,7 +80,7 @@ HEADERS = {
 @pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
 def test_no_header_of_a_message_holds_the_loop(headers: bytes) -> None:
     message = encode(headers, b"{}")
-    assert cpu_seconds(lambda: _read(message), FREEZE) < FREEZE
+    assert cpu_seconds(lambda: _read(message)) < FREEZE
 
 
 def _read(message: bytes) -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "CONTENT",
     "FREEZE",
     "HOSTILE_SIZE",
+    "RUNS",
     "Frames",
     "UsualSpeed",
     "cpu_seconds",
@@ -50,6 +51,12 @@ FREEZE = 0.1
 """Seconds that a frame or error response of `HOSTILE_SIZE` bytes may block the event loop."""
 
 HOSTILE_SIZE = 256 * 1024
+
+RUNS = 10
+"""The maximum number of runs of work that takes too long.
+
+A busy machine may slow down several runs, but hardly all of them.
+"""
 
 USUAL_SECONDS = 0.014
 """Seconds that a core of an AMD EPYC at 2.4 GHz, otherwise idle, takes for `_usual_work`."""
@@ -83,15 +90,15 @@ def _usual_work() -> None:
         texts[number & 1023] = str(number)
 
 
-def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
+def cpu_seconds(work: Callable[[], object], enough: float = FREEZE, runs: int = RUNS) -> float:
     """Return the seconds that `work` takes at usual speed.
 
-    This is the shortest time of three runs. After a run that takes less than `enough`, no further
-    run is made.
+    This is the shortest time of at most `runs` runs. After a run that takes less than `enough`, no
+    further run is made.
 
     The time of the garbage collector is left out, because it depends on earlier work.
     """
-    return _shortest(lambda: work, enough)
+    return _shortest(lambda: work, enough, runs)
 
 
 CONTENT = ("x", "1", '{"a":')
@@ -150,7 +157,7 @@ def long_frames(subjects: Iterable[Subject]) -> Iterator[str]:
     frames.
     """
     for where, answer, at, frame in large_frames(subjects, HOSTILE_SIZE):
-        seconds = step_seconds(answer, at, frame, FREEZE)
+        seconds = step_seconds(answer, at, frame)
         if seconds > FREEZE:
             yield f"{where} takes {seconds:.2f} s"
 
@@ -187,9 +194,11 @@ class _New:
         return len(self._known) > before
 
 
-def step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) -> float:
+def step_seconds(
+    answer: Frames, at: int, frame: bytes, enough: float = FREEZE, runs: int = RUNS
+) -> float:
     """Return the seconds that a frame takes after the first `at` frames; see `cpu_seconds`."""
-    return _shortest(lambda: answer.step(at, frame), enough)
+    return _shortest(lambda: answer.step(at, frame), enough, runs)
 
 
 def long_errors(subject: Subject) -> Iterator[str]:
@@ -226,15 +235,15 @@ def long_errors(subject: Subject) -> Iterator[str]:
 
     with asyncio.Runner() as runner:
         for where, headers, body in answers:
-            seconds = cpu_seconds(partial(refused, headers, body), FREEZE)
+            seconds = cpu_seconds(partial(refused, headers, body))
             if seconds > FREEZE:
                 yield f"{where} takes {seconds:.2f} s"
 
 
-def _shortest(make: Callable[[], Callable[[], object]], enough: float) -> float:
-    """Return the shortest time of three runs, each of the work that `make` then returns."""
+def _shortest(make: Callable[[], Callable[[], object]], enough: float, runs: int) -> float:
+    """Return the shortest time of several runs, each of the work that `make` then returns."""
     best, speed = float("inf"), UsualSpeed()
-    for _ in range(3):
+    for _ in range(runs):
         best = min(best, speed.seconds(_once(make()), enough))
         if best < enough:
             break

@@ -28,10 +28,14 @@ take; work that is quadratic takes sixty-four times."""
 PER_BYTE = 1.5
 """How many times as much a byte of a frame of 8 MB may cost as one of a frame of 0.1 MB."""
 
+_RUNS = 3
+"""The number of runs of work whose time is to be known, whether it is short or not."""
+
 
 def growth(make: Callable[[int], Callable[[], object]], size: int) -> float:
     """Return the ratio of the durations of `make`'s work at `TIMES * size` and at `size`."""
-    return cpu_seconds(make(TIMES * size)) / cpu_seconds(make(size))
+    larger, smaller = (cpu_seconds(make(n), 0.0, _RUNS) for n in (TIMES * size, size))
+    return larger / smaller
 
 
 def parsing(
@@ -80,7 +84,7 @@ def growing_frames(subjects: Iterable[Subject], most: int = 2) -> Iterator[str]:
         way = where.split(", ", 2)[2]
         frames = (frame for size in _GROWTH for _, frame in inflated(data, size, CONTENT, {way}))
         small, large = frames
-        of_a_byte = step_seconds(answer, at, small) / len(small)
+        of_a_byte = step_seconds(answer, at, small, 0.0, _RUNS) / len(small)
         enough = GROWS * of_a_byte * len(large)  # one run that is as fast decides it
         seconds = step_seconds(answer, at, large, enough)
         if seconds > enough:
