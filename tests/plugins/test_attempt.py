@@ -142,7 +142,8 @@ def test_notices_are_taken_once_and_changes_are_told_once() -> None:
 
 def test_the_repr_of_an_attempt_shows_neither_the_request_nor_the_conversation() -> None:
     attempt = new_attempt()
-    attempt.follow(Plan(Context.of("a private matter"), StreamOptions(), request=REQUEST))
+    options = StreamOptions(user="a private person")
+    attempt.follow(Plan(Context.of("a private matter"), options, request=REQUEST))
     attempt.about(Context.of("a private matter"), None)
     leg = attempt.ask(REQUEST)
     for text in (repr(attempt), repr(leg)):
