@@ -99,6 +99,13 @@ def test_a_processor_that_is_slow_in_most_runs_does_not_make_work_slow(
     assert cpu_seconds(lambda: None) == 0.08
 
 
+def test_work_that_is_certainly_slow_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.51, 0.08])
+    monkeypatch.setattr(freeze.UsualSpeed, "seconds", lambda self, seconds, enough: next(times))
+
+    assert cpu_seconds(lambda: None) == 0.51
+
+
 def test_the_higher_of_the_speeds_before_and_after_a_run_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -58,6 +58,12 @@ RUNS = 10
 A busy machine may slow down several runs, but hardly all of them.
 """
 
+CERTAIN = 5.0
+"""If a run takes this many times as long as it may, no further run is made.
+
+A busy machine with a slow processor does not slow down a run by this factor.
+"""
+
 USUAL_SECONDS = 0.014
 """Seconds that a core of an AMD EPYC at 2.4 GHz, otherwise idle, takes for `_usual_work`."""
 
@@ -93,8 +99,8 @@ def _usual_work() -> None:
 def cpu_seconds(work: Callable[[], object], enough: float = FREEZE, runs: int = RUNS) -> float:
     """Return the seconds that `work` takes at usual speed.
 
-    This is the shortest time of at most `runs` runs. After a run that takes less than `enough`, no
-    further run is made.
+    This is the shortest time of at most `runs` runs. No further run is made after one that takes
+    less than `enough`, or more than `CERTAIN` times as long. If `enough` is 0, all runs are made.
 
     The time of the garbage collector is left out, because it depends on earlier work.
     """
@@ -245,7 +251,7 @@ def _shortest(make: Callable[[], Callable[[], object]], enough: float, runs: int
     best, speed = float("inf"), UsualSpeed()
     for _ in range(runs):
         best = min(best, speed.seconds(_once(make()), enough))
-        if best < enough:
+        if enough and not enough <= best <= CERTAIN * enough:
             break
     return best
 
