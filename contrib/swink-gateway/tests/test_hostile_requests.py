@@ -53,7 +53,7 @@ from swink_provider_openai.responses import converter
 from swink_test_helpers.canary_credentials import SONG, given_to
 from swink_test_helpers.growing_work import PER_BYTE
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.freeze import FREEZE, HOSTILE_SIZE, RUNS, UsualSpeed
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, UsualSpeed
 from swink_testing.oversized_json import TEXTS, inflated
 
 MODEL = "echo/echo"
@@ -165,7 +165,7 @@ EACH = pytest.mark.parametrize("name", REQUESTS)
 
 
 async def loop_seconds(
-    calls: Calls, name: str, body: bytes, enough: float, tries: int = RUNS
+    calls: Calls, name: str, body: bytes, enough: float, tries: int = 3
 ) -> float:
     """Return the time of the event loop for a request, up to the call of a provider.
 
@@ -241,7 +241,7 @@ async def test_the_time_per_byte_of_enormous_requests_is_constant(name: str) -> 
         for _, where in sorted(dearest)[-MOST:]:
             ((_, large),) = inflated(REQUESTS[name][2], TIMES * size, ("x",), {where})
             times = len(large) / len(small[where])  # more than TIMES, where names are numbered
-            enough = PER_BYTE * times * await loop_seconds(calls, name, small[where], 0.0, tries=3)
+            enough = PER_BYTE * times * await loop_seconds(calls, name, small[where], 0.0)
             assert await loop_seconds(calls, name, large, enough, tries=20) <= enough, where
 
 

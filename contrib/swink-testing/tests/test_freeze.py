@@ -93,7 +93,7 @@ def test_a_long_time_on_a_slow_processor_is_shortened(
 def test_a_processor_that_is_slow_in_most_runs_does_not_make_work_slow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    times = iter([0.18] * (freeze.RUNS - 1) + [0.08])
+    times = iter([0.18] * (freeze._RUNS - 1) + [0.08])
     monkeypatch.setattr(freeze.UsualSpeed, "seconds", lambda self, seconds, enough: next(times))
 
     assert cpu_seconds(lambda: None) == 0.08
@@ -136,7 +136,7 @@ def test_every_place_is_made_large_in_every_way_that_its_value_allows() -> None:
         "all of it", "text", "index", "cites", "cites.0", "cites.0.type", "cites.0.url", "none",
     }  # fmt: skip
     large = [frame for where, frame in made.items() if not where.endswith(NESTING)]
-    assert all(HOSTILE_SIZE / 2 < len(frame) < HOSTILE_SIZE * 1.1 for frame in large)
+    assert all(HOSTILE_SIZE / 2 < len(frame) < HOSTILE_SIZE * 2 for frame in large)
     assert len(made["all of it: nesting"]) > HOSTILE_SIZE / 2
     assert made["cites: with other texts"].startswith(
         b'{"text":"Hi","index":1,"cites":[{"type":"cite","url":"a0"},{"type":"cite","url":"a1"}'

@@ -36,7 +36,6 @@ __all__ = [
     "CONTENT",
     "FREEZE",
     "HOSTILE_SIZE",
-    "RUNS",
     "Frames",
     "UsualSpeed",
     "cpu_seconds",
@@ -52,13 +51,13 @@ FREEZE = 0.1
 
 HOSTILE_SIZE = 256 * 1024
 
-RUNS = 10
+_RUNS = 10
 """The maximum number of runs of work that takes too long.
 
 A busy machine may slow down several runs, but hardly all of them.
 """
 
-CERTAIN = 5.0
+_CERTAIN = 5.0
 """If a run takes this many times as long as it may, no further run is made.
 
 A busy machine with a slow processor does not slow down a run by this factor.
@@ -96,11 +95,11 @@ def _usual_work() -> None:
         texts[number & 1023] = str(number)
 
 
-def cpu_seconds(work: Callable[[], object], enough: float = FREEZE, runs: int = RUNS) -> float:
+def cpu_seconds(work: Callable[[], object], enough: float = FREEZE, runs: int = _RUNS) -> float:
     """Return the seconds that `work` takes at usual speed.
 
     This is the shortest time of at most `runs` runs. No further run is made after one that takes
-    less than `enough`, or more than `CERTAIN` times as long. If `enough` is 0, all runs are made.
+    less than `enough`, or more than five times as long. If `enough` is 0, all runs are made.
 
     The time of the garbage collector is left out, because it depends on earlier work.
     """
@@ -201,7 +200,7 @@ class _New:
 
 
 def step_seconds(
-    answer: Frames, at: int, frame: bytes, enough: float = FREEZE, runs: int = RUNS
+    answer: Frames, at: int, frame: bytes, enough: float = FREEZE, runs: int = _RUNS
 ) -> float:
     """Return the seconds that a frame takes after the first `at` frames; see `cpu_seconds`."""
     return _shortest(lambda: answer.step(at, frame), enough, runs)
@@ -251,7 +250,7 @@ def _shortest(make: Callable[[], Callable[[], object]], enough: float, runs: int
     best, speed = float("inf"), UsualSpeed()
     for _ in range(runs):
         best = min(best, speed.seconds(_once(make()), enough))
-        if enough and not enough <= best <= CERTAIN * enough:
+        if enough and not enough <= best <= _CERTAIN * enough:
             break
     return best
 

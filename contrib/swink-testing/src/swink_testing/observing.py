@@ -40,7 +40,7 @@ from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.plugins.subject import CALLS as SCRIPTS
 from swink_testing.conformance.plugins.subject import PluginSubject, answer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, PausingResponse
-from swink_testing.freeze import FREEZE, HOSTILE_SIZE, RUNS, cpu_seconds
+from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 
 __all__ = [
     "PausingResponse",
@@ -67,6 +67,8 @@ QUEUE_SECONDS = 10.0
 DELTAS = 500
 MOST_SECONDS = 0.25
 """Seconds that an observer may take for a call of `DELTAS` deltas: half a millisecond for each."""
+ROUNDS = 3
+"""Number of measurements. A busy machine can slow down one of them, but hardly all."""
 
 
 Scene = tuple[Sequence[MemoryResponse], Sequence[str], str]
@@ -301,8 +303,9 @@ def check_never_blocks(subject: PluginSubject) -> None:
     This includes events with texts of 256 KB.
     """
     binding = subject.observing()
+    seconds = min(_seconds(_observe(binding, new_call())) for _ in range(ROUNDS))
     require(
-        any(_seconds(_observe(binding, new_call())) < MOST_SECONDS for _ in range(RUNS)),
+        seconds < MOST_SECONDS,
         f"{DELTAS} deltas take it more than {MOST_SECONDS} s: hand slow work to a thread or task",
     )
     long = "x\n\x1b" * (HOSTILE_SIZE // 3)

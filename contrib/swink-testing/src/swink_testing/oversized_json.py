@@ -99,12 +99,12 @@ def _ways(
     elif isinstance(value, dict):
         yield "names", lambda: _names(size // 10)
     elif value:
-        first = value[0]
-        yield "the same", partial(_elements, first, size)
+        first, count = value[0], max(1, size // len(_json(value[0])))
+        yield "the same", partial(_elements, first, count)
         if (texts_differ := _marked(first, False)) != first:
-            yield "with other texts", partial(_elements, texts_differ, size)
+            yield "with other texts", partial(_elements, texts_differ, count)
         if (all_differ := _marked(first, True)) != texts_differ:
-            yield "with other texts and numbers", partial(_elements, all_differ, size)
+            yield "with other texts and numbers", partial(_elements, all_differ, count)
 
 
 @lru_cache(maxsize=4)
@@ -117,19 +117,16 @@ def _names(count: int) -> bytes:
     return b"{%s}" % b",".join(b'"n%d":1' % at for at in range(count))
 
 
-def _elements(marked: Any, size: int) -> bytes:
-    """Return the JSON of a list of at most `size` bytes, and of at least one element.
+def _elements(marked: Any, count: int) -> bytes:
+    """Return the JSON of a list of `count` elements.
 
     In each element, the marks that `_marked` inserted are replaced by the element's number.
     """
     template = _json(marked).replace(b'"%s"' % _NUMBER.encode(), _AT.encode())
     parts = template.split(_AT.encode())
-    unmarked = len(b"".join(parts)) + len(",")
-    longest = unmarked + (len(parts) - 1) * len(str(size // unmarked))
-    numbers = range(max(1, size // longest))
     if len(parts) == 1:
-        return b"[%s]" % b",".join(parts * len(numbers))
-    return b"[%s]" % b",".join((b"%d" % at).join(parts) for at in numbers)
+        return b"[%s]" % b",".join(parts * count)
+    return b"[%s]" % b",".join((b"%d" % at).join(parts) for at in range(count))
 
 
 def _marked(data: Any, numbers: bool) -> Any:
