@@ -82,7 +82,7 @@ def _run(*command: str | Path, cwd: Path, **environment: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=2 * SECONDS,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout
