@@ -112,7 +112,7 @@ def test_the_shell_lines_of_a_page_run(page: Path, tmp_path: Path) -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=120,
             check=False,
         )
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"

@@ -38,7 +38,7 @@ def test_the_steps_of_the_page_lead_to_what_it_says(tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=120,
             check=False,
         )
         return done.stdout
