@@ -45,10 +45,10 @@ def is_synthetic_id(tool_call_id: str) -> bool:
 def parse_arguments(raw: str) -> dict[str, Any] | None:
     """Parse the JSON text of a tool call's arguments.
 
-    Return `{}` for empty text, and `None` for text that is not a JSON object or is nested deeper
-    than `MAX_DEPTH`.
+    Return `{}` for empty text or white space as JSON defines it, and `None` for text that is not a
+    JSON object or is nested deeper than `MAX_DEPTH`.
     """
-    if not raw.strip():
+    if not raw.strip(" \t\n\r"):  # RFC 8259, section 2; without an argument, U+0085 goes too
         return {}
     if is_too_deep(raw):
         return None

@@ -45,6 +45,8 @@ ARGUMENTS: list[tuple[str, str, dict[str, Any] | None]] = [
     ("two", "{} {}", None),
     ("a_trailing_comma", '{"a": 1,}', None),
     ("prose", "none", None),
+    ("a_space_that_json_does_not_know", "\x85", None),
+    ("a_no_break_space", "\xa0", None),
     ("nested_too_deep", "[" * 100_000, None),
     ("an_object_nested_too_deep", '{"a":' * 100_000, None),
 ]  # fmt: skip

@@ -108,7 +108,7 @@ def _is_broken(block: Any) -> bool:
 
 def _cut(block: Any) -> Any:
     """Replace a call that was cut off before its arguments by a call without arguments."""
-    cut = _is_broken(block) and not block.raw_arguments.strip()
+    cut = _is_broken(block) and not block.raw_arguments.strip(" \t\n\r")
     return replace(block, raw_arguments="{}", state="complete") if cut else block
 
 
