@@ -50,6 +50,7 @@ class Effort:
     def __init__(self) -> None:
         self._left = MOST_STEPS
         self._compiled: set[str] = set()
+        self._found: dict[tuple[str, str], bool] = {}  # by the pattern and the text
 
     def spend(self, steps: int = 1, characters: int = 0) -> None:
         """Count steps, and the characters of a text. Raises TooMuch if there were too many."""
@@ -72,18 +73,22 @@ class Effort:
         return _parsed(pattern)
 
     def matches(self, pattern: str, text: str) -> bool:
-        """Return True if a pattern matches somewhere in a text.
+        """Return True if a pattern matches somewhere in a text. The same search is done once.
 
         Raises the errors of `parsed`, and ValueError if the search might take too long.
         """
         compiled, tree = self.parsed(pattern)
-        is_anchored = bool(tree) and tree[0] in BEGINNINGS
-        starts = 1 if is_anchored else len(text) + 1
-        trials = starts * _tried(tree, len(text))[1]
-        if trials > MOST_TRIALS:
-            raise ValueError(f"a search might try more than {MOST_TRIALS:,} positions")
-        self.spend(1 + trials // TRIALS)
-        return compiled.search(text) is not None
+        self.spend(1, len(text))
+        searched = (pattern, text)
+        if searched not in self._found:
+            is_anchored = bool(tree) and tree[0] in BEGINNINGS
+            starts = 1 if is_anchored else len(text) + 1
+            trials = starts * _tried(tree, len(text))[1]
+            if trials > MOST_TRIALS:
+                raise ValueError(f"a search might try more than {MOST_TRIALS:,} positions")
+            self.spend(trials // TRIALS)
+            self._found[searched] = compiled.search(text) is not None
+        return self._found[searched]
 
 
 @lru_cache(maxsize=256)

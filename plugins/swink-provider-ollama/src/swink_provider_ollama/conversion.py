@@ -55,7 +55,7 @@ class _OllamaConverter(MessageConverter):
     block_fields = ()
 
     def user(self, message: UserMessage) -> list[Any]:
-        return [{"role": "user", **self._content(message)}]
+        return _unless_empty({"role": "user", **self._content(message)})
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         calls = [_tool_call(call) for call in self.take(message, ToolCallBlock)]
@@ -66,7 +66,7 @@ class _OllamaConverter(MessageConverter):
             native["thinking"] = message.thinking
         if calls:
             native["tool_calls"] = calls
-        return [native]
+        return _unless_empty(native)
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         return [self._tool_result(message) for message in messages]
@@ -87,6 +87,11 @@ class _OllamaConverter(MessageConverter):
             if isinstance(block, DocumentBlock | AudioBlock | ExtensionBlock):
                 self.leave_out(block, f"Ollama does not support {block.type}; it was not sent")
         return native
+
+
+def _unless_empty(native: dict[str, Any]) -> list[Any]:
+    """Return a list of the message, or an empty list if only metadata was in its empty texts."""
+    return [native] if native["content"] or native.keys() - {"role", "content"} else []
 
 
 def _image(block: ImageBlock) -> str:
