@@ -125,8 +125,8 @@ PROVIDERS = {
             *("responses.agent", "responses.api", "responses.calls", "responses.converter"),
             *("responses.facts", "responses.hosted", "responses.items", "responses.parser"),
         ),
-        # how it is sent, what is known of the server, and what classes may say
-        ("_respond", "exchange", "learned", "__init_subclass__"),
+        # how it is sent, what is known of the server, and what classes and models.toml may say
+        ("_respond", "exchange", "learned", "_has_only_chat", "__init_subclass__", "_check_places"),
         "openai",
     ),
     "services": Tried(
@@ -135,7 +135,9 @@ PROVIDERS = {
         _modules(
             "swink_provider_openai", "beside", "cache_marks", "choice", "dialect", "reasoning"
         ),
-        name="openai",
+        # what models.toml may say
+        ("of", "check_places", "_words", "_check_words", "_meant"),
+        "openai",
     ),
     "own-names": Tried(
         "a service with other field names than OpenAI's",

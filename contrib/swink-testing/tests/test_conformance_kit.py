@@ -40,7 +40,7 @@ from swink_testing.conformance import (
     run_checks,
 )
 from swink_testing.conformance.answers import expected_messages, finish_reasons, streaming
-from swink_testing.conformance.check import Broken
+from swink_testing.conformance.check import Broken, fail, independent_part
 from swink_testing.conformance.diagnosis import explain
 from swink_testing.conformance.lifecycle import connections
 from swink_testing.conformance.requests import listed_requests
@@ -174,6 +174,20 @@ def test_a_stream_hook_that_is_a_coroutine_is_called_so() -> None:
         "TypeError: stream returns no async iterator, but coroutine: "
         "let it be a plain def with @hookimpl"
     )
+
+
+def test_a_waived_fault_does_not_hide_the_faults_of_later_parts() -> None:
+    def check_parts(subject: Subject) -> None:
+        """Each part is as expected."""
+        for name in ("one", "two", "three"):
+            with independent_part():
+                fail(f"part {name} is another one")
+
+    found = run_check(Check(check_parts), subject_of(), {"parts": {"part one": "accepted"}})
+
+    assert [str(fault) for fault in found.faults] == [
+        "part two is another one", "part three is another one",
+    ]  # fmt: skip
 
 
 def test_of_a_package_that_cannot_be_imported_one_check_says_so() -> None:

@@ -208,8 +208,7 @@ class _Converter(MessageConverter):
 
         If calls have no ids, the API matches results with calls by this order.
         """
-        last = len(self._order)
-        messages = sorted(messages, key=lambda m: self._order.get(m.tool_call_id, last))
+        messages = sorted(messages, key=lambda message: self._order[message.tool_call_id])
         parts: list[dict[str, Any]] = []
         beside: list[dict[str, Any]] = []
         for message in messages:

@@ -101,15 +101,19 @@ class OpenAIProvider(HTTPProvider):
     def __init__(self, name: str, dialect: Dialect | None = None) -> None:
         super().__init__(name)
         self.dialect = dialect or Dialect.of(self.info.dialect)
-        fills = type(self).base_url is OpenAIProvider.base_url
-        if fills and type(self).url is OpenAIProvider.url:
-            self.dialect.check_places(self.info.base_url)
+        self._check_places()
         self.settings_of = {variable: name for name, variable in self.dialect.places.items()}
         self.features, self.knobs = self._chat.features, self._chat.knobs
         self._sockets = Sockets()
         self._chat_only: set[str] = set()  # base URLs without the Responses API
         self._complete: set[str] = set()  # other base URLs that have answered over it
         self._apis = Remembered[ChatAPI | ResponsesAPI]()  # each call needs its API several times
+
+    def _check_places(self) -> None:
+        """Raise PluginError if this class builds the URL with a placeholder without a value."""
+        fills = type(self).base_url is OpenAIProvider.base_url
+        if fills and type(self).url is OpenAIProvider.url:
+            self.dialect.check_places(self.info.base_url)
 
     @cached_property
     def _chat(self) -> ChatAPI:

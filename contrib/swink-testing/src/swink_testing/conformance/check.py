@@ -8,7 +8,7 @@ reason. This module does not import pytest: the test classes and `swink check` r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from time import monotonic
@@ -29,6 +29,7 @@ __all__ = [
     "consistency_line",
     "each_result",
     "fail",
+    "independent_part",
     "idle_lines",
     "require",
     "run_check",
@@ -100,19 +101,33 @@ def require(condition: object, sentence: str, sent: Any = None, expected: Any = 
     reports its other faults too. Otherwise Broken is raised. Unlike an assert statement, this also
     works under `python -O`.
     """
-    if condition:
-        return
-    fault = Broken(sentence, sent, expected)
+    if not condition:
+        _store(Broken(sentence, sent, expected))
+
+
+def _store(fault: Broken) -> None:
     running = _running.get()
     if running is None or len(running.left()) >= MOST_FAULTS:
         raise fault
-    if sentence not in map(str, running.found):
+    if str(fault) not in map(str, running.found):
         running.found.append(fault)
 
 
 def fail(sentence: str, sent: Any = None, expected: Any = None) -> NoReturn:
-    """Raise Broken with the sentence. The check ends."""
+    """Raise Broken with the sentence. The check ends, or its part inside `independent_part`."""
     raise Broken(sentence, sent, expected)
+
+
+@contextmanager
+def independent_part() -> Iterator[None]:
+    """Store the fault that ends the block, as `require` does, so that the check goes on after it.
+
+    Otherwise a waived fault of one recording would hide the faults of those that follow.
+    """
+    try:
+        yield
+    except Broken as fault:
+        _store(fault)
 
 
 class Examined(Protocol):

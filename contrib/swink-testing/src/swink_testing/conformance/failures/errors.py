@@ -17,7 +17,7 @@ from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.answers.recorded_answers import writer
 from swink_testing.conformance.answers.streaming import broken_rule
-from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.check import DoesNotApply, fail, independent_part, require
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, drive_bytes
 from swink_testing.expected_faults import STATUS_KINDS
@@ -151,13 +151,16 @@ def check_errors(subject: Subject) -> None:
 
     async def ask() -> None:
         for recording in in_stream:
-            await _require_in_stream(subject, recording)
+            with independent_part():
+                await _require_in_stream(subject, recording)
         if subject.speaks_http:
             client = _Client(subject)
             for refusal in (*_refusals(), *_recorded(subject)):
-                await client.require(refusal)
+                with independent_part():
+                    await client.require(refusal)
         for where, row in rows:
-            await _require_listed(subject, where, row)
+            with independent_part():
+                await _require_listed(subject, where, row)
 
     with quiet():
         asyncio.run(ask())

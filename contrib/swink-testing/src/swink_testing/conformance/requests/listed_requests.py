@@ -23,7 +23,7 @@ from swink_core.providers import Exchange
 from swink_judge import Asked
 from swink_judge.matrix.asker import Asker, Outcome, address_of
 from swink_testing.conformance.answers.expected_messages import notice_difference
-from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.check import DoesNotApply, fail, independent_part, require
 from swink_testing.conformance.subject import Subject
 
 __all__ = ["LISTED_REQUESTS", "check_listed_requests"]
@@ -79,9 +79,10 @@ def check_listed_requests(subject: Subject) -> None:
                     own = {subject.name: _options(row.of_client)}
                     asker = subject.asker(providers=own)
                     askers[client] = await stack.enter_async_context(asker)
-                with patch.dict(os.environ, row.environ):
-                    outcome = await _asked(askers[client], subject, where, row)
-                _compare(where, row, outcome)
+                with independent_part():
+                    with patch.dict(os.environ, row.environ):
+                        outcome = await _asked(askers[client], subject, where, row)
+                    _compare(where, row, outcome)
 
     asyncio.run(ask())
 
