@@ -184,7 +184,7 @@ fuzz: $(VENV)/.installed-dev
 	$(PY) -m lab.fuzz --streams $(STREAMS) --refusals $(REFUSALS)
 	$(PY) -m lab.fuzz --flips $(FLIPS) --corpus $(CORPUS_FLIPS) --seed $(SEED)
 	$(PY) -m lab.fuzz --work $(LONGEST_ANSWER)
-	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
+	$(PY) -m pytest -q -n auto -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
 
 transports: $(VENV)/.installed-dev
 	$(PY) -m lab.transports --number $(RESPONSES) --seed $(SEED)

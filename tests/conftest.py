@@ -33,5 +33,9 @@ def transport(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch all tests of the run, those beside this folder too."""
-    config.pluginmanager.register(Watch())
+    """Watch all tests of the run, those beside this folder too.
+
+    The tests of `make fuzz` take minutes, and a report about a running process may crash it.
+    """
+    if config.getoption("--hypothesis-profile", None) != "swink-fuzz":
+        config.pluginmanager.register(Watch())

@@ -329,6 +329,8 @@ WRONG = [
     (["--audit", "--team", "blue"], "compares the whole ledger"),
     (["--audit", "--since", "2026-11"], "compares the whole ledger: no"),
     (["--audit", "--rows"], "compares the whole ledger: no filter"),
+    (["--audit", "--by", "team"], "compares the whole ledger: no filter, period, --by"),
+    (["--rows", "--by", "team"], "--by does not apply"),
 ]
 
 

@@ -254,6 +254,12 @@ async def test_a_paused_run_resumes_in_another_process() -> None:
     assert "['a is there', 'b is deleted', 'c is deleted']" in result.stdout
 
 
+@pytest.mark.parametrize("cost", [None, swink.Cost()])
+async def test_the_cost_of_a_paused_run_is_unknown_without_a_price(cost: swink.Cost | None) -> None:
+    paused = swink.replace(await paused_run(), cost=cost)
+    assert paused.charge == swink.Charge(3, None)
+
+
 @pytest.mark.parametrize("limits", [swink.Limits(turns=1), swink.Limits(tokens=3)])
 async def test_limits_count_what_a_run_spent_before_its_pause(limits: swink.Limits) -> None:
     paused = await paused_run()

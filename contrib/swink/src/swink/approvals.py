@@ -83,11 +83,11 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def charge(self) -> Charge:
-        """The known tokens and cost of the run so far."""
+        """The tokens and the cost of the run so far; the cost is `None` if no price is known."""
         usage = self.usage if self.usage is not None else Usage()
         cost = self.cost if self.cost is not None else Cost()
         parts = (usage.input or 0) + (usage.output or 0)
-        return Charge(max(usage.total or 0, parts), cost.total or 0.0, cost.estimated)
+        return Charge(max(usage.total or 0, parts), cost.total, cost.estimated)
 
     def approve(
         self, call: ToolCallBlock | str, *, arguments: Mapping[str, Any] | None = None

@@ -43,7 +43,7 @@ _Row = Mapping[str, Any]
 
 @click.command("spend")
 @click.option(
-    "--by", default="key", show_default=True, metavar="NAMES",
+    "--by", show_default="key", metavar="NAMES",
     help="Group by key, team, tag, model, account, outcome, day, month; several with commas.",
 )  # fmt: skip
 @click.option(
@@ -83,7 +83,7 @@ _Row = Mapping[str, Any]
     help=f"Query a gateway with the key in SWINK_GATEWAY_KEY; default: {DEFAULT_GATEWAY}.",
 )  # fmt: skip
 def command(
-    by: str,
+    by: str | None,
     since: str | None,
     until: str | None,
     rows: bool,
@@ -106,20 +106,26 @@ def command(
             resolution="Pass only one of them.",
         )
     where = {name: filters[name] for name in FILTERS if filters.get(name)}
-    if audit and (where or since or until or rows):
+    if audit and (where or since or until or rows or by is not None):
         raise swink.UsageError(
-            "--audit compares the whole ledger: no filter, period or --rows applies to it",
+            "--audit compares the whole ledger: no filter, period, --by or --rows applies to it",
             resolution="Leave these options out, or leave out --audit for a report.",
         )
+    if rows and by is not None:
+        raise swink.UsageError(
+            "--rows prints each attempt, so --by does not apply to it",
+            resolution="Leave out --by, or leave out --rows for sums.",
+        )
+    groups = "key" if by is None else by
     if since is None and until is None:
         since = periods(time.time())[1]
-    query = query_of("" if rows else by, since, until, where)
+    query = query_of("" if rows else groups, since, until, where)
     if audit:
         return asyncio.run(_audit(file, ledger, gateway, form))
     if ledger is not None or file is not None:
         found = _read(ledger or file, _store_of(file, ledger)[0], query, rows)
     else:
-        found = asyncio.run(_ask(gateway, by, since, until, where, rows))
+        found = asyncio.run(_ask(gateway, groups, since, until, where, rows))
     _print(found, query.by, rows, form)
     return 0
 
