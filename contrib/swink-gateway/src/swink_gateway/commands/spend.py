@@ -43,8 +43,9 @@ _Row = Mapping[str, Any]
 
 @click.command("spend")
 @click.option(
-    "--by", show_default="key", metavar="NAMES",
-    help="Group by key, team, tag, model, account, outcome, day, month; several with commas.",
+    "--by", metavar="NAMES",
+    help="Group by key (the default), team, tag, model, account, outcome, day, month; several "
+    "with commas.",
 )  # fmt: skip
 @click.option(
     "--since", metavar="DAY|MONTH",
