@@ -36,7 +36,7 @@ from swink_gateway.serving.server import Gateway
 
 __all__ = ["ask", "events_of", "file_of", "hold", "key_of", "rows_of", "variable_of"]
 
-_SILENT = "time_limits = { first_event = 0.75, idle = 0.75, no_progress = 0.75 }"
+_SILENT = "time_limits = { first_event = 2.5, idle = 2.5, no_progress = 2.5 }"
 _CROWD = 5
 """How many requests a crowd sends at once."""
 

@@ -14,8 +14,8 @@ from lab.exchanges.talk import Call, Entry, Failed, Result, Seen, User
 __all__ = ["FUNCTIONS", "Note", "ask", "collect", "context_of", "options_of", "seen_of"]
 
 _RETRYABLE = ("throttled", "overloaded", "network", "empty_response", "timeout", "protocol")
-SILENT = swink.Timeouts(first_event=0.75, idle=0.75, no_progress=0.75)
-"""Time limits of calls whose vendor falls silent."""
+SILENT = swink.Timeouts(first_event=2.5, idle=2.5, no_progress=2.5)
+"""Time limits of calls whose vendor falls silent; on a busy machine, no other pause is as long."""
 
 
 class Place(TypedDict):
