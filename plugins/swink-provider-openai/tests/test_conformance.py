@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from swink_core import Host
-from swink_test_helpers.growing_work import by_parser
 from swink_testing.conformance import (
     PROVIDER_CHECKS,
     ProviderConformance,
@@ -44,24 +43,11 @@ IN_DETAIL = {suite.provider for suite in (TestOpenAI, TestDeepSeek, TestGroq, Te
 """Presets that this package ships recordings of."""
 
 
-def _same_parser() -> set[str]:
-    """Return the presets without recordings whose parser another preset has, in the same state."""
-    groups = by_parser(Subject.find(name) for name in ALL)
-    names = [sorted((s.name for s in group), key=lambda n: n not in IN_DETAIL) for group in groups]
-    return {name for group in names for name in group[1:]} - IN_DETAIL
-
-
-SAME_PARSER = _same_parser()
-
-
 @pytest.mark.parametrize("name", sorted(set(ALL) - IN_DETAIL))
 def test_a_preset_passes_the_kit(name: str) -> None:
     subject = Subject.find(name)
 
-    # the work for large input depends on the parser, and is the largest part of the kit's own work
-    left_out = {"large_input"} if name in SAME_PARSER else set()
-    checks = [check for check in PROVIDER_CHECKS if check.name not in left_out]
-    results = run_checks(checks, subject, subject.waivers)
+    results = run_checks(PROVIDER_CHECKS, subject, subject.waivers)
 
     assert {r.name: r.detail for r in results if r.is_fault} == {}
 
