@@ -48,8 +48,8 @@ class Measure:
     units: int
 
     def planted(self, plant: str) -> Measure:
-        """Return the measure with a slowdown in both runs."""
-        return Measure(self.name, (*self.shorter, plant), (*self.longer, plant), self.units)
+        """Return the measure with a slowdown in both runs, under the slowdown's name."""
+        return Measure(plant, (*self.shorter, plant), (*self.longer, plant), self.units)
 
 
 def _replays(kind: str, few: int, many: int, per: int) -> Measure:
@@ -129,11 +129,11 @@ def slower(now: dict[str, int], before: dict[str, int]) -> list[str]:
 
 def _unnoticed(now: dict[str, int]) -> list[str]:
     by_name = {measure.name: measure for measure in MEASURES}
-    planted = [(name, plant, by_name[name].planted(plant)) for name, plant in PLANTS]
+    planted = measured(tuple(by_name[name].planted(plant) for name, plant in PLANTS))
     return [
         f"a slowdown planted in the {plant} is not noticed"
-        for name, plant, measure in planted
-        if not slower(measured((measure,)), {name: now[name]})
+        for name, plant in PLANTS
+        if not slower({name: planted[plant]}, {name: now[name]})
     ]
 
 

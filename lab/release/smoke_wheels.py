@@ -6,9 +6,11 @@ name, and the commands in `[tool.swink.smoke] commands` must succeed. Modules li
 `[tool.swink.smoke.extras]` are left out until their extra is installed; then the commands in
 `commands_with_extras` must succeed too.
 
-Then each sdist is unpacked, far from the repository, and its tests run in one more environment:
-that of all wheels and of what the distributions declare in their dependency group `test`. The
-helpers of tests, which are not released, are built from the checkout for it.
+Then each sdist is unpacked, far from the repository, and its tests are collected in one more
+environment: that of all wheels and of what the distributions declare in their dependency group
+`test`. Collecting imports every test module, and finds missing files and dependencies; `make test`
+runs the same tests in the checkout, and `make release` runs them from the sdists. The helpers of
+tests, which are not released, are built from the checkout for it.
 
     python -m lab.release.smoke_wheels [DISTRIBUTION ...]
 """
@@ -206,14 +208,16 @@ def smoke(project: Project, wheelhouse: Path, folder: Path) -> None:
         run_all(project.commands_with_extras)
 
 
-def run_tests(project: Project, environment: PythonEnvironment, sdists: Path, folder: Path) -> str:
-    """Return the last line of what pytest says."""
+def run_tests(
+    project: Project, environment: PythonEnvironment, sdists: Path, folder: Path, *options: str
+) -> str:
+    """Run pytest with `options` in a distribution's unpacked sdist, and return its last line."""
     (sdist,) = (sdists / project.name).glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     unpacked = folder / sdist.name.removesuffix(".tar.gz")
     command: list[str | Path] = [environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    return run(command, cwd=unpacked, env=environment.variables).splitlines()[-1]
+    return run([*command, *options], cwd=unpacked, env=environment.variables).splitlines()[-1]
 
 
 def distributions() -> list[Project]:
@@ -253,10 +257,10 @@ def main() -> int:
             shared = Environment(folder / "tests", folder / "wheelhouse")
             names = [f"{project.name}=={project.version}" for project in projects]
             shared.install(*names, *{need for p in tested for need in p.tests_need})
-            arguments = (shared, folder / "dist", folder / "sdists")
+            arguments = (shared, folder / "dist", folder / "sdists", "--collect-only")
             jobs += [
                 (f"{project.name}'s tests", pool.submit(run_tests, project, *arguments))
-                for project in reversed(tested)  # the command line's take longest
+                for project in tested
             ]
         for name, job in jobs:
             failure = job.exception()
