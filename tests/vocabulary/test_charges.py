@@ -98,7 +98,6 @@ SEARCHES_OF: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"tools": [{"type": "tool_search_tool_regex_20251119"}, {"type": "mcp"}]}, {}),
     ({"tool_choice": {"type": "allowed_tools", "tools": [{"type": "web_search"}]}}, {}),
     ({"tools": [{"type": "function", "parameters": {"tools": ["web_search"]}}]}, {}),
-    ({"guided_json": {"tools": [{"type": "web_search"}]}}, {}),
     ({"tools": [{"type": "tool_search"}]}, {}),
     ({"tools": [{"fileSearch": {}}]}, {"file_searches": SEARCHES}),
     ({"tools": {"type": "web_search"}}, {}),
@@ -111,6 +110,21 @@ def test_searches_by_tools_of_the_provider_are_counted_by_the_limit_of_the_reque
     extra: dict[str, Any], searches: dict[str, int]
 ) -> None:
     assert searches_of(Context([]), StreamOptions(extra=extra)) == searches
+
+
+# fields of requests whose values are no tools of the provider, though they may look like them
+NOT_TOOLS = [
+    "arguments", "chat_template_kwargs", "configs", "documents", "guided_json", "input_examples",
+    "input_schema", "inputSchema", "json_schema", "parameters", "responseJsonSchema",
+    "responseSchema", "response_json_schema", "response_schema", "schema", "structured_outputs",
+    "toolChoice", "tool_choice",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", NOT_TOOLS)
+def test_no_search_is_counted_for_a_schema_arguments_or_a_choice(field: str) -> None:
+    options = StreamOptions(extra={field: {"tools": [{"type": "web_search"}]}})
+    assert searches_of(Context([]), options) == {}
 
 
 FOUND = {"type": "web_search"}
@@ -219,6 +233,7 @@ AUDIO: list[tuple[ModelInfo, int, Context, dict[str, Any], float]] = [
     (SPEAKING, 10_000, Context([]), {"modalities": ["text"]}, 0.02 + 0.01),
     (SPEAKING, 10_000, Context([]), {"generationConfig": {"responseModalities": ["AUDIO"]}},
      0.02 + 0.064),
+    (SPEAKING, 10_000, Context([]), {"response_modalities": ["audio"]}, 0.02 + 0.064),
     (SPEAKING, 10_000, Context([]), {**VOICE, "service_tier": "flex"}, 0.02 + 0.064),
     (DEAR_TEXT, 10_000, Context([]), VOICE, 0.02 + 0.01),
 ]  # fmt: skip
