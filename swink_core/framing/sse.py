@@ -47,7 +47,9 @@ _BOM = b"\xef\xbb\xbf"
 # An int, because `in` with bytes first tries to convert them to one, which costs 80 ns per read.
 _CR = 0x0D
 
-_find_plain_lf = re.compile(rb"(?:event: .*+\n)?+data: ?+(.*+)\n\n|(?s:.+)").findall
+# Providers write event names with these characters alone. A line with any other character is left
+# to the algorithm above: it may contain a line of data, and a notice must report that.
+_find_plain_lf = re.compile(rb"(?:event: [A-Za-z0-9_.-]*+\n)?+data: ?+(.*+)\n\n|(?s:.+)").findall
 
 # The pattern has no `event:` line here: a lone CR inside the name would not be noticed.
 _find_plain_crlf = re.compile(rb"data: ?+(.*)\r\n\r\n|(?s:.+)").findall

@@ -171,7 +171,8 @@ LINE_ENDS = [b"\n", b"\r", b"\r\n", b"\n\n", b"\r\n\r\n"]
 PARTS = [b":", b" ", b"data", b"data: ", b"data:x", b"event: ", b"id", b"foo", b"7"]
 ODD_BYTES = [b"\0", b"\xef\xbb\xbf", b"\xef", b"\xbb", b"\xff"]
 WHOLE = [b"id: 1\n", b"retry: 5\n", b"data: x\n\n", b"event: e\ndata: y\n\n", b"data: z\r\n\r\n"]
-PIECES = st.sampled_from([*LINE_ENDS, *PARTS, *ODD_BYTES, *WHOLE])
+DAMAGED = [b"event: edata: x\ndata: y\n\n", b"event: e: f\ndata: y\n\n"]
+PIECES = st.sampled_from([*LINE_ENDS, *PARTS, *ODD_BYTES, *WHOLE, *DAMAGED])
 
 
 @given(st.lists(PIECES, max_size=30).map(b"".join), st.lists(st.integers(0, 200), max_size=12))
@@ -335,6 +336,39 @@ def unknown(name: str) -> str:
     return f"a line has the unknown field name '{name}'"
 
 
+def reported_lines(stream: bytes) -> list[tuple[int, str]]:
+    """Return the expected reports, each with the number of frames before it.
+
+    No report is made of a last line without its line end.
+    """
+    frames, has_data = 0, False
+    told: list[tuple[int, str]] = []
+    for line in re.split(rb"\r\n|\r|\n", stream.removeprefix(b"\xef\xbb\xbf"))[:-1]:
+        field, _, value = line.partition(b":")
+        if line == b"":
+            frames, has_data = frames + has_data, False
+        elif field == b"data":
+            has_data = True
+        elif field not in (b"", b"event", b"id", b"retry"):
+            told.append((frames, unknown(ascii(field[:MAX_NAME].decode("latin-1"))[1:-1])))
+        elif field and b"data:" in value:
+            told.append((frames, f"a line of data is part of the field '{field.decode()}'"))
+    return told
+
+
+def reports(chunks: Iterable[bytes]) -> list[tuple[int, str]]:
+    """Feed the chunks; return the reports, each with the number of frames before it."""
+    decoder = SSEDecoder()
+    frames = 0
+    told: list[tuple[int, str]] = []
+    for chunk in chunks:
+        completed = len(decoder.feed(chunk))
+        told += [(frames + before, detail) for before, _, detail in decoder.reports]
+        decoder.reports.clear()
+        frames += completed
+    return told
+
+
 # (name, input, what is reported before which frame)
 REPORTS: list[tuple[str, bytes, list[tuple[int, str]]]] = [
     ("fields_of_the_specification", b"event: a\nid: 1\nretry: 5\n: c\ndata: x\n\n", []),
@@ -347,6 +381,11 @@ REPORTS: list[tuple[str, bytes, list[tuple[int, str]]]] = [
         b"event: adata: x\n\n",
         [(0, "a line of data is part of the field 'event'")],
     ),
+    (
+        "data_in_the_line_of_another_field_of_a_frame_with_data",
+        b"event: a\ndata: w\n\nevent: adata: x\ndata: y\n\nevent: a\ndata: z\n\n",
+        [(1, "a line of data is part of the field 'event'")],
+    ),
     ("data_in_data", b"data: data: x\n\n", []),
     ("the_word_data_without_a_colon", b"event: data\ndata: x\n\n", []),
 ]
@@ -358,9 +397,21 @@ REPORTS: list[tuple[str, bytes, list[tuple[int, str]]]] = [
 def test_a_line_that_is_ignored_is_reported_before_its_frame(
     stream: bytes, told: list[tuple[int, str]]
 ) -> None:
-    decoder = SSEDecoder()
-    decoder.feed(stream)
-    assert decoder.reports == [(frame, "unknown_field", detail) for frame, detail in told]
+    assert reported_lines(stream) == told
+    for chunks in chunkings(stream):
+        assert reports(chunks) == told
+        # The first read of a stream never takes the short cut, so have one before.
+        assert reports([b"data: 0\n\n", *chunks]) == [(n + 1, detail) for n, detail in told]
+
+
+@given(st.lists(PIECES, max_size=30).map(b"".join), st.lists(st.integers(0, 200), max_size=12))
+def test_any_chunking_of_any_stream_reports_the_same_lines(
+    stream: bytes, positions: list[int]
+) -> None:
+    cuts = split(stream, [min(p, len(stream)) for p in positions])
+    # The first read of a stream never takes the short cut, so also have one before.
+    for chunks in ([stream], cuts, [b"data: 0\n\n", stream], [b"data: 0\n\n", *cuts]):
+        assert reports(chunks) == reported_lines(b"".join(chunks))[:MAX_REPORTS]
 
 
 def test_a_bounded_number_of_lines_is_reported() -> None:
