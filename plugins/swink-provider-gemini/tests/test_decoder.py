@@ -53,3 +53,17 @@ def test_a_frame_has_a_limit(start: bytes, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(FrameTooLong) as caught:
         decoder.feed(b"data: {1}\n\n" + start + b"x" * 200)
     assert caught.value.frames == [b"{1}"]
+
+
+def test_a_report_counts_the_frames_before_it_however_the_body_is_cut() -> None:
+    body = b"data: {1}\n\nodd\n\ndata: {2}\n\n{\rodd\n}\n"
+    for chunks in ([body], [body[i : i + 1] for i in range(len(body))], *every_cut(body)):
+        decoder = StreamDecoder()
+        frames = 0
+        reported: list[int] = []
+        for chunk in chunks:
+            completed = len(decoder.feed(chunk))
+            reported += [frames + before for before, *_ in decoder.reports]
+            decoder.reports.clear()
+            frames += completed
+        assert reported == [1, 2]

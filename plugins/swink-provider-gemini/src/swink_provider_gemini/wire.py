@@ -158,11 +158,15 @@ class StreamDecoder:
             return self._events.feed(data)
         self._bare = self._line_begins = True
         frames = self._events.feed(data[:start])
+        before = len(frames)
+        told = len(self.reports)
         try:
             frames += self._events.feed(self._as_data(data[start:]))
         except FrameTooLong as error:
             error.frames[:0] = frames
             raise
+        finally:  # a report counts the frames of the whole read
+            self.reports[told:] = [(before + n, code, why) for n, code, why in self.reports[told:]]
         return frames
 
     def finish(self) -> list[bytes]:
