@@ -357,13 +357,18 @@ def reported_lines(stream: bytes) -> list[tuple[int, str]]:
 
 
 def reports(chunks: Iterable[bytes]) -> list[tuple[int, str]]:
-    """Feed the chunks; return the reports, each with the number of frames before it."""
+    """Feed the chunks; return the reports, each with the number of frames before it.
+
+    Fails for a report with another code than `unknown_field`.
+    """
     decoder = SSEDecoder()
     frames = 0
     told: list[tuple[int, str]] = []
     for chunk in chunks:
         completed = len(decoder.feed(chunk))
-        told += [(frames + before, detail) for before, _, detail in decoder.reports]
+        for before, code, detail in decoder.reports:
+            assert code == "unknown_field"
+            told.append((frames + before, detail))
         decoder.reports.clear()
         frames += completed
     return told

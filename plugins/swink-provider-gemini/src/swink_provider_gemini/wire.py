@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core.providers import FrameTooLong, SSEDecoder
+from swink_core.providers import SSEDecoder
 
 __all__ = [
     "Candidate",
@@ -157,17 +157,7 @@ class StreamDecoder:
             self._line_begins = data.endswith((b"\n", b"\r"))
             return self._events.feed(data)
         self._bare = self._line_begins = True
-        frames = self._events.feed(data[:start])
-        before = len(frames)
-        told = len(self.reports)
-        try:
-            frames += self._events.feed(self._as_data(data[start:]))
-        except FrameTooLong as error:
-            error.frames[:0] = frames
-            raise
-        finally:  # a report counts the frames of the whole read
-            self.reports[told:] = [(before + n, code, why) for n, code, why in self.reports[told:]]
-        return frames
+        return self._events.feed(data[:start] + self._as_data(data[start:]))
 
     def finish(self) -> list[bytes]:
         """Return a list with the last frame, if the input ended without the blank line after it."""
