@@ -476,6 +476,8 @@ def circuits(port: int) -> list[str]:
     """Return the open circuits that some worker shows."""
     connection = HTTPConnection("127.0.0.1", port)
     connection.request("GET", "/metrics")
-    lines = connection.getresponse().read().decode().splitlines()
+    answer = connection.getresponse()
+    lines = answer.read().decode().splitlines()
+    assert answer.status == 200, lines
     connection.close()
     return [line for line in lines if line.startswith("swink_gateway_circuit_open")]

@@ -263,6 +263,8 @@ def test_processes_that_share_a_folder_are_one(tmp_path: Path) -> None:
 
     run(CALLS)
     run(CALLS)
+    (tmp_path / "counter_1.db").touch()  # a process is creating it
+    (tmp_path / "gauge_livesum_2.db").symlink_to(tmp_path / "removed")  # with its process
     assert 'llm_requests_total{model="echo",provider="echo",stop_reason="stop"} 2.0' in run(SCRAPES)
 
 

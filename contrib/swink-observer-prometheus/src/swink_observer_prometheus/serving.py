@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
-from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import REGISTRY, start_http_server
+
+from swink_observer_prometheus.sharing import of_all_processes
 
 __all__ = ["serve", "serve_once"]
 
@@ -19,11 +19,7 @@ def serve(host: str, port: int) -> int:
 
     If `PROMETHEUS_MULTIPROC_DIR` is set, serve the sums over all processes that use this folder.
     """
-    registry = REGISTRY
-    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # without annotations
-    server, _ = start_http_server(port, host, registry)
+    server, _ = start_http_server(port, host, of_all_processes(REGISTRY))
     return int(server.server_port)
 
 

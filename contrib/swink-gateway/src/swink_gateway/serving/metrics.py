@@ -23,7 +23,6 @@ from prometheus_client import CollectorRegistry, Gauge, Metric, generate_latest
 from prometheus_client import Counter as Total
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.multiprocess import MultiProcessCollector
 
 from swink_gateway.policy.charging import allowance_of
 from swink_gateway.policy.config import Key
@@ -38,6 +37,7 @@ from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
 from swink_gateway.serving.reloading import Reloader
 from swink_gateway.serving.workers import TOGETHER_ENV
 from swink_observer_prometheus.observer import PrometheusObserver
+from swink_observer_prometheus.sharing import of_all_processes
 from swink_observers.feed import Feed
 from swink_observers.serving import FeedHandler
 
@@ -150,13 +150,9 @@ class Monitor:
 
     def exposition(self, spent: Iterable[Spending], keys: Mapping[str, Key]) -> bytes:
         """Return all metrics in Prometheus's text format, including the spending of keys."""
-        counted = self._registry
-        if os.environ.get(TOGETHER_ENV):
-            counted = CollectorRegistry()
-            MultiProcessCollector(counted)  # type: ignore[no-untyped-call]  # untyped
         now = CollectorRegistry()
         now.register(_Now([*_of_keys(spent, keys), *_of_file(self.reloader)]))
-        current: Any = _Current(counted, self._now())
+        current: Any = _Current(of_all_processes(self._registry), self._now())
         return generate_latest(current) + generate_latest(now)
 
 
