@@ -31,7 +31,7 @@ NO_IO = {"aiohttp", "asyncio", "logging", "os", "socket", "ssl", "subprocess", "
 
 MOST_NAMES = 99
 
-MOST_NAMES_FOR_AUTHORS = 86
+MOST_NAMES_FOR_AUTHORS = 87
 
 MODULES = sorted(path for path in CORE.rglob("*.py") if path != CORE / "__init__.py")
 
@@ -392,6 +392,20 @@ def test_a_dependency_is_imported_only_where_its_row_says() -> None:
         for name in _third_party(path) & users.keys():
             users[name].add(user)
     assert users == MECHANISMS
+
+
+IN_TASKS_OF_THEIR_OWN = {"swink_cli", "swink_gateway", "swink_testing"}
+"""Packages of programs: no caller can have cancelled the tasks whose time they limit."""
+
+
+def test_code_that_runs_in_a_callers_task_limits_its_time_with_time_limit() -> None:
+    users = {
+        path
+        for path in (*MODULES, *OUTSIDE)
+        if "asyncio.timeout(" in path.read_text("utf-8")
+        and not IN_TASKS_OF_THEIR_OWN & set(path.parts)
+    }
+    assert users == {BY_NAME["plugins.time_limits"]}
 
 
 def test_imports_are_absolute() -> None:

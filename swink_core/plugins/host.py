@@ -40,6 +40,7 @@ from swink_core.plugins.package_data import (
     package_catalog,
     user_entry,
 )
+from swink_core.plugins.time_limits import time_limit
 from swink_core.vocabulary.models import Model, ProviderInfo
 
 CLOSE_SECONDS = 5.0
@@ -366,7 +367,7 @@ async def _close(name: str, plugin: Any) -> None:
     if (close := getattr(plugin, "aclose", None)) is None:
         return
     try:
-        async with asyncio.timeout(CLOSE_SECONDS):
+        async with time_limit(CLOSE_SECONDS):
             await close()
     except TimeoutError:
         log.error("plugin %s was not closed within %g s", name, CLOSE_SECONDS)

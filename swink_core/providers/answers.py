@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ import msgspec
 from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import BODY_CAP, excerpt
+from swink_core.plugins.time_limits import time_limit
 from swink_core.vocabulary.http import HTTPResponse
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -63,7 +63,7 @@ async def failure_of_answer(
     body = b""
     status = response.status
     with suppress(ProviderFailure, TimeoutError):  # the status is enough
-        async with asyncio.timeout(BODY_SECONDS):
+        async with time_limit(BODY_SECONDS):
             async for data in response:
                 body += data
                 if len(body) >= BODY_CAP:

@@ -21,6 +21,7 @@ from urllib.parse import urljoin, urlsplit
 from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import public_url
+from swink_core.plugins.time_limits import time_limit
 from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, with_sources
 from swink_core.providers.network import failure_of
 from swink_core.vocabulary.messages import Base64Source, Context, MediaBlock, UrlSource
@@ -105,7 +106,7 @@ async def with_downloads(
     loaded: dict[int, Base64Source] = {}
     known: dict[tuple[str, str | None], Base64Source] = {}
     try:
-        async with asyncio.timeout(seconds), AsyncExitStack() as stack:
+        async with time_limit(seconds), AsyncExitStack() as stack:
             session = await stack.enter_async_context(_session(allowed))
             for source in wanted:
                 key = source.url, source.media_type

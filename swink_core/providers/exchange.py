@@ -32,6 +32,7 @@ from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Failure
 from swink_core.plugins.attempt import Leg, LegKind
 from swink_core.plugins.call import Call
+from swink_core.plugins.time_limits import time_limit
 from swink_core.providers.answers import (
     decoded,
     failure_of_answer,
@@ -484,7 +485,7 @@ class DrivenExchange(Exchange):
     async def _send_abandons(self) -> None:
         for request in self._abandons:
             try:
-                async with asyncio.timeout(ABANDON_SECONDS):
+                async with time_limit(ABANDON_SECONDS):
                     (await self.send(request, kind="abandon")).close()
             except (ProviderFailure, TimeoutError) as error:
                 why = self.call.redact(str(error) or type(error).__name__)

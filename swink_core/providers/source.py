@@ -23,6 +23,7 @@ from swink_core.failures.redaction import excerpt
 from swink_core.framing.frame import Decoder, FrameError
 from swink_core.plugins.attempt import Leg
 from swink_core.plugins.call import Call
+from swink_core.plugins.time_limits import time_limit
 from swink_core.providers.exchange import DrivenExchange
 from swink_core.providers.intact import LONE_SURROGATE, REPAIRED, TOO_DEEP, repaired_json
 from swink_core.providers.writer import EventWriter
@@ -341,7 +342,7 @@ class EventSource:
         if self._exchange is not None:
             self._exchange.stop()
         with suppress(StopAsyncIteration, ProviderFailure, TimeoutError):
-            async with asyncio.timeout(DRAIN_SECONDS):
+            async with time_limit(DRAIN_SECONDS):
                 while seen <= DRAIN_BYTES:
                     try:
                         data = await self.pull()

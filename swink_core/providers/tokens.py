@@ -25,6 +25,7 @@ from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import redact
 from swink_core.plugins.call import Call
+from swink_core.plugins.time_limits import time_limit
 from swink_core.providers.answers import decoded, failure_of_answer, read_error, read_whole
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -240,7 +241,7 @@ class Tokens:
         """
         asked_at = call.clock.time()
         try:
-            async with asyncio.timeout(FETCH_SECONDS):
+            async with time_limit(FETCH_SECONDS):
                 token = await grant.fetch(TokenHTTP(grant, call))
             if not isinstance(token, Token):
                 raise TypeError(f"fetch() returned a {type(token).__name__}, not a Token")

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import aiohappyeyeballs
 
 from swink_core import ProviderFailure
+from swink_core.providers import time_limit
 from swink_transport_httptools import faults
 from swink_transport_httptools.connection import Connection
 
@@ -127,9 +128,8 @@ class Pool:
         Raises ProviderFailure if the connection fails or is not made in this time.
         """
         host, port, _ = origin
-        limit = asyncio.timeout(connect_timeout)
         try:
-            async with limit:
+            async with time_limit(connect_timeout) as limit:
                 return await self._connect(origin)
         except TimeoutError as error:
             if limit.expired():

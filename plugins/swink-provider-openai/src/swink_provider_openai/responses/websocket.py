@@ -20,6 +20,7 @@ from swink_core.providers import (
     HTTPRequest,
     HTTPResponse,
     failure_of,
+    time_limit,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ async def open_websocket(
     answers: list[aiohttp.ClientResponse] = []
     try:
         async with (
-            asyncio.timeout(connect_timeout),
+            time_limit(connect_timeout),
             aiohttp.ClientSession(
                 connector=shared.connector, connector_owner=False, trace_configs=[_trace(answers)],
                 cookie_jar=aiohttp.DummyCookieJar(),
