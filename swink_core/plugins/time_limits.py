@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 
 _COUNTS_CANCELLATIONS = sys.version_info[:3] >= (3, 11, 3)
 """Whether `asyncio.timeout` ignores cancellations from before its block (CPython, gh-102780)."""
@@ -19,17 +19,30 @@ def time_limit(seconds: float | None) -> AbstractAsyncContextManager[asyncio.Tim
     example during its cleanup.
     """
     limit = asyncio.timeout(seconds)
-    return limit if _COUNTS_CANCELLATIONS else _counting(limit)
+    return limit if _COUNTS_CANCELLATIONS else _Counting(limit)
 
 
-@asynccontextmanager
-async def _counting(limit: asyncio.Timeout) -> AsyncGenerator[asyncio.Timeout, None]:
-    task = asyncio.current_task()
-    before = task.cancelling() if task is not None else 0
-    try:
-        async with limit:
-            yield limit
-    except asyncio.CancelledError as error:
-        if limit.expired() and task is not None and task.cancelling() <= before:
+class _Counting:
+    """A limit that compares the cancellations of its task before and after the block."""
+
+    def __init__(self, limit: asyncio.Timeout) -> None:
+        self._limit = limit
+
+    async def __aenter__(self) -> asyncio.Timeout:
+        self._task = asyncio.current_task()
+        self._before = self._cancelling()
+        return await self._limit.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._limit.__aexit__(kind, error, traceback)
+        is_cancelled = isinstance(error, asyncio.CancelledError)
+        if is_cancelled and self._limit.expired() and self._cancelling() <= self._before:
             raise TimeoutError from error
-        raise
+
+    def _cancelling(self) -> int:
+        return 0 if self._task is None else self._task.cancelling()

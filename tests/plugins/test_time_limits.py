@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import types
+from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any
 
 import pytest
 
-from swink_core.plugins.time_limits import _counting, time_limit
+from swink_core.plugins.time_limits import _Counting, time_limit
 
 
 class OfPython3112:
@@ -45,7 +46,7 @@ def cancellations() -> int:
 
 def on_python_3112(seconds: float | None) -> Any:
     limit: Any = OfPython3112(seconds)
-    return _counting(limit)
+    return _Counting(limit)
 
 
 LIMITS = pytest.mark.parametrize("limited", [time_limit, on_python_3112])
@@ -127,3 +128,22 @@ async def test_a_block_that_ends_in_time_is_not_changed(limited: Any) -> None:
     async with limited(100.0) as limit:
         await asyncio.sleep(0)
     assert not limit.expired()
+
+
+@LIMITS
+def test_a_coroutine_that_is_closed_within_the_block_raises_no_error(limited: Any) -> None:
+    @types.coroutine
+    def pause() -> Generator[None, None, None]:
+        yield
+
+    async def paused() -> None:
+        async with limited(100):
+            await pause()
+
+    begun = paused()
+
+    async def begin() -> None:
+        begun.send(None)
+
+    asyncio.run(begin())
+    begun.close()
