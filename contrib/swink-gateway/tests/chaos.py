@@ -47,8 +47,8 @@ from typing import Any
 sys.path.append(str(Path(__file__).parent))
 
 from attrs import define, field
-from redis_server import RedisServer
 
+from swink_test_helpers.redis_server import RedisServer
 from swink_testing.command_line import clean_environment, swink_command
 
 WORKERS = 2

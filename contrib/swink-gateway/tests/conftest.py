@@ -13,9 +13,8 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 
 if TYPE_CHECKING:
-    from redis_server import RedisServer
-
     from swink_test_helpers.postgres_server import PostgresServer
+    from swink_test_helpers.redis_server import RedisServer
 
 _schemas = itertools.count()
 
@@ -40,7 +39,7 @@ def postgres(postgres_server: PostgresServer) -> str:
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A Redis server that all tests share."""
-    from redis_server import RedisServer
+    from swink_test_helpers.redis_server import RedisServer
 
     with RedisServer(tmp_path_factory.mktemp("redis"), keeps=False) as server:
         yield server

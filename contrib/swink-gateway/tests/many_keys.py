@@ -19,10 +19,9 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parent))
 
-from redis_server import RedisServer
-
 from swink_gateway.policy.limits import Allowance, Refusal
 from swink_gateway.policy.limits.redis import RedisLedger
+from swink_test_helpers.redis_server import RedisServer
 
 MOST = 0.05
 

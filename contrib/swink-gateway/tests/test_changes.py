@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from redis_server import RedisServer
 from serving import until
 
 from swink_gateway.policy.limits import Allowance, Ticket
 from swink_gateway.policy.limits.changes import MOST_CHANGED, OTHERS, Changes
 from swink_gateway.policy.limits.redis import RedisLedger
+from swink_test_helpers.redis_server import RedisServer
 
 KNOWN = [f"key{number}" for number in range(1000)]
 

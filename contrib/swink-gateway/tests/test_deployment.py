@@ -17,9 +17,9 @@ from typing import Any
 
 import click
 import pytest
-from redis_server import RedisServer
 
 from swink_gateway.commands.gateway import command
+from swink_test_helpers.redis_server import RedisServer
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from full_disk_ledger import FullDisk
-from redis_server import RedisServer
 from serving import ask, serving, until
 from test_keepalive import BEGUN, ENDED, HI, Thinking
 
@@ -25,6 +24,7 @@ from swink_gateway.policy.limits import Ledger
 from swink_gateway.policy.limits.ledger import IS_LOST, LOST
 from swink_gateway.policy.limits.redis import RedisLedger
 from swink_gateway.serving.metrics import Monitor
+from swink_test_helpers.redis_server import RedisServer
 
 FILE = """
 [keys.rich]

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis_server import RedisServer
 from serving import until
 
 from swink_core import UsageError
@@ -42,6 +41,7 @@ from swink_gateway.policy.limits.redis import SIGN_SECONDS, RedisLedger
 from swink_gateway.policy.limits.remembered import DATA_LOST
 from swink_gateway.policy.limits.scripts import ALIVE_SECONDS
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
+from swink_test_helpers.redis_server import RedisServer
 from swink_testing.clock import ManualClock
 
 BEGAN = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis_server import RedisServer
 from serving import until
 
 from swink_core import UsageError
@@ -37,6 +36,7 @@ from swink_gateway.policy.limits.scripts import GRACE_SECONDS
 from swink_gateway.policy.limits.sqlite import CARRIED_OVER, SQLiteDatabase, SQLiteLedger, open_rows
 from swink_gateway.policy.limits.writer import RowWriter
 from swink_gateway.policy.spending import csv_of, query_of, rows_of
+from swink_test_helpers.redis_server import RedisServer
 from swink_testing.clock import ManualClock
 
 BEGAN = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)

