@@ -23,7 +23,7 @@ def time_limit(seconds: float | None) -> AbstractAsyncContextManager[asyncio.Tim
 
 
 class _Counting:
-    """A limit that compares the cancellations of its task before and after the block."""
+    """A limit that compares the number of cancellations before and after the block."""
 
     def __init__(self, limit: asyncio.Timeout) -> None:
         self._limit = limit
