@@ -162,7 +162,7 @@ def signature(name: str, function: Callable[..., Any], returned: object = None) 
     """Write how a function is called, an argument a line."""
     returned = returned or inspect.signature(function).return_annotation
     listed = "".join(f"    {one},\n" for one in arguments(function))
-    start = "async " if inspect.iscoroutinefunction(function) else ""
+    start = "async " if inspect.iscoroutinefunction(inspect.unwrap(function)) else ""
     called = f"{name}(\n{listed})" if listed else f"{name}()"
     block = f"```text\n{start}{called} -> {returned}\n```"
     links = type_links(f"{listed} {returned}")

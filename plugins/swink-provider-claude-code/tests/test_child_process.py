@@ -7,7 +7,6 @@ import contextlib
 import gc
 import os
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -196,11 +195,11 @@ async def test_descriptors_and_children_do_not_add_up(
 
 def _children() -> int:
     """Count the processes that this one has, and has not waited for."""
-    told = subprocess.run(
-        ["ps", "-o", "pid=,comm=", "--ppid", str(os.getpid())],
-        capture_output=True, text=True, check=False,
-    ).stdout  # fmt: skip
-    return sum(1 for line in told.splitlines() if line.split()[1:] != ["ps"])
+    parents = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # the process has ended
+            parents.append(stat.read_text().rpartition(")")[2].split()[1])
+    return parents.count(str(os.getpid()))
 
 
 # -- what cannot be started ------------------------------------------------------------------

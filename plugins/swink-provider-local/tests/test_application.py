@@ -25,7 +25,7 @@ def get_weather(city: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(tmp_path_factory: pytest.TempPathFactory, engine_loads: None) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("engine")) as engine:
         yield engine
 

@@ -57,7 +57,7 @@ OPENAI, ANTHROPIC = Wire("llamacpp", "/v1"), Wire("anthropic", "")
 
 
 @pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(tmp_path_factory: pytest.TempPathFactory, engine_loads: None) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("engine")) as engine:
         yield engine
 

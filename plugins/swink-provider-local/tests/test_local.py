@@ -40,14 +40,14 @@ PATIENCE = 10
 
 
 @pytest.fixture(scope="module")
-def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def gguf(tmp_path_factory: pytest.TempPathFactory, engine_loads: None) -> Path:
     path = tmp_path_factory.mktemp("model") / "tiny.gguf"
     write_model(path)
     return path
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[EnginePool]:
+def pool(engine_loads: None) -> Iterator[EnginePool]:
     pool = EnginePool(limit=2)
     yield pool
     pool.close()

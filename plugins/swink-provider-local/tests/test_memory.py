@@ -25,7 +25,7 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_cache_is_as_large_as_the_engines_own_estimate(
     gguf: Path, context: int, kept_as: str
 ) -> None:
-    memory = pytest.importorskip("xllamacpp.memory", reason="xllamacpp is not installed")
+    memory = pytest.importorskip("xllamacpp.memory", exc_type=ImportError)
     reader = pytest.importorskip("gguf", reason="gguf is not installed").GGUFReader(gguf)
     metadata = memory.dump_metadata_json(reader, str(gguf))["metadata"]
     theirs = sum(memory.graph_size(metadata, context, 1, 1, kept_as)[0])
