@@ -10,6 +10,8 @@ import pytest
 from llama_server import Engine, running_engine
 from make_tiny_gguf import ANSWER
 
+pytestmark = pytest.mark.usefixtures("engine_loads")
+
 import swink
 
 
@@ -25,7 +27,7 @@ def get_weather(city: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory, engine_loads: None) -> Iterator[Engine]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("engine")) as engine:
         yield engine
 

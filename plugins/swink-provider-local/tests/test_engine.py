@@ -34,6 +34,8 @@ from swink_core import (
 )
 from swink_core.providers import is_synthetic_id
 
+pytestmark = pytest.mark.usefixtures("engine_loads")
+
 IDLE_SECONDS = 10
 """Far less than the endless answer would take, far more than a slot needs to stop."""
 
@@ -57,7 +59,7 @@ OPENAI, ANTHROPIC = Wire("llamacpp", "/v1"), Wire("anthropic", "")
 
 
 @pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory, engine_loads: None) -> Iterator[Engine]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("engine")) as engine:
         yield engine
 
