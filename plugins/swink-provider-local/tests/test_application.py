@@ -10,9 +10,9 @@ import pytest
 from llama_server import Engine, running_engine
 from make_tiny_gguf import ANSWER
 
-pytestmark = pytest.mark.usefixtures("engine_loads")
-
 import swink
+
+pytestmark = pytest.mark.usefixtures("engine_loads")
 
 
 @dataclass
