@@ -265,12 +265,12 @@ _TEXT_OR_NONE = frozenset({str, NoneType})
 
 _SOURCES = frozenset(get_args(Source))
 
-_OBJECT = frozenset({dict, NoneType})
-"""The types allowed for a JSON object: msgspec would also accept structs and dataclasses."""
+_KEYS = frozenset({str, int, float})
+"""The types allowed for the keys of a JSON object: msgspec 0.23 writes bytes and dates as text."""
 
-_facts = attrgetter("usage", "cost", "total_usage", "total_cost", "metadata")
-_FACTS = frozenset(product(*[(Usage, NoneType), (Cost, NoneType)] * 2, (dict, NoneType)))
-"""The allowed combinations of the types of five fields of an answer, such as usage and cost."""
+_sums = attrgetter("usage", "cost", "total_usage", "total_cost")
+_SUMS = frozenset(product(*[(Usage, NoneType), (Cost, NoneType)] * 2))
+"""The allowed combinations of the types of an answer's usage and cost."""
 
 
 def _is_sound(context: Context) -> bool:
@@ -308,7 +308,11 @@ def _has_classes(message: Message) -> bool:
     """Return True if a message and its blocks have swink's own classes, not subclasses of them."""
     kind = type(message)
     parts = _PARTS_OF.get(kind)
-    if parts is None or (kind is AssistantMessage and (*map(type, _facts(message)),) not in _FACTS):
+    if parts is None:
+        return False
+    if isinstance(message, AssistantMessage) and (
+        (*map(type, _sums(message)),) not in _SUMS or not _is_metadata(message.metadata)
+    ):
         return False
     content: Any = message.content
     if type(content) is str:
@@ -317,24 +321,38 @@ def _has_classes(message: Message) -> bool:
         return False
     for block in content:
         part = type(block)
-        if part not in parts or type(block.metadata) not in _OBJECT:
+        if part not in parts or (block.metadata is not None and not _is_object(block.metadata)):
             return False
         if part not in _PLAIN and not _is_part(block, kind):
             return False
     return True
 
 
+def _is_object(value: Any) -> bool:
+    """Return True for a dict that is a JSON object; msgspec would also accept a dataclass."""
+    return type(value) is dict and _KEYS.issuperset(map(type, value))
+
+
+def _is_metadata(value: Any) -> bool:
+    return value is None or _is_object(value)
+
+
 def _is_part(block: ToolCallBlock | MediaBlock | ExtensionBlock, kind: type[Message]) -> bool:
     if isinstance(block, ToolCallBlock):
-        return type(block.arguments) is dict
+        return _is_object(block.arguments)
     if isinstance(block, MediaBlock):
         data = getattr(block.source, "data", "")
         return type(block.source) in _SOURCES and type(data) is str
-    return kind is AssistantMessage or type(block.data) is dict
+    return kind is AssistantMessage or _is_object(block.data)
 
 
 def _is_tool(tool: Tool) -> bool:
-    return type(tool) is Tool and type(tool.parameters) is dict and type(tool.metadata) in _OBJECT
+    return (
+        type(tool) is Tool
+        and _is_object(tool.parameters)
+        and _is_metadata(tool.metadata)
+        and all(map(_is_object, (tool.metadata or {}).values()))
+    )
 
 
 # -- the slow check, which describes the fault ---------------------------------------------------

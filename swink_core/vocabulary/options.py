@@ -179,7 +179,7 @@ def _format(value: Any) -> Any:
     reference, `response_format` of Chat Completions and `text.format` of Responses.
     """
     if isinstance(value, type) or get_origin(value) is not None:
-        name = getattr(value, "__name__", repr(value))
+        name = value.__name__ if isinstance(value, type) else repr(value)
         raise TypeError(
             f"response_format takes 'json' or a JSON schema, not the type {name}; call "
             f"answer(…, type={name}) of swink.Client or swink.SyncClient for an answer of this type"

@@ -177,7 +177,7 @@ REFUSED: list[tuple[str, Any, str]] = [
         for no in ("deep", -1, True, 0.5, "5")
     ),
     ("response_format", int, "not the type int; call answer(…, type=int)"),
-    ("response_format", list[int], "not the type list; call answer(…, type=list)"),
+    ("response_format", list[int], "not the type list[int]; call answer(…, type=list[int])"),
     ("response_format", int | str, "not the type int | str; call answer(…, type=int | str)"),
     ("response_format", {"type": "json_schema"}, "has no JSON schema under 'schema'"),
     ("response_format", {"type": "json_schema", "json_schema": 5}, "has no JSON schema under"),
@@ -206,7 +206,7 @@ REFUSED: list[tuple[str, Any, str]] = [
         "response_format=[]: expected `str | object | None`, got `array`; one of: json",
     ),
     ("response_format", int, "not the type int; call answer(…, type=int)"),
-    ("response_format", list[int], "not the type list; call answer(…, type=list)"),
+    ("response_format", list[int], "not the type list[int]; call answer(…, type=list[int])"),
     ("response_format", {"type": "json_schema"}, "no JSON schema under 'schema'"),
     (
         "response_format",
