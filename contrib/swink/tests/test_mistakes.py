@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
 import re
 import subprocess
@@ -75,11 +76,17 @@ def test_a_forgotten_await_is_named_by_python() -> None:
     assert "coroutine 'Client.complete' was never awaited" in done.stderr
 
 
+is_coroutine_function: Any = (
+    inspect.iscoroutinefunction if sys.version_info >= (3, 12) else asyncio.iscoroutinefunction
+)
+"""The function that knows marked functions: the one of asyncio is deprecated by Python 3.14."""
+
+
 async def test_a_call_that_is_not_awaited_shows_the_correction() -> None:
     async with swink.Client() as client:
         waiting = client.complete("echo/echo", "Hi")
         assert repr(waiting) == "<complete(…) was not awaited: write await complete(…)>"
-        assert asyncio.iscoroutinefunction(client.complete)
+        assert is_coroutine_function(client.complete)
         assert asyncio.iscoroutine(waiting)
         task = asyncio.create_task(waiting)
         assert "Client.complete" in repr(task)

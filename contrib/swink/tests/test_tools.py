@@ -130,7 +130,7 @@ async def test_arguments_that_do_not_fit_are_reported_to_the_model(
 
 async def test_so_are_arguments_that_are_nested_too_deeply() -> None:
     kitten: dict[str, Any] = {}
-    for _ in range(5000):
+    for _ in range(100_000):
         kitten = {"kittens": [kitten]}
     call = swink.ToolCallBlock("c1", "_count", {"cat": kitten})
     result = await swink.tool(_count).carry_out(call)

@@ -30,6 +30,8 @@ with warnings.catch_warnings():
     cohere = pytest.importorskip("cohere", reason="Cohere's SDK is not installed")
     import httpx
 
+pytestmark = pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction':DeprecationWarning")
+
 PROVIDER = CohereProvider("cohere")
 MODEL = "command-a-plus-05-2026"
 RECORDINGS = Path(swink_provider_cohere.__file__).parent / "recordings"

@@ -9,9 +9,10 @@ rows again if it is not there.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,7 @@ class BatchRunner(Runner):
             found = await vendor.find(intent)
             return found if found or settled else None
 
-        if self.tally.stopped is not None or (found := await self._wait(_polled(look)())) is None:
+        if self.tally.stopped is not None or (found := await self._wait(_polled(look))) is None:
             return  # the next run will look again
         [ids] = found
         if ids:
@@ -219,7 +220,7 @@ class BatchRunner(Runner):
             await vendor.cancel(id)
         if (
             self.tally.stopped is not None
-            or (found := await self._wait(_polled(vendor.poll)(id))) is None
+            or (found := await self._wait(_polled(vendor.poll, id))) is None
         ):
             return  # the next run will look again
         [sources] = found
@@ -251,9 +252,10 @@ class BatchRunner(Runner):
         return self._job.stream(vendor.client, request.prompt, options)
 
 
-def _polled(look: Any) -> Any:
-    """Decorate a function: call it again, with increasing waits, until the result is not `None`."""
-    waits: Any = backoff.expo
-    return backoff.on_predicate(
-        waits, lambda found: found is None, factor=FIRST_POLL, max_value=LONGEST_POLL
-    )(look)
+async def _polled(look: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    """Call a function, with increasing waits, until it returns something other than `None`."""
+    waits: Iterator[Any] = backoff.expo(factor=FIRST_POLL, max_value=LONGEST_POLL)
+    next(waits)  # its first value only primes the generator
+    while (found := await look(*arguments)) is None:  # noqa: ASYNC110  # vendors tell only if asked
+        await asyncio.sleep(backoff.full_jitter(next(waits)))
+    return found
