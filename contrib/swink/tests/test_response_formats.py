@@ -99,7 +99,7 @@ class Reading:
     ("value", "sentence"),
     [
         (Reading, "call answer(…, type=Reading) of swink.Client or swink.SyncClient"),
-        (list[int], "call answer(…, type=list) of swink.Client or swink.SyncClient"),
+        (list[int], "call answer(…, type=list[int]) of swink.Client or swink.SyncClient"),
         (7, "response_format=7"),
         ({"type": "json_schema"}, "no JSON schema under 'schema'"),
         ({"type": "json_schema", "json_schema": {"name": "x"}}, "no JSON schema under 'schema'"),
