@@ -12,11 +12,21 @@ import gc
 from collections.abc import Generator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest_plugins = ["seconds_by_distribution", "swink_test_helpers.forked_commands"]
 
 YOUNG = 20_000
 """Objects made until the collector looks at the young ones: tests make many that live on."""
+
+
+@given(st.none())
+def _first_property(_: None) -> None:
+    """Let Hypothesis make its random numbers before objects are frozen.
+
+    It warns unless it finds what refers to them, and finds no frozen object.
+    """
 
 
 @pytest.hookimpl(wrapper=True)
@@ -26,6 +36,7 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
+        _first_property()
         gc.collect()
         gc.freeze()
         gc.set_threshold(YOUNG)

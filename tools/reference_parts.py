@@ -239,6 +239,7 @@ def members(kind: type, *left_out: str) -> str:
     if rows:
         written.append(table(("property", "type", "what"), rows))
     for name, one in public.items():
+        one = one.__func__ if isinstance(one, staticmethod) else one
         if inspect.isfunction(one):
             written += [f"### `{kind.__name__}.{name}`", signature(name, one), about(one)]
     return "\n\n".join(written)

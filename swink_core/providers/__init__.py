@@ -15,7 +15,6 @@ from swink_core.plugins.binding import first_set
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.changes import report_change
 from swink_core.plugins.limits import LimitGate
-from swink_core.plugins.time_limits import time_limit
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.clock import LoopClock
 from swink_core.providers.commands import end_group, not_started
@@ -149,7 +148,6 @@ __all__ = [
     "takes_options",
     "text_field",
     "text_of",
-    "time_limit",
     "unsupported",
     "wait_seconds",
     "with_extra",

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import TypeAlias
 
+from swink_core.plugins.time_limits import time_limit
+
 COARSE_FROM = 100.0
 """Timers that are this many seconds away or more are coarse: they fire at a multiple of `GRAIN`."""
 
@@ -28,6 +30,7 @@ class LoopClock:
     """
 
     time = staticmethod(time.monotonic)
+    limit = staticmethod(time_limit)
 
     # The loop and its timers are stored as one pair: threads with a loop each may share a clock.
     _shared: tuple[object, dict[float, Timers]] = (None, {})

@@ -79,10 +79,11 @@ async def test_a_request_has_the_headers_that_aiohttp_sends_too() -> None:
             assert headers.pop("user-agent")
             host = headers.pop("host")
             assert server.url == f"http://{host}"
-            codings = headers.pop("accept-encoding").removesuffix(", zstd")  # from Python 3.14 on
-            assert codings == "gzip, deflate"
             found.append((exchange.path, exchange.query, exchange.body, headers))
         await client.aclose()
+    theirs = found[1][3]
+    # from Python 3.14 on, aiohttp decodes zstd as well
+    theirs["accept-encoding"] = theirs["accept-encoding"].removesuffix(", zstd")
     assert found[0] == found[1]
 
 

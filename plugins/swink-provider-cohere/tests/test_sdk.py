@@ -30,8 +30,6 @@ with warnings.catch_warnings():
     cohere = pytest.importorskip("cohere", reason="Cohere's SDK is not installed")
     import httpx
 
-pytestmark = pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction':DeprecationWarning")
-
 PROVIDER = CohereProvider("cohere")
 MODEL = "command-a-plus-05-2026"
 RECORDINGS = Path(swink_provider_cohere.__file__).parent / "recordings"
@@ -103,7 +101,10 @@ def server() -> Iterator[CaptureServer]:
 @pytest.fixture
 def sdk(server: CaptureServer) -> Iterator[Any]:
     with httpx.Client(trust_env=False, verify=False) as http:
-        yield cohere.ClientV2(api_key="test", base_url=server.url, httpx_client=http)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.14, for the SDK
+            made = cohere.ClientV2(api_key="test", base_url=server.url, httpx_client=http)
+        yield made
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import swink_core as swink
-from swink_core.providers import EventSource, time_limit
+from swink_core.providers import EventSource, LoopClock
 
 __all__ = ["Batch", "CachedSource"]
 
@@ -155,7 +155,7 @@ async def _of_the_core(source: EventSource, call: swink.Call) -> AsyncGenerator[
         yield source.begin()
         while not _is_over(source):
             try:
-                async with time_limit(SETTLE_SECONDS if source.completed else None):
+                async with LoopClock.limit(SETTLE_SECONDS if source.completed else None):
                     data = await source.pull()
             except TimeoutError:
                 batch = source.settle()

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 import swink_core as swink
-from swink_core.providers import time_limit
+from swink_core.providers import LoopClock
 from swink_observers.calls import CallObserver, CallState, Delta
 
 __all__ = ["Feed", "Record"]
@@ -79,7 +79,7 @@ class _Reader:
     async def news(self, seconds: float) -> bool:
         """Wait for a record to be published. Return False after `seconds` without a record."""
         try:
-            async with time_limit(seconds):
+            async with LoopClock.limit(seconds):
                 await self._woken.wait()
         except TimeoutError:
             return False

@@ -22,7 +22,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from yarl import URL
 
-from swink_core.providers import time_limit
+from swink_core.providers import LoopClock
 from swink_observers.address import SETTING
 from swink_observers.feed import KEPT, Feed, Record
 
@@ -187,7 +187,7 @@ class _Server:
             self._started.set()
             await leaving.wait()
             with suppress(TimeoutError):
-                async with time_limit(LAST_SECONDS):
+                async with LoopClock.limit(LAST_SECONDS):
                     await self.feed.drained()
         finally:
             await runner.cleanup()

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import aiohappyeyeballs
 
 from swink_core import ProviderFailure
-from swink_core.providers import time_limit
+from swink_core.providers import LoopClock
 from swink_transport_httptools import faults
 from swink_transport_httptools.connection import Connection
 
@@ -129,7 +129,7 @@ class Pool:
         """
         host, port, _ = origin
         try:
-            async with time_limit(connect_timeout) as limit:
+            async with LoopClock.limit(connect_timeout) as limit:
                 return await self._connect(origin)
         except TimeoutError as error:
             if limit.expired():

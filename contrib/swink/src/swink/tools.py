@@ -26,7 +26,7 @@ from swink_core import (
     ToolResultMessage,
     UsageError,
 )
-from swink_core.providers import time_limit
+from swink_core.providers import LoopClock
 
 __all__ = [
     "FunctionTool",
@@ -96,7 +96,7 @@ class FunctionTool(Generic[P, R]):
             return arguments
         task = asyncio.current_task()
         try:
-            async with time_limit(self.timeout) as limit:
+            async with LoopClock.limit(self.timeout) as limit:
                 content = content_of(await self._called(arguments))
         except TimeoutError as error:
             if not limit.expired():

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Self
 
 from swink_core import ProviderFailure
-from swink_core.providers import end_group, not_started, time_limit
+from swink_core.providers import LoopClock, end_group, not_started
 
 GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -73,7 +73,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         with suppress(TimeoutError):
             while not self._output and (self._open or self.code is None):
                 self._moved.clear()
-                async with time_limit(LAST_SECONDS if self._exited.is_set() else None):
+                async with LoopClock.limit(LAST_SECONDS if self._exited.is_set() else None):
                     await self._moved.wait()
         if not self._output:
             raise StopAsyncIteration
@@ -89,7 +89,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
                 if not self._exited.is_set():
                     end_group(self._transport.get_pid(), force)
                     with suppress(TimeoutError):
-                        async with time_limit(seconds):
+                        async with LoopClock.limit(seconds):
                             await self._exited.wait()
         finally:
             if not self._exited.is_set():  # this was cancelled a second time

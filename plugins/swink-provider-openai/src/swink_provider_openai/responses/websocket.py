@@ -19,8 +19,8 @@ from swink_core.providers import (
     AiohttpClient,
     HTTPRequest,
     HTTPResponse,
+    LoopClock,
     failure_of,
-    time_limit,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def open_websocket(
     answers: list[aiohttp.ClientResponse] = []
     try:
         async with (
-            time_limit(connect_timeout),
+            LoopClock.limit(connect_timeout),
             aiohttp.ClientSession(
                 connector=shared.connector, connector_owner=False, trace_configs=[_trace(answers)],
                 cookie_jar=aiohttp.DummyCookieJar(),
