@@ -55,6 +55,10 @@ A process may have many hosts, to which a cassette adds the same plugin at every
 """
 
 
+_MARK = f"{PROJECT}_impl"
+"""The attribute that `hookimpl` sets on a function."""
+
+
 class DefaultClassifier:
     """Applies the core's rules to failures that no plugin classified."""
 
@@ -322,13 +326,26 @@ class _Manager(pluggy.PluginManager):
         self.add_hookspecs(hookspecs)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        """Ignore special attributes such as `__init__`, because checking them would be slow."""
-        return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
+        """Ignore names that are certainly no hook, because pluggy takes long to check each.
+
+        These are special attributes such as `__init__`, and methods of the class without a mark.
+        """
+        if name.startswith("__"):
+            return None
+        own = getattr(plugin, "__dict__", None) or ()
+        unmarked = name not in own and _is_unmarked(type(plugin), name)
+        return None if unmarked else super().parse_hookimpl_opts(plugin, name)
 
     def parse_hookspec_opts(self, specs: Any, name: str) -> Any:
         """Skip names that are not functions, because checking them all would make binding slow."""
         is_hook = inspect.isfunction(vars(specs)[name])
         return super().parse_hookspec_opts(specs, name) if is_hook else None
+
+
+def _is_unmarked(kind: type, name: str) -> bool:
+    """Return whether an attribute of a class is a function that no `hookimpl` marks."""
+    found = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
+    return isinstance(found, FunctionType) and not hasattr(found, _MARK)
 
 
 def _made(entry: PluginEntry) -> Any:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from swink_core.plugins.package_data import state_of
 
@@ -21,6 +22,9 @@ ENTRY_POINTS = "entry_points.txt"
 
 PREFIX = "swink."
 """The prefix of all entry-point groups that swink reads."""
+
+_names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""The names of distributions that were read, because parsing a metadata file takes long."""
 
 
 class Damage(NamedTuple):
@@ -64,6 +68,10 @@ def name_of(dist: Any) -> str:
 
     If the metadata is missing or damaged, take the name from the name of the metadata folder.
     """
+    with suppress(TypeError):  # an object that is no key of a weak dictionary
+        if dist not in _names:
+            _names[dist] = _fact(dist, "name") or _stem(dist)[0]
+        return _names[dist]
     return _fact(dist, "name") or _stem(dist)[0]
 
 

@@ -8,10 +8,11 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import importlib_metadata
+import pluggy
 import pytest
 from fakes import HELLO, MODEL, Observer, Pipe, PipeClient, Toy, client_of, collect, entry_point
 from hypothesis import given
@@ -21,6 +22,7 @@ import swink_core as swink
 from swink_core import Host, PluginError, UnknownProvider, hookimpl
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.classification import classify_default
+from swink_core.plugins import hookspecs
 from swink_core.plugins import level as levels
 from swink_core.plugins.host import bind_hooks, check_plugin
 from swink_testing.calls import client_with
@@ -576,6 +578,88 @@ def test_an_async_wrapper_of_a_stream_is_an_ordinary_wrapper() -> None:
 
 
 # -- hooks between plugins -----------------------------------------------------------------------
+
+
+class Marked:
+    """Implements a hook as a method."""
+
+    @hookimpl
+    def on_event(self, event: Any, call: Any) -> None: ...
+
+    def other(self) -> None: ...
+
+
+class Overridden(Marked):
+    """Replaces the hook by a method without a mark."""
+
+    def on_event(self, event: Any, call: Any) -> None: ...
+
+
+class Renamed:
+    """Implements a hook under another name."""
+
+    @hookimpl(specname="on_event")
+    def seen(self, event: Any, call: Any) -> None: ...
+
+
+class MarkedOutside:
+    """Marks the static method, not the function in it."""
+
+    @hookimpl
+    @staticmethod
+    def on_event(event: Any, call: Any) -> None: ...
+
+
+class OfTheClass:
+    """Implements a hook for the whole class."""
+
+    @classmethod
+    @hookimpl
+    def on_event(cls, event: Any, call: Any) -> None: ...
+
+
+class OfTheInstance(Overridden):
+    """Sets a hook on the instance, over the class's unmarked method of that name."""
+
+    def __init__(self) -> None:
+        self.on_event = Marked().on_event
+
+
+class Slotted:
+    """Keeps a hook in a slot."""
+
+    __slots__ = ("on_event",)
+
+    def __init__(self) -> None:
+        self.on_event = Marked().on_event
+
+
+def module() -> Any:
+    """Return a module with a hook."""
+    made = ModuleType("a_module")
+    vars(made)["on_event"] = hookimpl(lambda event, call: None)
+    return made
+
+
+FORMS = [
+    Marked, Overridden, Renamed, MarkedOutside, OfTheClass, OfTheInstance, Slotted, module,
+    lambda: MarkedOutside, lambda: OfTheClass, SimpleNamespace,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", FORMS)
+def test_the_hooks_of_a_plugin_are_those_that_pluggy_finds(make: Any) -> None:
+    plugin, plain = make(), pluggy.PluginManager(hookspecs.PROJECT)
+    plain.add_hookspecs(hookspecs)
+    plain.register(plugin, "given")
+
+    ours = bind_hooks("toy", Toy("toy"), [("given", plugin)]).manager
+
+    def found(manager: pluggy.PluginManager) -> list[str]:
+        return [caller.name for caller in manager.get_hookcallers(plugin) or ()]
+
+    assert found(ours) == found(plain)
+    assert bool(found(plain)) is (make not in (Overridden, SimpleNamespace))
 
 
 async def test_a_provider_sees_only_calls_of_its_own() -> None:

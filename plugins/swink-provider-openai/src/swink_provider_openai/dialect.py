@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -158,9 +159,9 @@ class Dialect:
                 f'dialect in models.toml has "{name}", an unknown field{_meant(name, known)}',
                 resolution=f"There are {', '.join(known)}.",
             )
-        hints = get_type_hints(cls)
+        words = _words_of_fields()
         for name, value in row.items():
-            _check_words(name, [value], _words(hints[name]))
+            _check_words(name, [value], words[name])
         _check_words("adds", row.get("adds", ()), (*ADDED, *TUNING))
         path = str(row.get("path", ""))
         if "://" in path or path.startswith("//"):
@@ -192,8 +193,13 @@ class Dialect:
             )
 
 
+@cache
+def _words_of_fields() -> dict[str, tuple[str, ...]]:
+    """Return the words that each field may contain, or an empty tuple for a field of any text."""
+    return {name: _words(hint) for name, hint in get_type_hints(Dialect).items()}
+
+
 def _words(hint: Any) -> tuple[str, ...]:
-    """Return the words that a field may contain, or an empty tuple for any other type."""
     each = [hint, *get_args(hint)]
     return next((get_args(one) for one in each if get_origin(one) is Literal), ())
 
