@@ -46,21 +46,26 @@ OR_FAIL := || { echo "the installation failed; for all that pip has to say, run 
 CORE_TESTS := $(patsubst swink_core/%/,tests/%,$(filter-out %/__pycache__/,$(wildcard swink_core/*/))) \
 	$(patsubst %,tests/test_%.py,arguments cancellation client conversations failure_table isolation \
 	sound_conversations stifled_cancellation targets)
+# heavy tests that run mypy, pyright or jedi
+TYPE_CHECKS := contrib/swink/tests/test_types.py contrib/swink/tests/test_completion.py tests/test_docs.py \
+	tests/test_template.py::test_every_variant_type_checks_strictly
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test fresh coverage core-mutants lint format types wheels reference docs prose picture bench chaos kills fuzz transports exchanges judge scoreboard moving mutants counterparts clients reality constraints changelog release clean FORCE
+.PHONY: help demo test heavy fresh coverage core-mutants lint format types wheels reference docs prose picture bench chaos kills fuzz transports exchanges judge scoreboard moving mutants counterparts clients reality constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo         install what running needs, then run `swink demo` (no key, no network)'
-	@echo 'make test         install the rest, then run all tests (PYTEST_ARGS="-k name", WORKERS=0 for one process)'
+	@echo 'make test         install the rest, then run the tests (PYTEST_ARGS="-k name", WORKERS=0 for one process)'
+	@echo 'make heavy        run the tests that `make test` leaves out to save time: other cases of what it tests'
 	@echo 'make fresh        install a clone of the last commit with uv, and run swink there'
 	@echo 'make coverage     run the core'\''s own tests, and fail where they leave too much of it out'
 	@echo 'make core-mutants put 200 mutants of the core, drawn with a seed, before its own tests (SEED=2,'
 	@echo '                  MUTANTS=50, PROCESSES=1); broken off, it goes on where it was'
 	@echo 'make lint         ruff check and format --check (`make format` repairs), and plain English'
-	@echo 'make types        mypy, strict, over all distributions'
+	@echo 'make types        mypy, strict, over all distributions, and the tests of what type checkers and'
+	@echo '                  editors make of programs that use swink'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make reference    write the pages of docs/reference that come from the code'
 	@echo 'make docs         build the site of docs/ in build/site; broken links, broken anchors and search'
@@ -110,9 +115,12 @@ demo: $(VENV)/.installed
 	@$(VENV)/$(BIN)/swink demo
 
 # tests start hundreds of interpreters: what one has compiled is there for the next
-test: export PYTHONDONTWRITEBYTECODE :=
+test heavy: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+heavy: $(VENV)/.installed-dev
+	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal -m heavy $(PYTEST_ARGS)
 
 fresh:
 	$(PYTHON) -m lab.release.fresh_clone
@@ -135,6 +143,7 @@ format: $(VENV)/.installed-dev
 
 types: $(VENV)/.installed-dev
 	$(PY) -m mypy
+	$(PY) -m pytest -q -m heavy $(TYPE_CHECKS)
 
 wheels: $(VENV)/.installed-dev
 	$(PY) -m lab.release.smoke_wheels
@@ -188,7 +197,7 @@ fuzz: $(VENV)/.installed-dev
 
 transports: $(VENV)/.installed-dev
 	$(PY) -m lab.transports --number $(RESPONSES) --seed $(SEED)
-	SWINK_TRANSPORT_FAULTS=all $(PY) -m pytest -q contrib/swink-transport-httptools/tests/test_transport_faults.py
+	SWINK_TRANSPORT_FAULTS=all $(PY) -m pytest -q -m "" contrib/swink-transport-httptools/tests/test_transport_faults.py
 
 exchanges: $(VENV)/.installed-dev
 	$(PY) -m lab.exchanges --seed $(SEED) --count $(EXCHANGES) --processes $(PROCESSES)
@@ -215,7 +224,7 @@ scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m lab.peers.judged
 
 moving: $(VENV)/.installed-dev $(foreach peer,litellm langchain llm pydantic-ai,$(PEERS)/$(peer)/.installed)
-	$(PY) -m pytest -q tests/test_moving.py
+	$(PY) -m pytest -q -m "" tests/test_moving.py
 
 $(PEERS)/%/.installed: lab/peers/%.txt $(VENV)/.checkout
 	@echo "installing $* into $(@D)"
@@ -244,7 +253,7 @@ $(RAY)/.installed: lab/counterparts/ray_cluster.txt $(VENV)/.installed-dev
 
 clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed $(CLIENTS)/sdks/.installed $(CLIENTS)/older/.installed
 	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 SWINK_GATEWAY_CLIENTS=chat \
-		$(PY) -m pytest -q -n 2 contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
+		$(PY) -m pytest -q -n 2 -m "" contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
 	$(CLIENTS)/sdks/$(BIN)/python -m lab.clients.sdks $(CLIENTS_ARGS)
 	$(CLIENTS)/older/$(BIN)/python -m lab.clients.sdks $(CLIENTS_ARGS)
 	$(PY) -m lab.clients.objects $(filter --write,$(CLIENTS_ARGS))

@@ -37,7 +37,6 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         _first_property()
-        gc.collect()
         gc.freeze()
         gc.set_threshold(YOUNG)
         gc.enable()

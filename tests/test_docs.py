@@ -68,6 +68,7 @@ def test_each_program_of_a_page_runs_alone_and_the_page_prints_something(
     assert capsys.readouterr().out.strip()
 
 
+@pytest.mark.heavy
 def test_mypy_finds_nothing_in_the_blocks_of_the_pages_and_in_the_examples(tmp_path: Path) -> None:
     for page in RUNNABLE:
         name = re.sub(r"\W", "_", name_of(page).removesuffix(".md"))

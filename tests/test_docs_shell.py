@@ -90,8 +90,16 @@ def as_typed(line: str, environment: dict[str, str]) -> str:
     return re.sub(r"^(\w+=)\d{4}\b", lambda found: f"{found[1]}{free_port()}", line)
 
 
+RUN = [page for page in TYPED if any(is_run(page, line) for line in shell_lines(page))]
+
+
 @pytest.mark.parametrize(
-    "page", [p for p in TYPED if any(is_run(p, line) for line in shell_lines(p))], ids=name_of
+    "page",
+    [
+        page if page == ROOT / "README.md" else pytest.param(page, marks=pytest.mark.heavy)
+        for page in RUN
+    ],
+    ids=map(name_of, RUN),
 )
 def test_the_shell_lines_of_a_page_run(page: Path, tmp_path: Path) -> None:
     lines = [line for line in shell_lines(page) if is_run(page, line)]

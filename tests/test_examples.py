@@ -193,6 +193,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**environment, "PYTHONPATH": site}
 
 
+@pytest.mark.heavy
 def test_providers_install_and_their_tests_pass(installed: dict[str, str]) -> None:
     """One process runs the tests of all of them: each would import the same libraries."""
     files = [EXAMPLES / name / "pyproject.toml" for name, *_ in PACKAGES]
@@ -209,6 +210,7 @@ def test_providers_install_and_their_tests_pass(installed: dict[str, str]) -> No
     assert [passed for _, passed, *_ in PACKAGES if passed not in output] == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "command", "shown"), [(name, *others) for name, _, *others in PACKAGES]
 )

@@ -88,6 +88,7 @@ def ours(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> dict[Path, l
     return {page: [next(said) for _ in each] for page, each in programs.items()}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("page", MOVING, ids=lambda page: page.stem.removeprefix("move-from-"))
 def test_both_programs_of_a_pair_print_the_same(
     page: Path, gateway: str, ours: dict[Path, list[str]], tmp_path: Path
@@ -115,6 +116,7 @@ def compared(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> list[str
     return run(sys.executable, programs, gateway, tmp_path_factory.mktemp("compared"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("library", LIBRARIES[1:])
 def test_the_compared_programs_print_the_same(
     library: str, gateway: str, compared: list[str], tmp_path: Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,9 @@ from swink_core.vocabulary.grammar import RULES, Automaton
 from swink_test_helpers import strategies as sw
 from swink_test_helpers.event_strategies import event_streams
 from swink_testing.driver import fold
+
+pytestmark = pytest.mark.heavy
+"""If a strategy draws invalid data, the tests that use the strategy fail, too."""
 
 
 def through_json(data: Any) -> Any:

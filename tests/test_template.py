@@ -253,6 +253,7 @@ class TestDiary(ObserverConformance):
 """
 
 
+@pytest.mark.heavy
 def test_every_variant_type_checks_strictly(rendered: Mapping[str, Path], tmp_path: Path) -> None:
     folders = [folder / part for folder in rendered.values() for part in ("src", "tests")]
     cache = ROOT / ".mypy_cache" / "template"
@@ -280,6 +281,7 @@ def test_the_suites_that_run_have_every_line_of_the_template(
         assert lines_of(folder) - run == set(), variant
 
 
+@pytest.mark.heavy
 def test_a_variants_own_suite_is_green_before_its_author_writes_a_line(
     rendered: Mapping[str, Path], environment: Environment, tmp_path: Path
 ) -> None:

@@ -159,6 +159,7 @@ async def test_a_ledger_without_tokens_is_read_as_before(
     assert len(vendors.servers[name].batches) == 1
 
 
+@pytest.mark.heavy
 def test_a_run_that_is_killed_at_some_line_submits_no_row_twice(tmp_path: Path) -> None:
     [found] = series(["openai"], tmp_path, random.Random(1), most=3)
     assert found.faults == []

@@ -245,7 +245,7 @@ def total_of(usage: swink.Usage, prices: Any) -> Any:
     return cost.total
 
 
-@pytest.mark.parametrize("prompt", [10_000, 300_000])
+@pytest.mark.parametrize("prompt", [10_000, pytest.param(300_000, marks=pytest.mark.heavy)])
 async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
     asked = Asked(MODEL, swink.Context([swink.UserMessage("x" * 4 * prompt)]))
     asked.options["max_tokens"] = 2000

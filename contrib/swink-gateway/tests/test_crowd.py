@@ -185,6 +185,7 @@ MEETINGS = [(p, *crowd) for p in PROTOCOLS for crowd in CROWDS if p == "chat" or
 """Deltas are merged before they are encoded, whatever the protocol."""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("protocol", "crowd", "upstream", "coalesce"), MEETINGS)
 def test_a_crowd_leaves_nothing(protocol: str, crowd: Any, upstream: type, coalesce: bool) -> None:
     asyncio.run(meet(protocol, crowd, upstream, coalesce))  # without a time limit

@@ -230,6 +230,7 @@ async def test_no_request_blocks_the_event_loop(name: str) -> None:
     assert not slow
 
 
+@pytest.mark.heavy
 @EACH
 async def test_the_time_per_byte_of_enormous_requests_is_constant(name: str) -> None:
     size = HOSTILE_SIZE // 4

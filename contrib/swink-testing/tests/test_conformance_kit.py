@@ -53,7 +53,15 @@ def _fixture_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(FIXTURES)
 
 
-@pytest.mark.parametrize(("name", "where", "check"), BROKEN, ids=lambda value: value)
+LONG = ("large_input", "never_blocks")
+"""Checks that repeat slow work, until they are certain that it is slow."""
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "check"),
+    [pytest.param(*row, marks=[pytest.mark.heavy] if row[2] in LONG else []) for row in BROKEN],
+    ids=lambda value: value,
+)
 def test_a_fault_fails_its_own_check(name: str, where: str, check: str) -> None:
     """`make mutants` runs all other checks too, and no other fails."""
     assert run_check(_check(check), subject_of(name, where)).is_fault

@@ -265,6 +265,7 @@ def test_evidence_counts_what_recordings_show() -> None:
     assert "failure: auth" in {f"{item.kind}: {item.name}" for item in evidence.missing}
 
 
+@pytest.mark.heavy
 def test_mutants_of_a_package_that_survive_are_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

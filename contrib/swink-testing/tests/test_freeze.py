@@ -30,6 +30,7 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL + 1)  # what is kept of the log is no part of the step
 
 
+@pytest.mark.heavy
 @BY_PARSER
 def test_a_byte_of_a_large_frame_costs_what_one_of_a_small_frame_does(
     subjects: list[Subject],

@@ -52,6 +52,7 @@ def test_every_survivor_of_an_earlier_kit_is_here() -> None:
     assert len(_survivors()) == 20
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("fault", "name"), FOUND_BY.items(), ids=list(FOUND_BY))
 def test_a_fault_that_was_missed_once_is_found(fault: str, name: str) -> None:
     subject = subject_of(load=lambda: _survivors()[fault])

@@ -276,7 +276,13 @@ BROKEN_OBSERVERS = [
 ]
 
 
-@pytest.mark.parametrize(("make", "checks"), BROKEN_OBSERVERS)
+@pytest.mark.parametrize(
+    ("make", "checks"),
+    [
+        pytest.param(make, checks, marks=[pytest.mark.heavy] if checks == "never_blocks" else [])
+        for make, checks in BROKEN_OBSERVERS
+    ],
+)
 def test_a_fault_of_an_observer_fails_its_own_check_and_no_other(
     make: Callable[[], Any], checks: str
 ) -> None:

@@ -102,6 +102,7 @@ class TestSeams(FaultMatrix):
 """
 
 
+@pytest.mark.heavy
 def test_the_fault_matrix_runs_over_its_provider(
     installed: Path, swink_environment: dict[str, str], tmp_path: Path
 ) -> None:

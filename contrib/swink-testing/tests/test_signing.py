@@ -30,11 +30,13 @@ def faults(subject: Subject) -> list[str]:
     return [f"{result.name}: {result.detail}" for result in results if result.is_fault]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("cls", ["Signs", "SignsByTheMachine", "KeyInPass"])
 def test_a_provider_whose_requests_do_not_show_the_key_is_consistent(cls: str) -> None:
     assert faults(subject_of("sound", f"signing:{cls}")) == []
 
 
+@pytest.mark.heavy
 def test_a_key_of_several_parts_is_given_in_its_form() -> None:
     assert faults(subject_of("sound", "signing:TakesTwoParts", key_form="ID7:{}")) == []
     assert faults(subject_of("sound", "signing:TakesTwoParts")) != []

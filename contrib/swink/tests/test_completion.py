@@ -133,6 +133,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
     server.close()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("call", "offered"), OFFERED_BY_PYRIGHT, ids=[call for call, _ in OFFERED_BY_PYRIGHT]
 )
@@ -160,6 +161,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     jedi.settings.cache_directory = cache
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("call", "offered"), OFFERED, ids=[call for call, _ in OFFERED])
 def test_jedi_completes_the_options_of_every_entry_point_in_a_script(
     environment: Any, call: str, offered: set[str]

@@ -34,12 +34,14 @@ def checked(tmp_path: Path, *command: str) -> str:
     return done.stdout or done.stderr
 
 
+@pytest.mark.heavy
 def test_mypy_finds_no_more_than_is_marked(tmp_path: Path) -> None:
     cache = f"--cache-dir={HERE / '.mypy_cache'}"
     quiet = ["--strict", "--follow-imports=silent", "--warn-unused-ignores", cache]
     assert checked(tmp_path, "mypy", *quiet, *map(str, CHECKED)).startswith("Success")
 
 
+@pytest.mark.heavy
 def test_pyright_finds_no_more_than_is_marked(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "typeCheckingMode": "strict",
@@ -132,6 +134,7 @@ def pyright_errors(program: Path) -> list[tuple[int, str]]:
     return [(each["range"]["start"]["line"] + 1, each["message"]) for each in found]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("errors_of", [mypy_errors, pyright_errors])
 def test_a_mistake_in_an_option_is_one_error_that_names_it(
     errors_of: Callable[[Path], list[tuple[int, str]]], tmp_path: Path

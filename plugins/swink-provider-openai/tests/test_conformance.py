@@ -27,10 +27,12 @@ class TestOpenAI(ProviderConformance):
     provider = "openai"
 
 
+@pytest.mark.heavy
 class TestDeepSeek(ProviderConformance):
     provider = "deepseek"
 
 
+@pytest.mark.heavy
 class TestGroq(ProviderConformance):
     provider = "groq"
 
@@ -43,6 +45,7 @@ IN_DETAIL = {suite.provider for suite in (TestOpenAI, TestDeepSeek, TestGroq, Te
 """Presets that this package ships recordings of."""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sorted(set(ALL) - IN_DETAIL))
 def test_a_preset_passes_the_kit(name: str) -> None:
     subject = Subject.find(name)

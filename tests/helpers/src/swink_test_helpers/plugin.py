@@ -1,4 +1,4 @@
-"""The fixture `small_json`, and the number of tests that found no recorded cases."""
+"""The fixture `small_json`, the marker `heavy`, and the number of tests without recorded cases."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ pytest.register_assert_rewrite("swink_test_helpers.fault_matrix")
 
 NO_CASES = "got empty parameter set"
 """How pytest says that a parametrised test has nothing to run with."""
+
+
+HEAVY = "heavy: `make test` leaves this test out to save time, and `make heavy` runs it"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line("markers", HEAVY)
 
 
 @pytest.fixture

@@ -32,7 +32,12 @@ __all__ = ["INTERRUPT", "PIPE", "WIDTHS", "Typed", "check_screen", "is_waiting"]
 PIPE = 0
 """The width that means a pipe instead of a screen."""
 
-WIDTHS = (40, 80, 200, PIPE)
+WIDTHS = (
+    pytest.param(40, marks=pytest.mark.heavy),
+    80,
+    pytest.param(200, marks=pytest.mark.heavy),
+    PIPE,
+)
 
 INTERRUPT = "\x03"
 """Ctrl-C, as a terminal has it."""

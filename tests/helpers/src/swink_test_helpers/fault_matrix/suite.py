@@ -143,7 +143,9 @@ class FaultMatrix:
         assert outcome.requests == await requests_for(subject, body, Kind.TIMEOUT, retries)
         await assert_kept(subject, outcome, body)
 
-    @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+    @pytest.mark.parametrize(
+        "reset", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["closed", "reset"]
+    )
     async def test_a_connection_lost_after_any_byte(
         self, subject: FaultSubject, reset: bool
     ) -> None:
