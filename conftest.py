@@ -37,6 +37,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         _first_property()
+        gc.collect()
         gc.freeze()
         gc.set_threshold(YOUNG)
         gc.enable()
