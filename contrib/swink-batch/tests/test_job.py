@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import pytest
 from attrs import define
-from row_server import Rows, frame, reply, stream_of
+from row_server import Rows, frame, refusal, reply, stream_of
 
 from swink_batch import Answer, Job, Tally, answers, run
 from swink_batch.answers import as_json, succeeded
@@ -637,6 +637,27 @@ async def test_the_answers_of_a_type_come_as_values() -> None:
     told = as_json(Answer(id="1", text="good"))
     assert told.error is not None
     assert told.error.kind == "bad_answer"
+
+
+async def test_a_row_whose_correction_fails_costs_what_its_first_answer_cost(
+    tmp_path: Path,
+) -> None:
+    replies = [reply("200 OK", stream_of("no number"), EVENTS), refusal("400 Bad Request")]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(replies.pop(0))
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    client = {"providers": {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}}
+    output = tmp_path / "answers.jsonl"
+    tally = await run("openai/gpt-5.4-mini", ["Hi"], output, type=int, client=client)
+    listening.close()
+    [line] = written(output)
+    assert (line["error"]["kind"], line["usage"]["total"]) == ("invalid_request", 13)
+    assert tally.cost == line["cost"] > 0
 
 
 async def test_an_iterator_sends_requests_only_as_answers_are_consumed() -> None:

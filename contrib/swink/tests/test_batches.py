@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from scripted_turns import Turns
 
 import swink
 
@@ -83,6 +84,32 @@ async def test_a_prompt_that_cannot_be_sent_is_a_failed_result() -> None:
         "b",
     ]
     assert (batch.done, batch.failed, len(batch.answers)) == (5, 3, 2)
+
+
+CUT = swink.Error(swink.StopReason.ERROR, "cut", error_kind=swink.StreamErrorKind.NETWORK)
+
+LACKING = swink.Error.unsupported("no structured output")
+
+# the turns of the model, the limits, and the exception of the result
+UNCORRECTED: list[tuple[list[str | swink.Error], swink.Limits | None, type]] = [
+    (["{}", CUT], None, swink.NetworkError),
+    (["{}", '{"name": 5}', CUT], None, swink.NetworkError),
+    (["{}", '{"name": 5}'], swink.Limits(requests=2), swink.LimitReached),
+    ([LACKING, "{}", CUT], None, swink.NetworkError),
+]
+
+
+@pytest.mark.parametrize(("turns", "limits", "raised"), UNCORRECTED)
+async def test_a_correction_that_fails_leaves_the_cost_of_earlier_answers_in_the_sum(
+    turns: list[str | swink.Error], limits: swink.Limits | None, raised: type
+) -> None:
+    async with swink.Client(plugins=[Turns(*turns)], retry=False) as client:
+        batch = await client.gather_answers(
+            "echo/echo", ["Who?"], type=Cat, corrections=5, limits=limits
+        )
+        assert [type(each) for each in batch.results] == [raised]
+        assert batch.usage is not None
+        assert (batch.usage, batch.cost) == (client.usage, client.cost)
 
 
 @dataclass

@@ -28,6 +28,7 @@ from swink_core import (
     LimitReached,
     Retry,
     StopReason,
+    StreamError,
     SwinkError,
     TextDelta,
     Tool,
@@ -328,8 +329,19 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
 
         Raises the `StreamError` of a failed call, and BadAnswer, with the answer's text, if no
         answer matches the type. If limits forbid a further request, raises LimitReached with the
-        last answer in `partial`.
+        last answer in `partial`. The `total_usage` and `total_cost` of `partial` include all
+        attempts and corrections.
         """
+        try:
+            return await self._result()
+        except StreamError as error:
+            usage, cost = self._totals()
+            error.partial = replace(
+                error.partial or self.message, total_usage=usage, total_cost=cost
+            )
+            raise
+
+    async def _result(self) -> Answer[T]:
         try:
             message = await self._stream.result()
         except Unsupported:
@@ -368,10 +380,11 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         await self.aclose()
 
     async def _again(self, context: Context) -> AssistantMessage:
-        self._usage, self._cost = self._totals()
         await self._stream.aclose()
-        self._stream = self._ask(context, self._by_tool)
-        async with self._stream as stream:
+        stream = self._ask(context, self._by_tool)
+        self._usage, self._cost = self._totals()
+        self._stream = stream
+        async with stream:
             return await stream.result()
 
     def _totals(self) -> tuple[Usage | None, Cost | None]:
