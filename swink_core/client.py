@@ -326,7 +326,11 @@ class Client:
                 model = self.catalog.resolve(name)
                 given = {**self._defaults, **self._providers.get(model.provider, {})}
             asked: Mapping[str, Any] = options
-            if targets and (model.provider != targets[0].model.provider or "base_url" in own):
+            if targets and (
+                model.provider != targets[0].model.provider
+                or "base_url" in own
+                or (isinstance(name, Target) and _has_other_address(name, targets[0]))
+            ):
                 # Credentials and settings given for the first target are not passed on to other
                 # targets.
                 asked = {name: value for name, value in asked.items() if name not in _PERSONAL}
@@ -366,6 +370,12 @@ class Client:
             extra=asked.get("extra") or {},
             given=merged,
         )
+
+
+def _has_other_address(target: Target, first: Target) -> bool:
+    """Return True if a target has a base URL that is not the one of the first target."""
+    home = target.given.get("base_url")
+    return home is not None and address_of(home) != address_of(first.options.base_url)
 
 
 _LIMITS = "Pass Limits(cost=…)."

@@ -874,6 +874,32 @@ async def test_an_address_of_its_own_gets_nothing_that_was_given_for_another(
     assert second.url.startswith("http://a.invalid" if travels else "http://b.invalid")
 
 
+@pytest.mark.parametrize(
+    ("own", "travels"),
+    [
+        ({}, True),
+        ({"base_url": "http://A.invalid/"}, True),
+        ({"base_url": "http://b.invalid"}, False),
+        ({"base_url": "http://b.invalid", "api_key": "own"}, False),
+    ],
+)
+async def test_a_target_with_its_own_address_gets_nothing_that_was_given_for_another(
+    own: dict[str, Any], travels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_API_KEY", "key-of-b")
+    http = PipeClient(Pipe(frame(error={"kind": Kind.OVERLOADED})), Pipe(*HELLO, end=True))
+    async with chain_client(http) as client:
+        target = client.target("one/b", **own)
+        await client.complete(
+            ["one/a", target], "Hi",
+            base_url="http://a.invalid", api_key="key-of-a", headers={"X-Sec": "canary"},
+        )  # fmt: skip
+    second = http.requests[1]
+    assert ("X-Sec" in second.headers) is travels
+    assert (second.headers.get("Authorization") == "Bearer key-of-a") is travels
+    assert second.url.startswith("http://a.invalid" if travels else "http://b.invalid")
+
+
 # (name, the client's options, the call's, what is sent)
 LAYERS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ("nothing", {}, {}, {"n": 1}),
