@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import date
@@ -28,6 +29,13 @@ USER_FILE_ENV = "SWINK_MODELS"
 FIXED = ("wire_format", "api_level")
 """The fields of a provider's entry that describe the plugin's code: a user cannot change them."""
 
+_decoding = threading.Lock()
+"""Held while a file is decoded.
+
+When msgspec decodes a class for the first time, it stores what it needs to know of the class. The
+interpreter crashes if two threads do this at the same time (msgspec 0.22).
+"""
+
 
 class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=True):
     """The contents of one `models.toml`: its providers, models and rules.
@@ -47,7 +55,8 @@ class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=
     def read(cls, data: bytes, where: str) -> Self:
         """Parse a file's text; raise PluginError, with the file name `where`, if it is invalid."""
         try:
-            file = msgspec.toml.decode(data, type=cls)
+            with _decoding:
+                file = msgspec.toml.decode(data, type=cls)
             # creating a rule compiles its regular expression
             [Rule(name=row.id, match=row.match or "") for row in file.listed_models]
         except (msgspec.DecodeError, ValueError) as error:

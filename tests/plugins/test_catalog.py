@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -456,3 +457,27 @@ def test_an_answer_is_priced_part_by_part(
         expected: Any = getattr(cost, name)
         value = getattr(priced, name)
         assert value == (None if expected is None else pytest.approx(expected)), name
+
+
+READS = """
+import threading
+from swink_core.plugins.package_data import PackageCatalog
+
+FILE = open(0, "rb").read()
+barrier = threading.Barrier(6)
+
+def read():
+    barrier.wait()
+    PackageCatalog.read(FILE, "models.toml")
+
+threads = [threading.Thread(target=read) for _ in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_threads_may_read_the_first_file_of_a_process_at_the_same_time() -> None:
+    for _ in range(4):  # without a lock, about half of the processes crash
+        subprocess.run([sys.executable, "-c", READS], input=FILE.encode(), check=True, timeout=60)
