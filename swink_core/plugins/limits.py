@@ -3,11 +3,14 @@
 After the attempt, its final charge replaces the reservation.
 
 An attempt is admitted if the sum of three amounts exceeds no limit: the charges so far, the
-reservations of the running attempts, and the reservation of the new attempt. Nothing is awaited
-between the check and the reservation, so that concurrent calls cannot exceed a limit together.
+reservations of the running attempts, and the reservation of the new attempt. A lock is held from
+the check to the reservation, so that concurrent calls cannot exceed a limit together, in any number
+of tasks and threads.
 """
 
 from __future__ import annotations
+
+from threading import Lock
 
 from attrs import define, field
 
@@ -35,6 +38,7 @@ class LimitGate:
     turns: int = 0
     tool_calls: int = 0
     _reserved: dict[Attempt, Charge] = field(factory=dict, init=False, repr=False)
+    _lock: Lock = field(factory=Lock, init=False, repr=False)
 
     async def enter(self, target: Target, attempt: Attempt) -> None:
         """Reserve the maximum expected charge for the attempt.
@@ -44,11 +48,12 @@ class LimitGate:
         reservation = NOTHING
         if self.limits.cost is not None or self.limits.tokens is not None:
             reservation = await attempt.reserve()
-        refusal = self.refusal(target.model, reservation)
-        if refusal is not None:
-            raise refusal
-        self._reserved[attempt] = reservation
-        self.requests += 1
+        with self._lock:
+            refusal = self.refusal(target.model, reservation)
+            if refusal is not None:
+                raise refusal
+            self._reserved[attempt] = reservation
+            self.requests += 1
 
     def leave(
         self,
@@ -58,16 +63,19 @@ class LimitGate:
         attempt: Attempt,
     ) -> None:
         """Replace the reservation of an attempt by its final charge."""
-        del self._reserved[attempt]
-        if attempt.started_at is None:  # another gate refused it
-            self.requests -= 1
-        self.charge += attempt.charge
+        charge = attempt.charge
+        with self._lock:
+            del self._reserved[attempt]
+            if attempt.started_at is None:  # another gate refused it
+                self.requests -= 1
+            self.charge += charge
 
     def take_turn(self) -> None:
         """Count a turn of a tool loop. Raises LimitReached if this exceeds the limit of turns."""
-        if self.limits.turns is not None and self.turns >= self.limits.turns:
-            raise _reached(f"{self.turns} turns were made", f"turns={self.limits.turns}")
-        self.turns += 1
+        with self._lock:
+            if self.limits.turns is not None and self.turns >= self.limits.turns:
+                raise _reached(f"{self.turns} turns were made", f"turns={self.limits.turns}")
+            self.turns += 1
 
     def take_tool_calls(self, number: int) -> None:
         """Count the tool calls of a turn, before they run.
@@ -75,10 +83,13 @@ class LimitGate:
         Raises LimitReached if this exceeds the limit of tool calls.
         """
         most = self.limits.tool_calls
-        if most is not None and self.tool_calls + number > most:
-            made = f"{self.tool_calls} tool calls were made, and the model requests {number} more"
-            raise _reached(made, f"tool_calls={most}")
-        self.tool_calls += number
+        with self._lock:
+            if most is not None and self.tool_calls + number > most:
+                made = (
+                    f"{self.tool_calls} tool calls were made, and the model requests {number} more"
+                )
+                raise _reached(made, f"tool_calls={most}")
+            self.tool_calls += number
 
     def refusal(self, model: Model, reservation: Charge, requests: int = 1) -> LimitReached | None:
         """Return the error if a reservation would exceed a limit, or else `None`.

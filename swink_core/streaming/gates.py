@@ -91,8 +91,9 @@ class ClientGates:
             return self._unreported.popleft()
         attempt = call.attempt
         gates = self._gates
-        if call.gates:
-            gates = (*gates, *map(Entrance, call.gates))
+        if call.gates:  # one that is a gate of the client as well is entered once
+            others = {id(entrance.gate) for entrance in gates}
+            gates = (*gates, *(Entrance(gate) for gate in call.gates if id(gate) not in others))
         for entrance in gates:
             gate = entrance.gate
             try:

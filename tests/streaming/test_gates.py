@@ -25,6 +25,7 @@ from fakes import (
 import swink_core as swink
 from swink_core import Failure, Notice, ProviderFailure
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import LimitGate
 
 CHAIN: list[Any] = [MODEL, ("spare/small", {"api_key": "k"})]
 
@@ -107,6 +108,14 @@ async def test_a_refusal_ends_the_call_where_there_is_nobody_else_and_sends_noth
         ("second", "enter", "large"),
         ("first", "leave", "large", "error", None),
     ]
+
+
+async def test_a_gate_of_the_client_and_of_a_call_is_entered_once() -> None:
+    gate = LimitGate(swink.Limits(requests=3))
+    async with client_of(http=PipeClient(good(), good()), limits=gate) as client:
+        for _ in range(2):
+            await client.complete(MODEL, "Hi", limits=gate)
+    assert gate.requests == 2
 
 
 async def test_a_refused_target_is_skipped_with_an_event() -> None:

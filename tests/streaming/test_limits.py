@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from fakes import HELLO, Pipe, PipeClient, Toy, client_of, cut_after
 
 import swink_core as swink
 from swink_core import Cost, Done, LimitReached, Limits, ModelInfo, StopReason, Usage
+from swink_core.plugins.attempt import Attempt
 from swink_core.providers import LimitGate
 from swink_core.vocabulary.outcome import NOTHING, Charge
 from swink_core.vocabulary.prices import Prices
@@ -233,3 +237,30 @@ async def test_a_counter_replaces_the_estimate(counted: object) -> None:
 def test_a_limit_is_a_number_of_at_least_zero(limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(limits))} is "):
         Limits(**limits)
+
+
+def test_a_gate_counts_the_attempts_of_all_threads() -> None:
+    gate = LimitGate(Limits(requests=10_000, tool_calls=10_000))
+    target = call_of(Toy("toy"), PRICED).attempt.target
+
+    def work() -> None:
+        for _ in range(500):
+            attempt = Attempt(target)
+            with suppress(StopIteration):
+                gate.enter(target, attempt).send(None)
+            attempt.begin(0.0)
+            attempt.take_charge(Usage(input=1, output=1, total=2), None)
+            gate.leave(target, Done(StopReason.STOP), None, attempt)
+            gate.take_tool_calls(1)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert (gate.requests, gate.tool_calls, gate.charge.tokens) == (2_000, 2_000, 4_000)
