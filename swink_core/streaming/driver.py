@@ -72,7 +72,7 @@ class Driver:
         self._on_close = on_close
         model = targets[0].model
         self._builder = MessageBuilder(model.provider, model.id)
-        self._watchdog = Watchdog(call.clock)
+        self._watchdog = Watchdog(call.clock, call.options.timeouts)
         self._retries = Retries(call, targets)
         self._under_way: UnderWay | None = None
         self._ended: Source | None = None  # the last attempt's source, until it is closed

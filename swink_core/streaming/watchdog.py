@@ -33,10 +33,15 @@ yet. `first_event`: it waits for its first event. `streaming`: its first event h
 
 
 class Watchdog:
-    """Applies the time limits of one call. `reason` says why the current wait was interrupted."""
+    """Applies the time limits of one call. `reason` says why the current wait was interrupted.
 
-    def __init__(self, clock: Clock) -> None:
+    `limits` are those of the first target. Until the first attempt begins, only their total limit
+    applies.
+    """
+
+    def __init__(self, clock: Clock, limits: Timeouts) -> None:
         self.clock = clock
+        self.limits = limits
         self.reason: Failure | None = None
         self.waiting: asyncio.Task[object] | None = None
         self._call_started: float | None = None
@@ -68,6 +73,7 @@ class Watchdog:
         if self._call_started is None:
             self._call_started = now
             self._left = now
+            self._fired_unheard = bool(self.limits.total)  # sets the timer below
         self._away += now - self._left
         self._since = now - self._away
         if self._stage == "begun":

@@ -570,6 +570,20 @@ async def test_the_limit_over_the_whole_call_ends_the_wait() -> None:
     assert not caught.value.retryable
 
 
+async def test_the_limit_over_the_whole_call_ends_the_wait_for_a_gate() -> None:
+    class Full:
+        async def enter(self, target: Any) -> None:
+            await clock.sleep(50)
+
+        def leave(self, target: Any, terminal: Any, response: Any) -> None: ...
+
+    clock, http = ManualClock(jump=True), PipeClient(good())
+    client = client_of(http=http, clock=clock, gates=[Full()], timeouts=swink.Timeouts(total=20))
+    with pytest.raises(swink.StreamTimeout) as caught:
+        await client.complete(MODEL, "Hi")
+    assert (caught.value.code, http.requests, clock.time()) == ("total", [], 20)
+
+
 async def test_the_limit_over_the_whole_call_leaves_no_time_for_the_next_model() -> None:
     clock, http = ManualClock(), PipeClient(Pipe(), good())
     client = client_of(http=http, clock=clock, timeouts=swink.Timeouts(total=20))
