@@ -19,7 +19,6 @@ from swink_core.failures.redaction import public_url
 from swink_core.plugins.binding import Target
 from swink_core.vocabulary.charges import (
     completed_usage,
-    dollars_of,
     keeps_long,
     prompt_of,
     reports_terms,
@@ -32,7 +31,7 @@ from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
-from swink_core.vocabulary.outcome import NOTHING, Charge, Cost, Usage
+from swink_core.vocabulary.outcome import NOTHING, Charge, Cost, Usage, dollars_of
 from swink_core.vocabulary.prices import cost_of
 from swink_core.vocabulary.structs import replace
 from swink_core.vocabulary.tokens import Estimate

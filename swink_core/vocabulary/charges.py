@@ -22,7 +22,7 @@ from swink_core.vocabulary.hosted_tools import native_parts, searches_of, whole_
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import ModelInfo, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
-from swink_core.vocabulary.outcome import Charge, Cost, Usage
+from swink_core.vocabulary.outcome import Charge, Usage
 from swink_core.vocabulary.prices import cost_of
 from swink_core.vocabulary.structs import replace
 from swink_core.vocabulary.tokens import Estimate, MediaTokens, prompt_tokens, sound_seconds
@@ -76,15 +76,6 @@ _USUAL_TERMS = ("auto", "default", "flex", "global", "on_demand", "standard", "s
 
 _SHORT = ("5m", "30m")
 """The values of a cache mark's `ttl` for which cache writes have the normal price."""
-
-
-def dollars_of(cost: Cost | None) -> float | None:
-    """Return the total of a cost, or the sum of the known parts if the total is unknown."""
-    if cost is None or cost.total is not None:
-        return None if cost is None else cost.total
-    parts = (cost.input, cost.output, cost.cache_read, cost.cache_write, cost.fees)
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
 
 
 def tokens_of(usage: Usage) -> int:

@@ -218,13 +218,18 @@ class Cost(Record):
     estimated: bool = False
 
     def __add__(self, other: Cost) -> Cost:
-        """Return the sum of two costs."""
+        """Return the sum of two costs.
+
+        The total is the sum of the known costs: if only one of the two totals is known, the known
+        parts of the other cost are added to it.
+        """
+        has_total = self.total is not None or other.total is not None
         return Cost(
             _sum(self.input, other.input),
             _sum(self.output, other.output),
             _sum(self.cache_read, other.cache_read),
             _sum(self.cache_write, other.cache_write),
-            _sum(self.total, other.total),
+            _sum(dollars_of(self), dollars_of(other)) if has_total else None,
             _sum(self.fees, other.fees),
             self.estimated or other.estimated,
         )
@@ -232,6 +237,15 @@ class Cost(Record):
     def __radd__(self, start: int) -> Cost:
         """Return the cost itself, so that `sum()` can add it to its start value 0."""
         return NotImplemented if start else self
+
+
+def dollars_of(cost: Cost | None) -> float | None:
+    """Return the total of a cost, or the sum of the known parts if the total is unknown."""
+    if cost is None or cost.total is not None:
+        return None if cost is None else cost.total
+    parts = (cost.input, cost.output, cost.cache_read, cost.cache_write, cost.fees)
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
 
 
 class Charge(Struct, frozen=True):

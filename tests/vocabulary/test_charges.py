@@ -33,13 +33,13 @@ from swink_core.vocabulary.charges import (
     SEARCH_TOKENS,
     TYPICAL_OUTPUT,
     completed_usage,
-    dollars_of,
     reservation,
     reserved,
     reserved_output,
     tokens_of,
 )
 from swink_core.vocabulary.hosted_tools import SEARCHES, hosted_tools, searches_of
+from swink_core.vocabulary.outcome import dollars_of
 from swink_core.vocabulary.prices import PriceCase, Prices
 from swink_core.vocabulary.tokens import MediaTokens
 from swink_testing.calls import call_of

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from swink_core import Cost, StopReason, StreamErrorKind, Usage
-from swink_core.vocabulary.outcome import NOTHING, TOKENS, Charge, Totals, for_every_kind
+from swink_core.vocabulary.outcome import (
+    NOTHING,
+    TOKENS,
+    Charge,
+    Totals,
+    dollars_of,
+    for_every_kind,
+)
 
 # (name, one attempt, another, both)
 SUMS = [
@@ -121,11 +128,30 @@ def test_usages_and_costs_of_attempts_are_summed() -> None:
 
 
 def test_cost_is_summed_part_by_part() -> None:
-    assert Cost(1.0, None, 2.0, None, 3.0) + Cost(0.5, None, None, 0.0) == Cost(
-        1.5, None, 2.0, 0.0, 3.0
+    assert Cost(1.0, None, 2.0, None, 3.0) + Cost(0.5, None, None, 0.0, 0.5) == Cost(
+        1.5, None, 2.0, 0.0, 3.5
     )
     assert Cost(fees=1.0, estimated=True) + Cost(fees=0.5) == Cost(fees=1.5, estimated=True)
     assert not (Cost() + Cost()).estimated
+
+
+# (one cost, the other, the total of their sum)
+SUMS: list[tuple[Cost, Cost, float | None]] = [
+    (Cost(input=2.0, output=1.0), Cost(input=0.5, total=0.5), 3.5),
+    (Cost(fees=0.5, cache_read=1.0, cache_write=2.0), Cost(total=1.0), 4.5),
+    (Cost(), Cost(total=1.0), 1.0),
+    (Cost(input=2.0), Cost(input=1.0), None),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "total"), SUMS)
+def test_the_known_parts_of_a_cost_without_a_total_count_in_a_sum(
+    one: Cost, other: Cost, total: float | None
+) -> None:
+    assert (one + other).total == (other + one).total == total
+    assert Charge(cost=dollars_of(one)) + Charge(cost=dollars_of(other)) == Charge(
+        cost=dollars_of(one + other)
+    )
 
 
 @pytest.mark.parametrize("estimated", [(False, False), (True, False), (False, True)])
