@@ -209,14 +209,17 @@ class Target:
     def key(self) -> str:
         """The key under which rate limits and circuit breakers store the state of this target.
 
-        It consists of the model, the base URL without secrets, and a digest of the credentials. It
-        is the same in every process, so processes can share the state.
+        It consists of the model, the base URL without secrets, and a digest of the credentials, in
+        whichever header the provider sends them. It is the same in every process, so processes can
+        share the state.
         """
         options = self.options
         info = self.info or ProviderInfo(self.model.provider)
         address = self._named_address()
         headers = {name.lower(): value for name, value in options.headers.items()}
-        key = headers.get("authorization") or options.api_key or first_set(info.api_key_env)
+        named = getattr(self.binding.provider, "credential_headers", ("authorization",))
+        given = next((headers[name] for name in named if headers.get(name)), None)
+        key = given or options.api_key or first_set(info.api_key_env)
         secret = f"{key} {address}".encode("utf-8", "replace")
         digest = hashlib.blake2b(secret, digest_size=8).hexdigest()
         return f"{self.model} {public_url(address)} {digest}"

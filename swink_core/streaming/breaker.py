@@ -16,6 +16,7 @@ from attrs import define
 from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Failure
 from swink_core.failures.kinds import health_of
+from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Target
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import Done, Error
@@ -65,8 +66,19 @@ class CircuitBreaker:
             # other calls are refused until this one has ended
             circuit.open_until = now + target.options.retry.circuit_cooldown
 
-    def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Update the circuit by the outcome of an attempt."""
+    def leave(
+        self,
+        target: Target,
+        terminal: Done | Error,
+        response: ResponseHead | None,
+        attempt: Attempt,
+    ) -> None:
+        """Update the circuit by the outcome of an attempt.
+
+        An attempt that a later gate refused sent nothing, and does not change the circuit.
+        """
+        if attempt.started_at is None:
+            return
         healthy = health_of(terminal)
         if healthy:
             if self._circuits:

@@ -28,6 +28,8 @@ from swink_core.vocabulary.models import Rule
 class Acme:
     """A provider without hooks and without an address."""
 
+    credential_headers = ("authorization", "x-acme-key")
+
 
 def target_of(
     provider: Any = None,
@@ -142,6 +144,8 @@ SHARED: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
      {"base_url": "https://acme.invalid/v1?key=two"}, False),
     ("the_listed_address", {"base_url": "https://acme.invalid/v1"}, {}, True),
     ("another_address", {"base_url": "https://acme.invalid/v2"}, {}, False),
+    ("a_header_of_the_provider", {"headers": {"X-Acme-Key": "one"}},
+     {"headers": {"X-Acme-Key": "two"}}, False),
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from swink_core import Done, Error, Model, ProviderFailure, RetryPolicy, StopReason, StreamOptions
 from swink_core import StreamErrorKind as Kind
+from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Target
 from swink_core.plugins.host import bind_hooks
 from swink_core.streaming.breaker import CircuitBreaker
@@ -25,11 +26,21 @@ def first() -> Target:
 FIRST = first()
 
 
+def end(
+    breaker: CircuitBreaker, target: Target, terminal: Done | Error, has_begun: bool = True
+) -> None:
+    """Tell the breaker that an attempt has ended; without `has_begun`, another gate refused it."""
+    attempt = Attempt(target)
+    if has_begun:
+        attempt.begin(0.0)
+    breaker.leave(target, terminal, None, attempt)
+
+
 async def broken(times: int) -> tuple[CircuitBreaker, ManualClock]:
     clock = ManualClock()
     breaker = CircuitBreaker(clock)
     for _ in range(times):
-        breaker.leave(first(), FAILED, None)
+        end(breaker, first(), FAILED)
     return breaker, clock
 
 
@@ -70,8 +81,8 @@ async def test_a_skipped_target_is_reported_as_unreachable() -> None:
 
 async def test_an_answer_between_failures_starts_the_count_again() -> None:
     breaker, _ = await broken(2)
-    breaker.leave(first(), Done(StopReason.STOP), None)
-    breaker.leave(first(), FAILED, None)
+    end(breaker, first(), Done(StopReason.STOP))
+    end(breaker, first(), FAILED)
     assert await lets_in(breaker)
 
 
@@ -86,7 +97,7 @@ async def test_a_failed_try_opens_the_circuit_for_another_cooldown() -> None:
     await clock.advance(COOLDOWN)
     assert await lets_in(breaker)
     await clock.advance(1.0)
-    breaker.leave(FIRST, FAILED, None)
+    end(breaker, FIRST, FAILED)
     await clock.advance(29.9)
     assert not await lets_in(breaker)
     await clock.advance(0.1)
@@ -102,7 +113,7 @@ async def test_the_last_target_of_a_chain_is_let_in_however_open_its_circuit() -
 
 async def test_a_stale_connection_is_not_counted_as_a_failure() -> None:
     breaker, _ = await broken(2)
-    breaker.leave(first(), Error(error_kind=Kind.NETWORK, code="stale"), None)
+    end(breaker, first(), Error(error_kind=Kind.NETWORK, code="stale"))
     assert await lets_in(breaker)
 
 
@@ -110,24 +121,24 @@ async def test_the_retries_of_one_call_count_once() -> None:
     breaker, _ = await broken(1)
     call = first()
     for _ in range(5):
-        breaker.leave(call, FAILED, None)
+        end(breaker, call, FAILED)
     assert await lets_in(breaker)
-    breaker.leave(first(), FAILED, None)
+    end(breaker, first(), FAILED)
     assert not await lets_in(breaker)
 
 
 async def test_an_empty_answer_does_not_count() -> None:
     breaker, _ = await broken(2)
-    breaker.leave(first(), Error(error_kind=Kind.EMPTY_RESPONSE), None)
+    end(breaker, first(), Error(error_kind=Kind.EMPTY_RESPONSE))
     assert await lets_in(breaker)
-    breaker.leave(first(), FAILED, None)
+    end(breaker, first(), FAILED)
     assert not await lets_in(breaker)
 
 
 @pytest.mark.parametrize("wait", [0.5, 300.0])
 async def test_the_circuit_is_open_for_exactly_the_time_that_the_provider_gave(wait: float) -> None:
     breaker, clock = await broken(2)
-    breaker.leave(first(), Error(error_kind=Kind.THROTTLED, retry_after=wait), None)
+    end(breaker, first(), Error(error_kind=Kind.THROTTLED, retry_after=wait))
     await clock.advance(wait - 0.1)
     assert not await lets_in(breaker)
     await clock.advance(0.1)
@@ -138,5 +149,12 @@ async def test_a_limit_of_the_callers_says_nothing_about_the_target() -> None:
     breaker, _ = await broken(2)
     for _ in range(5):
         refused = Error(error_kind=Kind.QUOTA_EXHAUSTED, code="limit")
-        breaker.leave(first(), refused, None)
+        end(breaker, first(), refused)
+    assert await lets_in(breaker)
+
+
+async def test_a_refusal_by_another_gate_says_nothing_about_the_target() -> None:
+    breaker, _ = await broken(2)
+    for _ in range(5):
+        end(breaker, first(), Error(error_kind=Kind.QUOTA_EXHAUSTED), has_begun=False)
     assert await lets_in(breaker)
