@@ -6,7 +6,6 @@ with `+=` would take quadratic time for a long answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from functools import cache
 from typing import Any
@@ -26,6 +25,7 @@ from swink_core.vocabulary.messages import (
     ToolCallBlock,
     ToolCallState,
     parse_arguments,
+    synthetic_id,
 )
 from swink_core.vocabulary.outcome import Cost, StopReason, Usage
 
@@ -37,6 +37,9 @@ _DATA = {"data", "metadata", "usage", "cost"}
 
 _encode = msgpack.Encoder().encode
 _decoder: Any = cache(lambda kind: msgpack.Decoder(kind).decode)
+
+SAME_ID = "tool_call_id_changed"
+"""The code of the notice about a tool call that had the id of another call of the answer."""
 
 _NOT_YET: Any = ev.Done(None)  # type: ignore[arg-type]  # the stop reason is set later
 
@@ -83,16 +86,28 @@ def _nested(held: Any) -> Any:
 
 
 class MessageBuilder:
-    """Builds a message from events. After a `Retry` event, the message begins anew."""
+    """Builds a message from events. After a `Retry` event, the message begins anew.
 
-    def __init__(self, provider: str | None = None, model: str | None = None) -> None:
+    `id_prefix` makes the generated tool call ids unique.
+    """
+
+    def __init__(
+        self, provider: str | None = None, model: str | None = None, id_prefix: str = "0"
+    ) -> None:
         self.turn_to(provider, model)
         self.terminal: ev.Done | ev.Error | None = None
         self._since_compaction = 0
         self._blocks: list[_Open] = []
+        self._prefix = id_prefix
+        self._ids: set[str] = set()  # of the tool calls
+        self._repeated: list[ev.ToolCallStart] = []  # events with an id of an earlier call
 
-    def feed(self, batch: Sequence[ev.Event]) -> None:
-        """Add events, in an order that the grammar allows."""
+    def feed(self, batch: list[ev.Event]) -> None:
+        """Add events, in an order that the grammar allows.
+
+        Results and decisions refer to a tool call by its id. So a call with the id of an earlier
+        call gets a generated id, in the message and in `batch`, where a notice precedes its start.
+        """
         blocks = self._blocks
         for event in batch:
             kind = type(event)
@@ -101,6 +116,8 @@ class MessageBuilder:
                 blocks[event.content_index].parts.append(delta)  # type: ignore[union-attr]
             else:
                 self._fold(event)
+        if self._repeated:
+            self._rename(batch)
         self._since_compaction += len(batch)
         if self._since_compaction > _COMPACT_AFTER:
             self._since_compaction = 0
@@ -155,13 +172,37 @@ class MessageBuilder:
         match RULES[type(event)].effect:
             case "open" | "whole":
                 self._blocks.append(_Open(event if type(event) is ev.TextStart else _own(event)))
+                if type(event) is ev.ToolCallStart:
+                    self._identify(event)
             case "close":
                 self._blocks[event.content_index].end = _own(event)
             case "retry":
                 self._blocks.clear()
+                self._ids.clear()
                 self.turn_to(*event.model.split("/", 1))
             case "end":
                 self.terminal = _own(event)
+
+    def _identify(self, event: ev.ToolCallStart) -> None:
+        """Record the id of a tool call. A call with a known id gets a generated id."""
+        start = self._blocks[-1].start
+        if start.id in self._ids:
+            start.id = synthetic_id(self._prefix, event.content_index)
+            self._repeated.append(event)
+        self._ids.add(start.id)
+
+    def _rename(self, batch: list[ev.Event]) -> None:
+        """Replace the events with repeated ids in a batch."""
+        at = 0
+        for event in self._repeated:
+            while batch[at] is not event:
+                at += 1
+            index = event.content_index
+            detail = f"the id {event.id!r:.80} belongs to an earlier tool call of this answer"
+            told = ev.Notice(SAME_ID, f"{detail}; content[{index}].id is now a generated id")
+            batch[at : at + 1] = told, replace(event, id=synthetic_id(self._prefix, index))
+            at += 2
+        self._repeated = []
 
     def turn_to(self, provider: str | None, model: str | None = "") -> None:
         """Set the provider and the model from which the following events come."""

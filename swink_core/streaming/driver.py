@@ -71,7 +71,7 @@ class Driver:
         self._gates = gates
         self._on_close = on_close
         model = targets[0].model
-        self._builder = MessageBuilder(model.provider, model.id)
+        self._builder = MessageBuilder(model.provider, model.id, call.id)
         self._watchdog = Watchdog(call.clock, call.options.timeouts)
         self._retries = Retries(call, targets)
         self._under_way: UnderWay | None = None

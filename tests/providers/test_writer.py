@@ -282,7 +282,7 @@ FRAGMENTS: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, str, str]]
             said(0, "a", None, '"Paris"}'),
             said(1, "a", "clock", "}"),
         ],
-        [PARIS, ("a", *NOON[1:])],
+        [PARIS, WITHOUT_IDS[1]],
     ),
     (
         "another_name_under_the_same_index_and_the_same_id",
@@ -290,7 +290,7 @@ FRAGMENTS: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, str, str]]
             said(0, "a", "weather", '{"city": "Paris"}'),
             said(0, "a", "clock", '{"zone": "CET"}'),
         ],
-        [PARIS, ("a", *NOON[1:])],
+        [PARIS, WITHOUT_IDS[1]],
     ),
     (
         "whole_calls_under_one_index",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ from swink_test_helpers.event_strategies import event_streams
 
 def built(*events: Any) -> AssistantMessage:
     builder = MessageBuilder("toy", "large")
-    builder.feed(events)
+    builder.feed([*events])
     return builder.message
 
 
@@ -229,6 +230,45 @@ def test_arguments_are_an_object_or_invalid(
 ) -> None:
     events = [Start(), ToolCallStart(0, "a", "f"), ToolCallDelta(0, raw), ToolCallEnd(0), TOOL_USE]
     assert built(*events).tool_calls == [ToolCallBlock("a", "f", arguments, raw, state)]  # type: ignore[arg-type]  # a state
+
+
+REPEATED: list[Any] = [
+    Start(),
+    ToolCallStart(0, "a", "f"),
+    ToolCallEnd(0),
+    ToolCallStart(1, "a", "f"),
+    ToolCallDelta(1, "{}"),
+    ToolCallStart(2, "a", "g"),
+    ToolCallEnd(2),
+    ToolCallEnd(1),
+]
+
+
+def test_a_call_with_the_id_of_an_earlier_one_gets_a_generated_id_in_message_and_events() -> None:
+    given = [copy(event) for event in REPEATED]
+    builder, batch = MessageBuilder(id_prefix="7f"), [*given]
+    builder.feed(batch)
+    ids = ["a", "swink_call_7f_1", "swink_call_7f_2"]
+    assert [call.id for call in builder.message.tool_calls] == ids
+    assert [event.id for event in batch if isinstance(event, ToolCallStart)] == ids
+    assert [type(event) for event in batch] == [
+        Start, ToolCallStart, ToolCallEnd, Notice, ToolCallStart, ToolCallDelta,
+        Notice, ToolCallStart, ToolCallEnd, ToolCallEnd,
+    ]  # fmt: skip
+    assert batch[3] == Notice(
+        "tool_call_id_changed",
+        "the id 'a' belongs to an earlier tool call of this answer; "
+        "content[1].id is now a generated id",
+    )
+    assert given == REPEATED  # the plugin may use its events again
+
+
+def test_ids_of_a_discarded_answer_may_come_again() -> None:
+    batch: list[Any] = [*REPEATED[:3], Retry(2, 2, 0, "again", "toy/large"), *REPEATED[:3]]
+    builder = MessageBuilder()
+    builder.feed(batch)
+    assert [call.id for call in builder.message.tool_calls] == ["a"]
+    assert not any(isinstance(event, Notice) for event in batch)
 
 
 def test_a_call_without_a_name_is_invalid() -> None:

@@ -114,6 +114,16 @@ async def test_a_tools_span_says_what_was_called_and_how_it_ended(told: Telemetr
         assert (span.status.status_code, span.status.description) == (status, None)
 
 
+async def test_calls_that_a_model_gave_the_same_id_have_a_span_each(told: Telemetry) -> None:
+    calls = [{"name": name, "arguments": {}, "id": "c1"} for name in "ab"]
+    script = [{"calls": calls}, {"reply": "Done."}]
+    run = await run_of(told.observer(), "echo/echo", settings={"script": script})
+    ids = [call.id for call in run.conversation[1].tool_calls]  # type: ignore[union-attr]
+    spans = [named(told, f"execute_tool {name}") for name in "ab"]
+    assert [said(span)["gen_ai.tool.call.id"] for span in spans] == ids
+    assert len({*ids}) == 2
+
+
 async def test_what_a_tool_does_is_below_its_span_and_nothing_else_is(told: Telemetry) -> None:
     observer = told.observer()
     seen: dict[str, int] = {}

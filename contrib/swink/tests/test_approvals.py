@@ -215,6 +215,36 @@ async def test_a_call_is_decided_once_and_all_are() -> None:
             client.run("echo/echo", paused, tools=TOOLS)
 
 
+async def test_a_decision_on_a_call_does_not_apply_to_another_that_had_its_id() -> None:
+    calls = [{"name": "delete", "arguments": {"path": path}, "id": "c1"} for path in "bc"]
+    script = [{"calls": calls}, {"reply": "Done."}]
+    settings = {"script": script}
+    async with swink.Client() as client:
+        run = client.run("echo/echo", "Tidy up.", tools=TOOLS, settings=settings)
+        with pytest.raises(swink.RunPaused) as caught:
+            await run.result()
+        paused = caught.value.paused
+        paused.approve("c1", arguments={"path": "d"})
+        [other] = paused.pending
+        paused.refuse(other)
+        resumed = client.run("echo/echo", paused, tools=TOOLS, settings=settings)
+        await resumed.result()
+    assert done == ["d"]
+    said = [(m.tool_call_id, m.content) for m in resumed.conversation if m.role == "tool_result"]
+    assert said == [("c1", "d is deleted"), (other.id, "The user does not allow this call.")]
+
+
+async def test_stored_calls_with_the_same_id_are_not_carried_out() -> None:
+    stored = json.loads(json.dumps(swink.dump(await paused_run())).replace("c1c", "c1b"))
+    with pytest.raises(swink.UsageError, match="several tool calls with the id 'c1b'"):
+        swink.load(PausedRun, stored).approve("c1b")
+    paused = swink.load(PausedRun, {**stored, "decisions": {"c1b": {"approved": True}}})
+    async with swink.Client() as client:
+        with pytest.raises(swink.UsageError, match="several tool calls with the id 'c1b'"):
+            client.run("echo/echo", paused, tools=TOOLS)
+    assert done == []
+
+
 async def test_the_error_of_a_paused_run_can_be_pickled() -> None:
     error = swink.RunPaused(await paused_run())
     assert pickle.loads(pickle.dumps(error)).paused == error.paused

@@ -207,6 +207,18 @@ async def test_chat_completions_leaves_out_what_responses_keeps() -> None:
     }  # fmt: skip
 
 
+async def test_generated_ids_differ_from_those_of_the_server() -> None:
+    generated = synthetic_id("x", 1)
+    items = await sent([
+        UserMessage("Look."),
+        AssistantMessage([ToolCallBlock("call_0", "look"), ToolCallBlock(generated, "look")]),
+        ToolResultMessage("call_0", "look", "x"),
+        ToolResultMessage(generated, "look", "y"),
+    ])  # fmt: skip
+
+    assert [item["call_id"] for item in items[1:]] == ["call_0", "call_swink_0"] * 2
+
+
 async def test_ids_that_were_made_up_are_numbered() -> None:
     made_up = synthetic_id("x", 0)
     items = await sent([
@@ -215,7 +227,7 @@ async def test_ids_that_were_made_up_are_numbered() -> None:
         ToolResultMessage(made_up, "look", "x"),
     ])  # fmt: skip
 
-    assert [item["call_id"] for item in items[1:]] == ["call_0", "call_0"]
+    assert [item["call_id"] for item in items[1:]] == ["call_swink_0", "call_swink_0"]
 
 
 def _recorded_items(case: Case) -> list[Any]:

@@ -7,6 +7,7 @@ tool call has a decision.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
@@ -94,7 +95,8 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     ) -> None:
         """Allow a call, given as an object or by its id, optionally with other `arguments`.
 
-        Raises UsageError for a call that does not wait for a decision.
+        Raises UsageError for a call that does not wait for a decision, or whose paused run has
+        several calls with the same id.
         """
         changed = None if arguments is None else dict(arguments)
         self._decide(call, Decision(True, None, changed))
@@ -102,11 +104,13 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     def refuse(self, call: ToolCallBlock | str, reason: str | None = None) -> None:
         """Refuse a call, given as an object or by its id; `reason` is sent to the model.
 
-        Raises UsageError for a call that does not wait for a decision.
+        Raises UsageError for a call that does not wait for a decision, or whose paused run has
+        several calls with the same id.
         """
         self._decide(call, Decision(False, reason))
 
     def _decide(self, call: ToolCallBlock | str, decision: Decision) -> None:
+        _check_ids(self.answer)
         call_id = call if isinstance(call, str) else call.id
         waiting = [each.id for each in self.pending]
         if call_id not in waiting:
@@ -117,11 +121,25 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.decisions[call_id] = decision
 
 
+def _check_ids(answer: AssistantMessage) -> None:
+    """Raise UsageError if calls of an answer have the same id, as they may in stored data.
+
+    A decision on one of these calls would apply to all of them.
+    """
+    [(id, number)] = Counter(call.id for call in answer.tool_calls).most_common(1) or [("", 0)]
+    if number > 1:
+        raise UsageError(
+            f"the paused run has several tool calls with the id {id!r}",
+            resolution="Ask the model again: run(model, paused.messages, tools=[…]).",
+        )
+
+
 def context_after(paused: PausedRun) -> Context:
     """Return the conversation so far, with empty results for the tool calls of the last answer.
 
-    Raises UsageError if a call has no decision yet.
+    Raises UsageError if a call has no decision yet, or several calls have the same id.
     """
+    _check_ids(paused.answer)
     if paused.pending:
         calls = ", ".join(f"{call.name} ({call.id})" for call in paused.pending)
         raise UsageError(

@@ -73,10 +73,10 @@ LONGEST_NAME = 64
 class OpenAIConverter(MessageConverter):
     """The base class of the converters of both APIs; an instance converts one conversation.
 
-    Every tool call in a request needs an id. For a call that a server has sent without an id,
-    `tool_id` returns a numbered id. `tool_id` also shortens ids that are too long for the server. A
-    subclass can override `tool_id` for a service with other rules for ids. Such a method must
-    return the same result whenever it gets the same id.
+    Every tool call in a request needs an id. For a call with a generated id, `tool_id` returns a
+    numbered id, in a form that servers do not use for theirs. `tool_id` also shortens ids that are
+    too long for the server. A subclass can override `tool_id` for a service with other rules for
+    ids. Such a method must return the same result whenever it gets the same id.
     """
 
     def __init__(self, provider: str, dialect: Dialect) -> None:
@@ -94,7 +94,7 @@ class OpenAIConverter(MessageConverter):
                 return tool_call_id
             digest = hashlib.sha256(tool_call_id.encode()).hexdigest()
             return f"call_{digest[:32]}"[: self.tool_id_length]
-        return f"call_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
+        return f"call_swink_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
 
     def marks(self, block: Block) -> dict[str, Any]:
         """Return a block's metadata fields that the dialect allows in a message part."""
