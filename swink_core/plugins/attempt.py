@@ -31,7 +31,7 @@ from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
-from swink_core.vocabulary.outcome import NOTHING, Charge, Cost, Usage, dollars_of
+from swink_core.vocabulary.outcome import NOTHING, Charge, Cost, Totals, Usage, dollars_of
 from swink_core.vocabulary.prices import cost_of
 from swink_core.vocabulary.structs import replace
 from swink_core.vocabulary.tokens import Estimate
@@ -133,8 +133,11 @@ class Attempt:
     together. `usage` is the reported usage; `reported_cost` is the cost in US dollars that the
     provider reported (`None`: not reported). `plan` contains the `context`, `options`, tool
     `names`, `notices` and `request` to send. It is `None` before the attempt begins, and for a
-    plugin whose `stream` hook does not return an `EventSource`. `charge` is the `Charge` of the
-    attempt; while the attempt runs, it is the maximum expected charge.
+    plugin whose `stream` hook does not return an `EventSource`. `voided` lists the partial answers
+    that were discarded because the server began the answer again in the same response, each with
+    its usage and the cost in US dollars that the provider reported for it (`None`: not reported);
+    `usage` and `reported_cost` do not include them. `charge` is the `Charge` of the attempt,
+    including the discarded answers; while the attempt runs, it is the maximum expected charge.
 
     Times are seconds of the call's clock. `started_at` is when the attempt began (`None`: not yet,
     or a gate refused it). `first_event_at` is when its first content arrived: a delta, a tool call
@@ -162,6 +165,7 @@ class Attempt:
     read_at: float | None = None
     ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
+    voided: list[tuple[Usage, float | None]] = field(factory=list, repr=False)
     _context: Context = field(default=_NOTHING_SAID, repr=False, init=False)
     _counter: TokenCounter | None = field(default=None, repr=False, init=False)
     _prompt: Estimate | None = field(default=None, repr=False, init=False)
@@ -347,6 +351,18 @@ class Attempt:
         dollars = 0.0 if usage is None and cost is None else dollars_of(cost)
         self._settled = Charge(tokens, dollars, cost is not None and cost.estimated)
 
+    def charge_voided(self, at: datetime) -> Totals:
+        """Add the answers in `voided` to the final charge, and return their usage and cost.
+
+        The prices at the time `at` apply.
+        """
+        totals = Totals()
+        for usage, reported in self.voided:
+            cost = self._price(usage, None, reported, at)
+            totals.add(usage, cost)
+            self._settled = self.charge + Charge(tokens_of(usage), dollars_of(cost))
+        return totals
+
     def price(
         self, usage: Usage | None, cost: Cost | None = None, at: datetime | None = None
     ) -> Cost | None:
@@ -355,12 +371,17 @@ class Attempt:
         If the provider reported a cost, it becomes the `total` of the result. The prices at the
         time `at` apply (`None`: now).
         """
+        return self._price(usage, cost, self.reported_cost, at)
+
+    def _price(
+        self, usage: Usage | None, cost: Cost | None, reported: float | None, at: datetime | None
+    ) -> Cost | None:
         info = self.model.info
         prices = info.prices if info else None
         cost = cost or cost_of(usage, prices, at, keeps_long(self.options))
-        if self.reported_cost is not None:
+        if reported is not None:
             cost = cost or Cost()
-            cost.total = self.reported_cost
+            cost.total = reported
         return cost
 
     def begin(self, at: float) -> None:

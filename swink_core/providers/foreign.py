@@ -20,7 +20,6 @@ from swink_core.providers.source import EventSource, Source
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import TERMINAL, Automaton
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
-from swink_core.vocabulary.outcome import Usage
 
 Batch = list[ev.Event]
 
@@ -28,7 +27,6 @@ Batch = list[ev.Event]
 class ForeignSource:
     """The events of an attempt, produced by a plugin; `plugin` is the plugin's name."""
 
-    voided: Usage | None = None
     completed = False
     """Always `False`, because swink learns only from `Done` that a plugin's answer is complete."""
 

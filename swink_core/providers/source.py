@@ -30,7 +30,7 @@ from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.messages import SystemMessage, ToolResultMessage
-from swink_core.vocabulary.outcome import StopReason, Usage
+from swink_core.vocabulary.outcome import StopReason
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 log = logging.getLogger(__name__)
@@ -103,13 +103,6 @@ class Source(Protocol):
     completed: bool
     pull: Callable[[], Awaitable[Any]]
 
-    @property
-    def voided(self) -> Usage | None:
-        """The usage of discarded partial answers, after which the server began a new answer.
-
-        The answer that replaces them belongs to the same attempt.
-        """
-
     def begin(self) -> list[ev.Event]:
         """Return the first events, before `pull` is called."""
 
@@ -171,6 +164,7 @@ class EventSource:
         writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
         self._out = writer(model.provider, f"{call.id}_{attempt.number}", str(model))
         self._out.names = names or {}
+        self._out.voided = attempt.voided
         self._call = call
         self._attempt = attempt
         self._decoder = decoder
@@ -352,11 +346,6 @@ class EventSource:
                         raise
                     self._tap(data)
                     seen += len(data)
-
-    @property
-    def voided(self) -> Usage | None:
-        """The usage of discarded partial answers, after which the server began a new answer."""
-        return self._out.voided
 
     def settle(self) -> list[ev.Event]:
         """Return the last events of a complete answer when the server does not end the response."""

@@ -49,8 +49,7 @@ class EventWriter:
         self._prefix = id_prefix
         self.names: Mapping[str, str] = {}  # maps tool names as sent to the caller's names
         self._tries = 1
-        self.voided: Usage | None = None  # the usage of restarted answers
-        self.cost: float | None = None
+        self.voided: list[tuple[Usage, float | None]] = []  # see `Attempt.voided`
         self.failure: Failure | None = None
         self.finished = False
         self._is_full = False
@@ -61,6 +60,7 @@ class EventWriter:
 
     def _begin(self) -> None:
         self.usage_seen: Usage | None = None
+        self.cost: float | None = None
         self.stop_reason: StopReason | None = None
         self.damage: Failure | None = None  # why a completed answer lacks a part
         self.response_id: str | None = None
@@ -246,7 +246,7 @@ class EventWriter:
         self._append(ev.Retry(self._tries, self._tries, 0.0, why, self._asked))
         self._append(ev.Start())
         if self.usage_seen is not None:
-            self.voided = self.usage_seen + (self.voided or Usage())
+            self.voided.append((self.usage_seen.added_up(), self.cost))
         self._begin()
 
     def notice(self, code: str, detail: str = "") -> None:

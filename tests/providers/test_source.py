@@ -224,7 +224,7 @@ async def test_one_read_makes_one_batch_and_a_read_without_events_an_empty_one()
 
 def test_a_source_that_has_read_nothing_keeps_nothing() -> None:
     source = source_of()
-    assert (source.kept, source.completed, source.ended, source.voided) == (0, False, False, None)
+    assert (source.kept, source.completed, source.ended) == (0, False, False)
 
 
 async def test_notices_come_with_the_start() -> None:
@@ -574,10 +574,11 @@ async def test_the_size_of_an_answer_is_known_while_it_streams_and_after_it() ->
 
 
 async def test_the_usage_of_an_answer_before_a_restart_is_voided() -> None:
-    source = source_of(frame(usage={"output": 3}), frame(restart="anew"), *HELLO)
-    async for _ in source:
+    call = call_of(TOY, "large")
+    pieces = chunks_of(frame(usage={"output": 3}), frame(restart="anew"), *HELLO)
+    async for _ in EventSource(call, pieces, SSEDecoder(), ToyParser()):
         pass
-    assert source.voided == swink.Usage(output=3, reported=True)
+    assert call.attempt.voided == [(swink.Usage(output=3, reported=True), None)]
 
 
 async def test_frames_that_are_not_text_are_not_checked_as_json() -> None:

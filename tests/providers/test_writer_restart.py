@@ -66,4 +66,11 @@ def test_a_restart_before_any_tool_call_forgets_that_there_was_an_answer() -> No
 def test_usage_of_a_discarded_answer_is_counted_separately() -> None:
     out, _ = _restarted()
     assert out.usage_seen is None
-    assert out.voided == Usage(input=5, output=1, reported=True)
+    out.usage(input=6, cost=0.5)
+    out.restart("once more")
+    out.usage(output=2)
+    assert out.voided == [
+        (Usage(input=5, output=1, total=6, reported=True), None),
+        (Usage(input=6, reported=True), 0.5),
+    ]
+    assert (out.usage_seen, out.cost) == (Usage(output=2, reported=True), None)

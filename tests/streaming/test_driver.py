@@ -50,7 +50,7 @@ from swink_core import (
     ToolCallStart,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.vocabulary.prices import Prices
+from swink_core.vocabulary.prices import PriceCase, Prices
 from swink_testing.clock import ManualClock
 
 ANSWER: list[Any] = [
@@ -982,16 +982,77 @@ async def test_usage_of_a_whole_answer_that_fails_is_final_unless_a_frame_was_da
     assert stream.call.charge.estimated is estimated
 
 
-async def test_usage_of_an_answer_that_was_begun_anew_in_its_body_is_in_the_calls_sum() -> None:
-    pieces = (frame(text="a"), frame(usage={"input": 3, "output": 2}), frame(restart="anew"))
-    last = (*HELLO[:-1], frame(usage={"input": 4, "output": 1}), HELLO[-1])
-    async with client_of(http=PipeClient(Pipe(*pieces, *last))) as client:
-        stream = client.stream(MODEL, "Hi")
+TIERED = swink.Model(
+    "toy",
+    "large",
+    ModelInfo(
+        "large",
+        "toy",
+        prices=Prices(input=1.0, output=2.0, cases=(PriceCase(above=5, input=9.0),)),
+    ),
+)
+"""A model with a higher price for long prompts."""
+
+
+class Wrapped:
+    """Passes on the provider's events one by one."""
+
+    @swink.hookimpl(wrapper=True)
+    def stream(self) -> Any:
+        return self._passed_on((yield))
+
+    async def _passed_on(self, events: Any) -> AsyncIterator[Any]:
+        async with aclosing(aiter(events)) as passed:
+            async for event in passed:
+                yield event
+
+
+# (the costs that the provider reports for two discarded answers and the last one, the message's
+# cost, the call's)
+BEGUN_ANEW: list[tuple[dict[str, float], dict[str, float], dict[str, float], float, float]] = [
+    ({}, {}, {}, 6e-6, 7e-6 + 8e-6 + 6e-6),
+    ({"cost": 0.25}, {}, {}, 6e-6, 0.25 + 8e-6 + 6e-6),
+    ({}, {}, {"cost": 0.5}, 0.5, 7e-6 + 8e-6 + 0.5),
+    ({"cost": 0.25}, {"cost": 0.25}, {"cost": 0.5}, 0.5, 1.0),
+]
+
+
+@pytest.mark.parametrize("plugins", [(), (Wrapped(),)], ids=["alone", "wrapped"])
+@pytest.mark.parametrize(("first", "second", "third", "own", "whole"), BEGUN_ANEW)
+async def test_usage_and_cost_of_answers_begun_anew_in_their_body_are_in_the_calls_sums_only(
+    first: dict[str, float],
+    second: dict[str, float],
+    third: dict[str, float],
+    own: float,
+    whole: float,
+    plugins: tuple[Any, ...],
+) -> None:
+    discarded = [
+        *(frame(text="a"), frame(usage={"input": 3, "output": 2, **first}), frame(restart="anew")),
+        *(frame(usage={"input": 4, "output": 2, **second}), frame(text="b") + frame(restart="and")),
+    ]
+    last = (*HELLO[:-1], frame(usage={"input": 4, "output": 1, **third}), HELLO[-1])
+    async with client_of(*plugins, http=PipeClient(Pipe(*discarded, *last))) as client:
+        stream = client.stream(TIERED, "Hi")
         message = await stream.result()
-    assert message.usage is not None
-    assert (message.usage.input, message.usage.output) == (4, 1)
-    assert stream.call.usage is not None
-    assert (stream.call.usage.input, stream.call.usage.output) == (7, 3)
+    assert message.usage == swink.Usage(input=4, output=1, total=5, reported=True)
+    assert message.cost is not None
+    assert message.cost.total == pytest.approx(own)
+    call = stream.call
+    assert call.usage == swink.Usage(input=11, output=5, total=16, reported=True)
+    assert call.cost is not None
+    assert call.cost.total == pytest.approx(whole)
+    for charge in (call.charge, call.attempt.charge, client.charge):
+        assert charge == swink.Charge(16, pytest.approx(whole))
+
+
+async def test_an_answer_begun_anew_has_no_known_charge_without_a_price() -> None:
+    discarded = (frame(usage={"input": 3, "output": 2}), frame(restart="anew"))
+    async with client_of(http=PipeClient(Pipe(*discarded, *HELLO))) as client:
+        stream = client.stream(MODEL, "Hi")
+        await stream.result()
+    assert stream.call.cost is None
+    assert stream.call.charge == swink.Charge(10, None)
 
 
 async def test_usage_and_cost_of_voided_attempts_are_in_the_calls_sums_only() -> None:

@@ -153,7 +153,7 @@ async def _of_the_core(source: EventSource, call: swink.Call) -> AsyncGenerator[
     """
     try:
         yield source.begin()
-        while not _is_over(source):
+        while not source.ended:
             try:
                 async with LoopClock.limit(SETTLE_SECONDS if source.completed else None):
                     data = await source.pull()
@@ -163,15 +163,9 @@ async def _of_the_core(source: EventSource, call: swink.Call) -> AsyncGenerator[
                 batch = source.fail(error)
             else:
                 batch = source.take(data)
-            if _is_over(source):
-                call.add(source.voided)
             yield batch
     finally:
         await source.aclose()
-
-
-def _is_over(source: EventSource) -> bool:
-    return source.ended
 
 
 async def _close(events: Any) -> None:
