@@ -92,6 +92,69 @@ async def test_a_changed_file_is_used_and_an_invalid_one_is_reported(tmp_path: P
         assert one.kept == [SLOW, OTHER, SLOW]
 
 
+async def test_a_message_that_cannot_be_delivered_changes_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def tell(text: str) -> None:
+        raise BrokenPipeError
+
+    async with watched(tmp_path, SLOW) as one:
+        one.reloader._tell = tell
+        await one.write(OTHER)
+        assert (one.reloader.is_current, one.reloader.failures) == (True, 0)
+        await one.write(BROKEN)
+        assert (one.reloader.is_current, one.reloader.failures) == (False, 1)
+        await one.write(SLOW)
+        assert (one.reloader.is_current, one.reloader.failures) == (True, 1)
+        assert await one.names() == ["given", "best"]
+        assert one.kept == [SLOW, OTHER, SLOW]
+    assert caplog.text.count("was not delivered: BrokenPipeError()") == 3
+
+
+async def test_an_unexpected_error_counts_as_an_invalid_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def use(config: Any) -> None:
+        raise RuntimeError("broken")
+
+    async with watched(tmp_path, SLOW) as one:
+        works, one.reloader._use = one.reloader._use, use
+        await one.write(OTHER)
+        assert (one.reloader.is_current, one.reloader.failures) == (False, 1)
+        assert "stays in use" in one.told[-1]
+        assert "unexpected RuntimeError('broken')" in one.told[-1]
+        one.reloader._use = works
+        await one.write(SLOW + OTHER)
+        assert await one.names() == ["given", "best", "other"]
+        assert one.reloader.is_current
+    assert "Traceback" in caplog.text
+
+
+async def test_an_error_after_a_reload_does_not_end_the_watch(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def keep(text: str) -> None:
+        raise RuntimeError("broken")
+
+    async with watched(tmp_path, SLOW) as one:
+        one.reloader._keep = keep
+        for text in (OTHER, SLOW):
+            await one.write(text)
+        assert await one.names() == ["given", "best"]
+    assert caplog.text.count("an unexpected error while") == 2
+
+
+async def test_a_file_without_access_is_reported_and_the_watch_goes_on(tmp_path: Path) -> None:
+    async with watched(tmp_path, SLOW) as one:
+        one.file.unlink()
+        one.file.symlink_to("a" * 300)  # stat fails for any user, as without access to the folder
+        await one.look()
+        assert (one.reloader.is_current, one.reloader.failures) == (False, 1)
+        assert "name too long" in one.told[-1]
+        await one.write(OTHER)
+        assert await one.names() == ["given", "other"]
+
+
 @pytest.mark.parametrize("text", [OTHER, BROKEN, None])
 async def test_a_gateway_that_starts_with_another_text_reads_the_file(
     tmp_path: Path, text: str | None

@@ -261,8 +261,8 @@ class _Saying(logging.Handler):
 def _say_what_is_logged() -> None:
     if all(isinstance(one, logging.NullHandler) for one in logging.getLogger().handlers):
         saying = _Saying(logging.WARNING)
-        # the reloader prints these messages itself
-        saying.addFilter(lambda record: record.name != Reloader.__module__)
+        # the reloader prints its messages itself, except tracebacks
+        saying.addFilter(lambda one: one.name != Reloader.__module__ or bool(one.exc_info))
         logging.getLogger("swink_gateway").addHandler(saying)
 
 

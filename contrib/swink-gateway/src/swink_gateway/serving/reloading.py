@@ -30,6 +30,9 @@ LOOK_SECONDS = 1.0
 class Reloader:
     """Watches a file: `use` is called with each new configuration, and may raise SwinkError.
 
+    The watch continues after every exception, because a key that is removed from the file later
+    must not stay valid.
+
     `source` is the text in use and the name of the file; if the file contains another text, the
     next check loads it. `keep` is called with the text of each new configuration in use, `tell`
     with messages for people. `failures` counts invalid files. `is_current` is true if the file
@@ -84,15 +87,16 @@ class Reloader:
             source = self._source()
             self._use(usable(self._client, source, self._environ))
         except SwinkError as error:
-            self.failures += 1
-            self.is_current = False
-            log.error("%s is not used: %s", self._file, error.message)
-            self._tell(f"the previous configuration stays in use:\n{error}")
+            self._refuse(error)
+        except Exception as error:
+            log.exception("an unexpected error while %s was loaded", self._file)
+            why = f"{self._file}: unexpected {error!r}"
+            self._refuse(ConfigError(why, resolution="Report the traceback in the log."))
         else:
             self.is_current = True
             self.at = self._clock.now().timestamp()
             self._keep(source.text)
-            self._tell(f"{self._file} is reloaded and in use")
+            self._report(f"{self._file} is reloaded and in use")
 
     def look(self) -> None:
         """Check the file, and load it if it differs from the file that was loaded last.
@@ -106,7 +110,24 @@ class Reloader:
     async def _look_for_ever(self) -> None:
         while True:
             await self._clock.sleep(LOOK_SECONDS)
-            self.look()
+            try:
+                self.look()
+            except Exception:
+                log.exception("an unexpected error while %s was checked", self._file)
+
+    def _refuse(self, error: SwinkError) -> None:
+        """Count and report a file that cannot be used."""
+        self.failures += 1
+        self.is_current = False
+        log.error("%s is not used: %s", self._file, error.message)
+        self._report(f"the previous configuration stays in use:\n{error}")
+
+    def _report(self, text: str) -> None:
+        """Pass a message to `tell`, and log its error, such as a closed standard error."""
+        try:
+            self._tell(text)
+        except Exception as error:
+            log.warning("a message about the configuration was not delivered: %r", error)
 
     def _says(self, text: str) -> bool:
         """Return True if the file has this text."""
@@ -120,7 +141,13 @@ class Reloader:
 
         Raises ConfigError if the file cannot be read, or is a named pipe, which would block.
         """
-        if self._file.is_fifo():
+        try:
+            is_pipe = self._file.is_fifo()
+        except OSError as error:
+            raise ConfigError(
+                f"{self._file}: {error.strerror}", resolution="Pass a readable TOML file."
+            ) from error
+        if is_pipe:
             raise ConfigError(
                 f"{self._file}: a named pipe cannot be reloaded",
                 resolution="Pass a readable TOML file.",
