@@ -78,6 +78,25 @@ def test_a_file_with_every_table_is_read() -> None:
     assert config.store == Store("sqlite", Path("/var/lib/limits.db"))
 
 
+KEYS_OF_VARIABLES: list[tuple[str, str, list[str]]] = [
+    ("'${A}'", "one", ["one"]),
+    ("'${A}'", " one\n", ["one"]),
+    ("'${SWINK_GATEWAY_KEY}'", "one\n", ["one"]),
+    ("'${SWINK_GATEWAY_KEY}'", " one two\tone ", ["one", "two"]),
+    ("['${SWINK_GATEWAY_KEY}', '${THIRD}']", "one two", ["one", "two", "three"]),
+]
+"""The text in the file, the first variable, and the keys."""
+
+
+@pytest.mark.parametrize(("said", "held", "keys"), KEYS_OF_VARIABLES)
+def test_a_variable_contains_keys_without_the_spaces_around_them(
+    said: str, held: str, keys: list[str]
+) -> None:
+    environ = {"A": held, "SWINK_GATEWAY_KEY": held, "THIRD": "three"}
+    config = Source("team.toml", f"[keys.a]\nkey = {said}").config(environ)
+    assert config.keys["a"].key == tuple(hashlib.sha256(key.encode()).digest() for key in keys)
+
+
 def test_the_configurations_repr_shows_no_secret() -> None:
     shown = repr(Source("team.toml", WHOLE).config(ENVIRON))
     assert "secret" not in shown
@@ -183,6 +202,15 @@ FAULTS = [
     ("[keys.a]\nkey = []", "2: keys.a.key: expected a key"),
     ("[keys.a]\nkey = '${NONE}'", "2: keys.a.key: the environment variable 'NONE' is not set"),
     ("[keys.a]\nkey = '${EMPTY}'", "2: keys.a.key: the environment variable 'EMPTY' is empty"),
+    (
+        "[keys.a]\nkey = '${TWO}'",
+        "2: keys.a.key: the environment variable 'TWO' contains a space; expected a single key",
+    ),
+    (
+        "[keys.a]\nkey = [\n'${SECRET}',\n'${TWO}',\n]",
+        "4: keys.a.key[1]: the environment variable 'TWO' contains a space; expected",
+    ),
+    ("[keys.a]\nkey = [['${SECRET}']]", "2: keys.a.key[0]: expected a string, not a list"),
     ("[keys.a]\nkey = '${SECRET'", "2: keys.a.key: '${' without '}'; write '$${' for"),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions.api_key = '${EMPTY}'",
@@ -221,7 +249,7 @@ def client() -> swink.Client:
 def test_a_fault_has_line_key_and_expectation(client: swink.Client, text: str, told: str) -> None:
     source = Source("team.toml", text)
     with pytest.raises(ConfigError) as raised:
-        usable(client, source, {"SECRET": "the-secret", "EMPTY": ""})
+        usable(client, source, {"SECRET": "the-secret", "EMPTY": "", "TWO": "secret 2"})
     (line,) = str(raised.value.message).splitlines()
     assert told in line
     assert line.startswith("team.toml:")

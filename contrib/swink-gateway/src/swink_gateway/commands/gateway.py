@@ -32,7 +32,7 @@ from swink_cli.clients import chosen, client_parts
 from swink_cli.listing import print_lines
 from swink_cli.terminal import is_terminal, say
 from swink_gateway.commands.check import lines_of
-from swink_gateway.policy.config import Config, Fault, Source
+from swink_gateway.policy.config import KEY_ENV, Config, Fault, Source
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.policy.limits import Store, faults_of_place, open_ledger
 from swink_gateway.policy.routing import Routing, usable
@@ -56,11 +56,7 @@ Threads parse and check large requests. With Python's 5 ms, a small request wait
 in all while one of them runs.
 """
 
-KEY_ENV = "SWINK_GATEWAY_KEY"
-"""Environment variable with the keys that clients must send, separated by spaces."""
-
 PORT = 8117
-
 
 MEGABYTE = 1024 * 1024
 
@@ -148,7 +144,7 @@ def command(
     Clients name models as provider/model, or by their bare names. Without keys, the gateway serves
     only this machine. Set SWINK_GATEWAY_KEY to one or more keys, separated by spaces, or list keys
     in the --config file: then clients must send one of them. If a key in the file has the value
-    ${SWINK_GATEWAY_KEY}, the limits in the file apply to the key in that variable.
+    ${SWINK_GATEWAY_KEY}, the limits in the file apply to the keys in that variable.
     """
     if check is not None:
         return asyncio.run(_check(check))

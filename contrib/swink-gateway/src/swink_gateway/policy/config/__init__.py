@@ -1,6 +1,6 @@
 """The gateway's configuration in a TOML file: routes, keys, limits and budgets."""
 
-from swink_gateway.policy.config.reading import MOST_BYTES, ConfigError, Fault, Source
+from swink_gateway.policy.config.reading import KEY_ENV, MOST_BYTES, ConfigError, Fault, Source
 from swink_gateway.policy.config.schema import (
     Config,
     Key,
@@ -14,6 +14,7 @@ from swink_gateway.policy.config.schema import (
 )
 
 __all__ = [
+    "KEY_ENV",
     "MOST_BYTES",
     "Config",
     "ConfigError",

@@ -22,10 +22,13 @@ from swink_gateway.policy.config.schema import Config
 from swink_gateway.policy.config.values import converter, digest_of, unknown
 from swink_gateway.policy.limits import Store
 
-__all__ = ["MOST_BYTES", "ConfigError", "Fault", "Source"]
+__all__ = ["KEY_ENV", "MOST_BYTES", "ConfigError", "Fault", "Source"]
 
 MOST_BYTES = 1024 * 1024
 """The maximum size of a configuration file, in bytes."""
+
+KEY_ENV = "SWINK_GATEWAY_KEY"
+"""Environment variable with the keys that clients must send, separated by spaces."""
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 
@@ -154,11 +157,18 @@ class Source:
 
 
 def _filled(data: Any, path: Path, environ: Mapping[str, str], faults: list[Fault]) -> Any:
-    """Replace environment variables in the strings of `data`, and hash clients' keys."""
+    """Replace environment variables in the strings of `data`, and hash clients' keys.
+
+    The variable of a client's key becomes a list, because `KEY_ENV` may contain several keys.
+    """
     if isinstance(data, dict):
         return {key: _filled(v, (*path, key), environ, faults) for key, v in data.items()}
     if isinstance(data, list):
-        return [_filled(v, (*path, at), environ, faults) for at, v in enumerate(data)]
+        items: list[Any] = []
+        for at, v in enumerate(data):
+            one = _filled(v, (*path, at), environ, faults)
+            items += one if isinstance(v, str) and isinstance(one, list) else [one]
+        return items
     if not isinstance(data, str):
         return data
 
@@ -176,7 +186,13 @@ def _filled(data: Any, path: Path, environ: Mapping[str, str], faults: list[Faul
 
     filled = _VARIABLE.sub(value, data)
     if path[:1] == ("keys",) and path[2:3] == ("key",):
-        return digest_of(filled) if _VARIABLE.fullmatch(data) else filled
+        if (found := _VARIABLE.fullmatch(data)) is None:
+            return filled
+        keys = filled.split()
+        if len(keys) > 1 and found[1] != KEY_ENV:
+            why = f"the environment variable {found[1]!r} contains a space; expected a single key"
+            faults.append(Fault(path, why))
+        return [*map(digest_of, dict.fromkeys(keys))]
     return filled
 
 

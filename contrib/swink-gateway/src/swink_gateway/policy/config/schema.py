@@ -133,11 +133,12 @@ class Key:
 
     `key` is `"sha256:…"`, the SHA-256 digest of the key in hexadecimal, or `"${NAME}"`, the
     environment variable that contains the key; a list contains several keys, which share the
-    limits. `models` are patterns of the names that the key may request. A key with `operator` may
-    read the metrics, the feed of calls and the spending of all keys. Token limits count prompts and
-    answers. Days and months are in UTC. A key with a budget cannot use models without a price: see
-    `prices`. The ledger records the key's `team` and `tags`, and the tags in the `x-swink-tags`
-    header of a request.
+    limits. Only the variable `SWINK_GATEWAY_KEY` may contain several keys, separated by spaces.
+    `models` are patterns of the names that the key may request. A key with `operator` may read the
+    metrics, the feed of calls and the spending of all keys. Token limits count prompts and answers.
+    Days and months are in UTC. A key with a budget cannot use models without a price: see `prices`.
+    The ledger records the key's `team` and `tags`, and the tags in the `x-swink-tags` header of a
+    request.
 
     All keys share the operator's accounts at the vendors. `vendor_ids` are patterns of ids (of
     files, vector stores, containers and conversations) that the key may use, in addition to the ids
