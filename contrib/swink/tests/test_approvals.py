@@ -284,6 +284,23 @@ async def test_a_paused_run_resumes_in_another_process() -> None:
     assert "['a is there', 'b is deleted', 'c is deleted']" in result.stdout
 
 
+@pytest.mark.parametrize("max_turns", [1, 2])
+async def test_turns_before_a_pause_count_toward_max_turns(max_turns: int) -> None:
+    paused = swink.replace(await paused_run(), turn=2)
+    for call in paused.pending:
+        paused.approve(call)
+    plugin = Turns()
+    async with swink.Client(plugins=[plugin]) as client:
+        run = client.run("echo/echo", paused, tools=TOOLS, max_turns=max_turns)
+        with pytest.raises(swink.TooManyTurns, match="after turn 2"):
+            await run.result()
+    assert (run.outcome, run.turns, plugin.contexts) == ("max_turns", 2, [])
+    assert sorted(done) == ["b", "c"]
+    assert [getattr(m, "content", None) for m in run.conversation[-2:]] == [
+        "b is deleted", "c is deleted",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("cost", [None, swink.Cost()])
 async def test_the_cost_of_a_paused_run_is_unknown_without_a_price(cost: swink.Cost | None) -> None:
     paused = swink.replace(await paused_run(), cost=cost)

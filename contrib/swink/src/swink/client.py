@@ -218,7 +218,8 @@ class Client(swink_core.Client):
         """Return a tool loop ("run").
 
         The model is called, its tool calls are carried out concurrently, and the model is called
-        again with the results, until it has answered or was called `max_turns` times.
+        again with the results, until it has answered or was called `max_turns` times, including the
+        turns before a pause.
 
         `tools` are functions. A function that is not async runs in a thread. See `tool` for further
         settings. A `tool_choice` that forces a call applies only to the first turn.

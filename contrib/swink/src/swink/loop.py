@@ -228,7 +228,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             pass
         if self._outcome == "max_turns":
             raise TooManyTurns(
-                f"after turn {self._max_turns} the model still calls tools",
+                f"after turn {self._turn} the model still calls tools",
                 resolution="Raise max_turns, or go on from run.conversation.",
             )
         if self._limit_reached is not None:
@@ -292,6 +292,9 @@ class Run(OfStream, AsyncOnly, Generic[V]):
                     async for events in batches:
                         yield events
             while self._outcome is None:
+                if self._turn >= self._max_turns:
+                    yield [*begun, self._end("max_turns")]
+                    break
                 if self._is_kept:
                     self._turn_over()
                 if not self._may_take_turn():
@@ -393,8 +396,6 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             yield [self._end("error")]
         elif not goes_on:
             yield [self._end("done")]
-        elif self._turn == self._max_turns and self._outcome is None:
-            yield [self._end("max_turns")]
 
     async def _settle(self, message: AssistantMessage) -> AsyncGenerator[list[RunEvent], None]:
         """Carry out the tool calls of a message, and pause the run if some wait for a decision."""
