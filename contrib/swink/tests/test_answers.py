@@ -240,6 +240,37 @@ async def test_a_model_that_says_it_has_no_structured_output_is_made_to_call_a_t
     assert [len(context.tools) for context in plugin.contexts] == [0, 1]
 
 
+@pytest.mark.parametrize("first", [{"reply": "three"}, {"fail": "unsupported"}], ids=str)
+@pytest.mark.parametrize("last", ["an answer", "an error", "async with"])
+async def test_a_client_for_one_typed_answer_is_closed_after_the_last_request(
+    first: dict[str, Any], last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[swink.Client] = []
+
+    class Watched(swink.Client):
+        async def aclose(self) -> None:
+            await super().aclose()
+            closed.append(self)
+
+    monkeypatch.setattr("swink.client.Client", Watched)
+    reply = '{"value": 3}' if last != "an error" else "four"
+    call = {"name": "answer", "arguments": {"value": 3} if last != "an error" else {}}
+    second = {"reply": reply} if "reply" in first else {"calls": [call]}
+    settings = {"script": [first, second, second]}
+    stream = swink.stream_answer("echo/echo", "?", type=int, settings=settings, retry=False)
+    assert [so_far async for so_far in stream.partials] == []
+    assert closed == []
+    if last == "async with":
+        async with stream:
+            pass
+    elif last == "an error":
+        with pytest.raises(swink.BadAnswer):
+            await stream.result()
+    else:
+        assert (await stream.result()).parsed == 3
+    assert len(closed) == 1
+
+
 async def test_a_call_that_fails_raises_as_ever() -> None:
     async with swink.Client(retry=False) as client:
         with pytest.raises(swink.AuthenticationError):

@@ -8,7 +8,7 @@ another request. The number of these requests is limited.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeGuard, TypeVar
 
 from attrs import define
@@ -266,7 +266,7 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         async with client.stream_answer("acme/large", "A recipe?", type=Recipe) as stream:
             async for so_far in stream.partials:
                 print(so_far.get("title"))
-        answer = await stream.result()
+            answer = await stream.result()
     """
 
     def __init__(
@@ -284,6 +284,8 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         self._context = replace(stream.call.context, tools=[])
         self._usage: Usage | None = None
         self._cost: Cost | None = None
+        # Closes a client that was created only for this stream.
+        self._on_close: Callable[[], Awaitable[None]] | None = None
 
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
         async for event in self._stream:
@@ -340,6 +342,8 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
                 error.partial or self.message, total_usage=usage, total_cost=cost
             )
             raise
+        finally:
+            await self._close_client()
 
     async def _result(self) -> Answer[T]:
         try:
@@ -371,7 +375,14 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
 
     async def aclose(self) -> None:
         """Close the connection at once. May be called from any task; further calls do nothing."""
-        await self._stream.aclose()
+        try:
+            await self._stream.aclose()
+        finally:
+            await self._close_client()
+
+    async def _close_client(self) -> None:
+        if self._on_close is not None:
+            await self._on_close()
 
     async def __aenter__(self) -> Self:
         return self

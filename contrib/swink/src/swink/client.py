@@ -388,12 +388,16 @@ def stream_answer(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> AnswerStream[T]:
-    """Stream a typed answer with a new client, which is closed together with the stream."""
+    """Stream a typed answer with a new client.
+
+    The client is closed together with the stream, and at the end of its `result()`.
+    """
     client = Client()
-    client._on_close = client.aclose
-    return client.stream_answer(
+    stream = client.stream_answer(
         model, context, type=type, corrections=corrections, limits=limits, **options
     )
+    stream._on_close = client.aclose
+    return stream
 
 
 @takes_options(Options)
