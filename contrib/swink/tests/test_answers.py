@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import pickle
@@ -162,6 +163,29 @@ async def test_an_answer_that_does_not_fit_is_requested_once_more(by_tool: bool)
     correction = again.messages[2]
     assert isinstance(correction, swink.ToolResultMessage if by_tool else swink.UserMessage)
     assert "Expected `str`, got `int` - at `$.name`" in str(correction.content)
+
+
+# (what the model answers, how result() ends)
+ENDINGS: list[tuple[list[Any], type[Exception] | None]] = [
+    (['{"name": 3}', '{"name": "Tom"}'], None),
+    (["{}", "{}"], swink.BadAnswer),
+    (["{}", swink.Error.unsupported("no more")], swink.Unsupported),
+]
+
+
+@pytest.mark.parametrize(("written", "raised"), ENDINGS, ids=["answer", "misfit", "failure"])
+async def test_the_result_of_a_typed_answer_is_the_same_each_time_it_is_read(
+    written: list[Any], raised: type[Exception] | None
+) -> None:
+    plugin = Scripted(*written)
+    async with swink.Client(plugins=[plugin], retry=False) as client:
+        stream = client.stream_answer("echo/echo", "Who?", type=Cat)
+        reads = [stream.result() for _ in range(2)]
+        both = await asyncio.gather(*reads, return_exceptions=True)
+        [again] = await asyncio.gather(stream.result(), return_exceptions=True)
+    assert both[0] is both[1] is again
+    assert type(again) is (raised or swink.Answer)
+    assert len(plugin.contexts) == 2
 
 
 # (what the model writes twice, how it stops, part of the error, how many calls)

@@ -7,6 +7,7 @@ another request. The number of these requests is limited.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeGuard, TypeVar
@@ -284,6 +285,9 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         self._context = replace(stream.call.context, tools=[])
         self._usage: Usage | None = None
         self._cost: Cost | None = None
+        self._alone = asyncio.Lock()  # held while the result is read
+        self._answer: Answer[T] | None = None
+        self._failure: Exception | None = None
         # Closes a client that was created only for this stream.
         self._on_close: Callable[[], Awaitable[None]] | None = None
 
@@ -332,18 +336,26 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         Raises the `StreamError` of a failed call, and BadAnswer, with the answer's text, if no
         answer matches the type. If limits forbid a further request, raises LimitReached with the
         last answer in `partial`. The `total_usage` and `total_cost` of `partial` include all
-        attempts and corrections.
+        attempts and corrections. Further calls return the same answer or raise the same error, and
+        send nothing.
         """
-        try:
-            return await self._result()
-        except StreamError as error:
-            usage, cost = self._totals()
-            error.partial = replace(
-                error.partial or self.message, total_usage=usage, total_cost=cost
-            )
-            raise
-        finally:
-            await self._close_client()
+        async with self._alone:
+            if self._failure is not None:
+                raise self._failure
+            if self._answer is None:
+                try:
+                    self._answer = await self._result()
+                except Exception as error:
+                    self._failure = error
+                    if isinstance(error, StreamError):
+                        usage, cost = self._totals()
+                        error.partial = replace(
+                            error.partial or self.message, total_usage=usage, total_cost=cost
+                        )
+                    raise
+                finally:
+                    await self._close_client()
+            return self._answer
 
     async def _result(self) -> Answer[T]:
         try:
