@@ -140,6 +140,20 @@ async def test_a_number_that_is_not_json_is_text() -> None:
             await client.answer("echo/echo", "How many?", type=float)
 
 
+async def test_every_request_offers_the_tools_of_the_conversation(by_tool: bool) -> None:
+    def asked(*names: str) -> swink.Context:
+        tools = [swink.Tool(name, "", {"type": "object"}) for name in names]
+        return swink.Context([swink.UserMessage("Who?")], tools=tools)
+
+    plugin = Scripted('{"name": 3}', '{"name": "Tom"}')
+    async with swink.Client(plugins=[plugin]) as client:
+        await client.answer("echo/echo", asked("look"), type=Cat)
+        with pytest.raises(swink.UsageError, match="the tool name 'answer' is reserved"):
+            await client.answer("echo/echo", asked("look", "answer"), type=Cat)
+    offered = [[tool.name for tool in context.tools] for context in plugin.contexts]
+    assert offered == 2 * [["look", "answer"] if by_tool else ["look"]]
+
+
 async def test_an_answer_may_stand_between_fences() -> None:
     async with swink.Client(plugins=[Scripted('```json\n{"name": "Tom"}\n```')]) as client:
         assert (await client.answer("echo/echo", "Who?", type=Cat)).parsed == Cat("Tom")

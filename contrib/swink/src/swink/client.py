@@ -148,20 +148,21 @@ class Client(swink_core.Client):
         refuse_functions(options.get("tools"))
         check_typed(options)
         form: AnswerForm[T] = AnswerForm(Schema(type))
-        tools = [*(options.pop("tools", None) or ())]
-
+        tools = options.pop("tools", None)
         forced = True
 
         def ask(context: Prompt, by_tool: bool) -> EventStream:
             asked = options.copy()
             if by_tool:
-                asked["tools"] = [*tools, form.tool]
+                asked["tools"] = [*(tools or ()), form.tool]
                 asked["tool_choice"] = form.tool.name if forced else None
             else:
-                asked["tools"], asked["response_format"] = tools or None, form.json
+                asked["tools"], asked["response_format"] = tools, form.json
             return super(Client, self).stream(model, context, limits=gate, **asked)
 
         first = ask(context, False)
+        tools = first.call.context.tools  # the option's, or those of the conversation
+        check_typed({"tools": tools})
         if by_tool := FEATURE in self._lacking(model, first):
             first = ask(context, True)
             forced = "tool_choice" not in self._lacking(model, first)
