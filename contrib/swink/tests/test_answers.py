@@ -315,6 +315,17 @@ async def test_a_call_that_fails_raises_as_ever() -> None:
             await client.answer("echo/fail-auth", "Who?", type=Cat)
 
 
+@pytest.mark.parametrize("choose", [lambda t: t, lambda t: (t, {}), lambda t: [t, "echo/echo"]])
+async def test_a_target_gives_typed_answers_like_its_name(choose: Any, by_tool: bool) -> None:
+    plugin = Scripted('{"name": "Tom"}', '{"name": "Tom"}')
+    async with swink.Client(plugins=[plugin]) as client:
+        model = choose(client.target("echo/echo"))
+        assert (await client.answer(model, "Who?", type=Cat)).parsed == Cat("Tom")
+        run = client.run(model, "Who?", tools=[], type=Cat)
+        assert (await run.answer()).parsed == Cat("Tom")
+    assert [len(context.tools) for context in plugin.contexts] == [by_tool, by_tool]
+
+
 async def test_a_chain_answers_from_its_next_model() -> None:
     async with swink.Client() as client:
         chain = ["echo/fail-overloaded", "echo/echo"]

@@ -25,6 +25,7 @@ from swink_core import (
     ModelChain,
     Options,
     StreamOptions,
+    Target,
     UsageError,
 )
 from swink_core.providers import LimitGate, TargetOptions
@@ -322,7 +323,7 @@ class Client(swink_core.Client):
         """Return the features of the call `first` that a model of the chain does not support."""
         return {self._refused(each, first.call.options) for each in _models(model, first)}
 
-    def _refused(self, name: str | Model, options: StreamOptions) -> str | None:
+    def _refused(self, name: str | Model | Target, options: StreamOptions) -> str | None:
         """Return the name of a missing feature that the call needs, or `None`."""
         target = self.target(name)
         failure = target.refusal(options=options)
@@ -354,13 +355,14 @@ _NO_SCHEMA = (FEATURE, "recursive_schema")
 """The codes of refusals after which the answer is requested as a tool call."""
 
 
-def _models(model: Models, first: EventStream) -> list[str | Model]:
+def _models(model: Models, first: EventStream) -> list[str | Model | Target]:
     """Return the models of a fallback chain.
 
     If `model` is a single model or `None`, the list contains only the model that `first` calls.
     """
     chain: Any = model
-    if isinstance(chain, str | Model | None) or (len(chain) == 2 and isinstance(chain[1], Mapping)):
+    is_single = isinstance(chain, str | Model | Target | None)
+    if is_single or (len(chain) == 2 and isinstance(chain[1], Mapping)):
         return [first.call.model]
     return [each[0] if isinstance(each, tuple) else each for each in chain]
 
