@@ -133,6 +133,18 @@ async def test_a_correction_of_a_tools_arguments_answers_its_call() -> None:
     assert (correction.tool_call_id, correction.is_error) == ("c1a", True)
 
 
+@pytest.mark.usefixtures("by_tool")
+async def test_a_tool_called_beside_the_answer_is_reported_as_not_called() -> None:
+    plugin = Turns([("weather", {"city": "Oslo"}), ("answer", DATA)])
+    async with swink.Client(plugins=[plugin]) as client:
+        run = client.run("echo/echo", "Oslo?", tools=[weather], type=Report)
+        assert (await run.answer()).parsed == OSLO
+    assert [getattr(message, "content", None) for message in run.conversation[2:]] == [
+        "The tool was not called: the run had come to its end.",
+        "The answer was received.",
+    ]
+
+
 async def test_the_last_turn_is_not_corrected() -> None:
     async with swink.Client(plugins=[Turns(MISFIT)]) as client:
         run = client.run("echo/echo", "?", tools=[], type=Report, corrections=3, max_turns=1)

@@ -97,7 +97,7 @@ class Toolbox:
         """Return a result for each call of a turn, in order, even for a call that never ended."""
         results, waiting = self._results, self.waiting
         self._results, self._decisions, self.waiting = {}, {}, set()
-        why = NOT_FINISHED if results else NOT_STARTED
+        why = NOT_FINISHED if self._under_way else NOT_STARTED
         return [
             results.get(call.id) or failed(call, WAITING if call.id in waiting else why)
             for call in calls
