@@ -101,6 +101,44 @@ async def test_corrections_share_the_limits_and_leave_the_last_answer() -> None:
     assert raised.value.partial.text == '{"value": "two"}'
 
 
+# (limits, whether the run is resumed after a pause, the text of the last message)
+LAST: list[tuple[swink.Limits, bool, str]] = [
+    (swink.Limits(turns=1), False, "Wait."),
+    (swink.Limits(requests=1), False, "Wait."),
+    (swink.Limits(tokens=1_200), False, "Wait."),
+    (swink.Limits(tool_calls=0), False, "Wait."),
+    (swink.Limits(turns=1), True, "Wait."),
+    (swink.Limits(requests=0), True, "Wait."),
+    (swink.Limits(requests=0), False, ""),
+]
+
+
+@pytest.mark.parametrize(("limits", "is_resumed", "text"), LAST, ids=str)
+async def test_the_error_of_a_limited_run_contains_the_models_last_message(
+    limits: swink.Limits, is_resumed: bool, text: str
+) -> None:
+    def look() -> str:
+        return "Nothing."
+
+    script = {
+        "reply": "Wait.",
+        "calls": [{"name": "look", "arguments": {}}],
+        "usage": {"input": 500},
+    }
+    async with swink.Client(providers={"echo": {"script": script}}, max_tokens=100) as client:
+        prompt: Any = "Hi"
+        if is_resumed:
+            run = client.run(ECHO, "Hi", tools=[look], approve=lambda call: swink.PAUSE)
+            with pytest.raises(swink.RunPaused) as paused:
+                await run.result()
+            prompt = paused.value.paused
+            prompt.approve(prompt.pending[0])
+        with pytest.raises(swink.LimitReached) as raised:
+            await client.run(ECHO, prompt, tools=[look], limits=limits).result()
+    assert raised.value.partial is not None
+    assert raised.value.partial.text == text
+
+
 async def test_the_answers_to_many_prompts_share_the_limits() -> None:
     async with swink.Client() as client:
         batch = await client.gather_answers(

@@ -94,6 +94,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         self._stream: EventStream = self._asked(prompt)
         self._context = self._stream.call.context
         self._messages: Conversation = [*self._context.messages]
+        self._last: AssistantMessage | None = None  # the message of the last turn that was kept
         self._resumed = resumed
         self._usage: Usage | None = None
         self._cost: Cost | None = None
@@ -232,7 +233,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
                 resolution="Raise max_turns, or go on from run.conversation.",
             )
         if self._limit_reached is not None:
-            self._limit_reached.partial = self.message
+            self._limit_reached.partial = self._last or self.message
             raise self._limit_reached
         if self._paused is not None:
             raise RunPaused(self._paused)
@@ -240,7 +241,12 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             raise self._goal.fault
         if self._outcome == "aborted":
             raise StreamAborted("the run was closed before its end", partial=self.message)
-        return await self._stream.result()
+        try:
+            return await self._stream.result()
+        except LimitReached as reached:
+            if not self.call.attempts:  # the limit allowed no request in this turn
+                reached.partial = self._last or self.message
+            raise
 
     async def aclose(self) -> None:
         """Stop the model and all tools at once.
@@ -454,6 +460,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
             self._toolbox.settle(given)
             results = [*self._toolbox.results(calls)]
         self._messages += [message, *results]
+        self._last = message
 
     def _turn_over(self) -> None:
         """Prepare the next turn.
