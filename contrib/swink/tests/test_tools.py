@@ -6,12 +6,13 @@ import asyncio
 import base64
 import functools
 import json
+import re
 import threading
 import types
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
 import msgspec
@@ -492,3 +493,58 @@ def test_a_type_has_a_schema_and_a_way_from_json(
     assert schema.load(data) == value
     with pytest.raises(ValueError, match=r"."):
         schema.load(misfit)
+
+
+@dataclass
+class Payment:
+    approved: bool
+    cents: Annotated[int, msgspec.Meta(ge=0)]
+    to: str
+    tags: list[str]
+    rate: float = 1.0
+
+
+@dataclass
+class Refusal:
+    reason: str
+
+
+@attrs.define
+class Label:
+    text: str = attrs.field(converter=str.upper)
+    weight: int = attrs.field(default=1, converter=int)
+    parts: list[Label] = attrs.field(factory=list)
+    places: dict[int, Label] = attrs.field(factory=dict)
+
+
+PAYMENT = {"approved": True, "cents": 3, "to": "Al", "tags": ["a"]}
+
+# (type, data that fits it, a field, the value that does not fit it)
+CHANGED_BY_CATTRS: list[tuple[Any, dict[str, Any], str, Any]] = [
+    (Payment | Refusal, PAYMENT, "approved", "false"),
+    (Payment | Refusal, PAYMENT, "cents", 3.99),
+    (Payment | Refusal, PAYMENT, "cents", -1),
+    (Payment | Refusal, PAYMENT, "to", None),
+    (Payment | Refusal, PAYMENT, "tags", "abc"),
+    (Payment | Refusal, PAYMENT, "rate", "1.5"),
+    (Label, {"text": "a"}, "text", 7),
+    (Label, {"text": "a"}, "weight", "3"),
+    (Label, {"text": "a", "parts": [{"text": "b"}]}, "parts", ""),
+    (Label, {"text": "a", "places": {"1": {"text": "b"}}}, "places", {"one": {"text": "b"}}),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "name", "misfit"), CHANGED_BY_CATTRS)
+def test_a_value_of_another_type_in_a_union_or_beside_a_converter_does_not_fit(
+    kind: Any, data: dict[str, Any], name: str, misfit: Any
+) -> None:
+    schema: Schema[Any] = Schema(kind)
+    schema.load(data)
+    with pytest.raises(ValueError, match=rf"Expected .+ {re.escape(f'$.{name}')}$"):
+        schema.load(data | {name: misfit})
+
+
+def test_an_integer_that_is_a_key_of_an_object_fits() -> None:
+    assert Schema(dict[int, str]).load({"1": "x"}) == {1: "x"}
+    label: Label = Schema(Label).load({"text": "a", "places": {"1": {"text": "b"}}})
+    assert label.places == {1: Label("B")}

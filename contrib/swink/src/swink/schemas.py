@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache, partial
@@ -37,6 +37,7 @@ from swink_core import UsageError
 from swink_core.providers import inlined_schema, plain_union
 
 if TYPE_CHECKING:
+    from cattrs import Converter
     from typing_extensions import TypeForm
 
 __all__ = ["Schema", "plain_data"]
@@ -115,9 +116,13 @@ def _made(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
 
 def _by_msgspec(kind: Any, data: Any) -> Any:
     try:
-        return msgspec.convert(data, kind)
+        return _fitting(data, kind)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
+
+
+def _fitting(data: Any, kind: Any) -> Any:
+    return msgspec.convert(data, kind, str_keys=True)  # the keys of a JSON object are texts
 
 
 def _by_pydantic(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
@@ -145,16 +150,13 @@ def _place(steps: Iterable[Any]) -> str:
 
 
 def _by_cattrs(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
-    from cattrs import Converter, transform_error
+    from cattrs import transform_error
     from cattrs.errors import StructureHandlerNotFoundError
 
-    converter = Converter(forbid_extra_keys=True)
-    for written in _WRITTEN:
-        converter.register_structure_hook(written, msgspec.convert)
     choices = get_args(kind) if _is_union(kind) else (kind,)
     try:
         schemas, parts = msgspec_schemas(choices)
-        structure = converter.get_structure_hook(kind)
+        structure = _strict_converter().get_structure_hook(kind)
     except (TypeError, NameError, StructureHandlerNotFoundError) as error:
         raise _no_schema(kind, error) from error
     schema: dict[str, Any] = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
@@ -163,9 +165,59 @@ def _by_cattrs(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
         try:
             return structure(data, kind)
         except Exception as error:
-            raise ValueError("; ".join(transform_error(error))) from error
+            raise ValueError("; ".join(transform_error(error, "$", _misfit))) from error
 
     return _tidy({**schema, "$defs": parts}), load
+
+
+def _strict_converter() -> Converter:
+    """Return a converter that raises an error for data that does not fit, as msgspec does.
+
+    cattrs changes such data: it makes `True` of `"false"`, and a list of a text. Therefore, cattrs
+    only makes the objects of classes and their containers, and msgspec converts everything else.
+    """
+    from cattrs import Converter
+    from cattrs.cols import list_structure_factory
+    from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, override
+
+    converter = Converter(forbid_extra_keys=True)
+
+    def dataclass_hook(kind: Any) -> Any:
+        # Of annotations that are texts, cattrs ignores the limits of msgspec.Meta.
+        hints = _fields(kind)
+        hooks: dict[str, Any] = {
+            name: override(struct_hook=field_hook(hint)) for name, hint in hints.items()
+        }
+        return make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True, **hooks)
+
+    def field_hook(hint: Any) -> Callable[[Any, Any], Any]:
+        return lambda data, _: converter.structure(data, hint)
+
+    def array_hook(kind: Any) -> Callable[[Any, Any], Any]:
+        array: Any = types.GenericAlias(list, get_args(kind)[:1])
+        items = list_structure_factory(array, converter)
+        return lambda data, kind: _fitting(items(_fitting(data, list), kind), get_origin(kind))
+
+    def mapping_hook(kind: Any) -> Callable[[Any, Any], Any]:
+        key, value = get_args(kind)
+        read: Any = types.GenericAlias(dict, (key, Any))
+        items: Any = make_mapping_structure_fn(types.GenericAlias(dict, (Any, value)), converter)
+        return lambda data, kind: items(_fitting(data, read), kind)
+
+    converter.register_structure_hook_factory(_is_dataclass, dataclass_hook)
+    converter.register_structure_hook_factory(_is_array, array_hook)
+    converter.register_structure_hook_factory(_is_mapping, mapping_hook)
+    converter.register_structure_hook_func(_is_msgspecs, _fitting)
+    for plain in (*_JSON_TYPES, *_WRITTEN):
+        converter.register_structure_hook(plain, _fitting)
+    return converter
+
+
+def _misfit(error: BaseException, kind: Any) -> str:
+    from cattrs.v import format_exception
+
+    is_msgspecs = isinstance(error, msgspec.ValidationError)
+    return str(error) if is_msgspecs else format_exception(error, kind)
 
 
 def _no_schema(kind: Any, error: Exception) -> UsageError:
@@ -279,6 +331,29 @@ def _is_pydantics(part: Any) -> bool:
         or hasattr(part, "__pydantic_core_schema__")
         or owner.__module__.partition(".")[0] in ("annotated_types", "pydantic")
     )
+
+
+def _is_dataclass(kind: Any) -> bool:
+    return isinstance(kind, type) and hasattr(kind, "__dataclass_fields__")
+
+
+def _is_array(kind: Any) -> bool:
+    """Return True if JSON represents the type as an array of items of one type."""
+    held, origin = get_args(kind), get_origin(kind)
+    is_array = isinstance(origin, type) and issubclass(origin, Collection)
+    return is_array and (len(held) == 1 or held[1:] == (...,))
+
+
+def _is_mapping(kind: Any) -> bool:
+    origin = get_origin(kind)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def _is_msgspecs(kind: Any) -> bool:
+    """Return True for a type inside a class of cattrs that msgspec converts."""
+    if hasattr(kind, "__dataclass_fields__") or attrs.has(kind) or _is_choice_of_classes(kind):
+        return False
+    return not any(map(_converts, _parts(kind)))
 
 
 def _converts(part: Any) -> bool:
