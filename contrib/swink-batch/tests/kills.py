@@ -140,7 +140,8 @@ class Kills:
         else:
             files = [*self.journal.glob("*.journal")]
             found = [line for f in files for line in f.read_bytes().split(b"\n")[:-1]]
-        return {json.loads(line[17:])["id"] for line in found if not line.startswith(b"{")}
+        answers = [line.partition(b" ")[2] for line in found if not line.startswith(b"{")]
+        return {json.loads(answer)["id"] for answer in answers}
 
     def _look(self, found: Found, before: Counter[str], journalled: set[str]) -> Counter[str]:
         now = Counter(fetched(f"{self.url}/counts"))

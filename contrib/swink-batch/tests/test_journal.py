@@ -73,6 +73,28 @@ def test_a_later_answer_takes_the_place_of_an_earlier_one(path: Path) -> None:
     again.close()
 
 
+@pytest.mark.parametrize(
+    "writers", [("all", "1-of-2", "all"), ("1-of-2", "all", "1-of-2"), ("all", "1-of-2", "2-of-2")]
+)
+@pytest.mark.parametrize("check", [7, 8], ids=["the same row", "a changed row"])
+def test_the_answer_of_the_latest_run_counts_whichever_writer_has_it(
+    path: Path, writers: tuple[str, str, str], check: int
+) -> None:
+    failed, answered, reader = writers
+    with closing(opened(path, failed)) as journal:
+        add(journal, Answer(id="a", error=Failed("network", "down")), 7)
+    with closing(opened(path, answered)) as journal:
+        add(journal, Answer(id="a", text="paid"), check)
+    for _ in range(2):
+        with closing(opened(path, reader)) as journal:
+            assert text(journal, "a", check) == "paid"
+            add(journal, Answer(id="b", text="another"), 7)
+    with closing(opened(path, failed)) as journal:
+        add(journal, Answer(id="a", text="newer"), check)
+    with closing(opened(path, answered)) as journal:
+        assert text(journal, "a", check) == "newer"
+
+
 def test_writers_see_earlier_lines_of_other_writers(path: Path) -> None:
     first = opened(path, "1-of-2")
     add(first, Answer(id="a", text="first"), 1)

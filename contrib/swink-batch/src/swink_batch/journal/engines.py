@@ -77,7 +77,7 @@ class FileEngine:
         self._alone = Lock()  # protects the position of a file
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all new lines with their positions; the lines of this writer come last."""
+        """Yield all new lines with their positions, one file after another."""
         known = {*self._paths}
         self._paths += sorted(path for path in self._folder.glob("*.journal") if path not in known)
         for number, path in [*enumerate(self._paths)][::-1]:

@@ -1,10 +1,12 @@
 """The stored results of rows by id, as lines of JSON in a storage engine (see `engines`).
 
     {"job": …}                          the first line: the job
-    CHECK {"id": …, "text": …}          an answer; CHECK is a digest of the request, 16 hex digits
+    CHECKGENERATION {"id": …}           an answer; CHECK is a digest of the request, 16 hex digits
 
-A later line for an id replaces an earlier one. A row with a known id but a different check has
-changed, and is sent again.
+Files of several writers have no common order. Each line therefore contains a generation, in hex
+digits: 1 + the highest generation that its writer had read. Lines of earlier versions do not have
+one; their generation is 0. Of the lines for an id, the last one of the highest generation counts. A
+row with a known id but a different check has changed, and is sent again.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class Journal:
         self._job = _jsonable(job)
         self.charge = Charge()
         self.requests = 0
+        self._latest = 0  # the highest generation that was read
         try:
             self._is_begun = bool(self.read())
         except BaseException:
@@ -89,7 +92,8 @@ class Journal:
                 if line.startswith(b"{"):
                     written = _read_job(line).job
                 else:
-                    written, head, _ = None, _read_head(line[17:]), int(line[:16], 16)
+                    written, (_, generation, said) = None, _parts(line)
+                    head = _read_head(said)
             except (msgspec.DecodeError, ValueError) as error:
                 raise SwinkError(
                     f"{self._engine.where(place)} is no answer: {error}",
@@ -100,7 +104,10 @@ class Journal:
             if written is not None:
                 self._expect(written)
                 continue
-            self._put(key_of(head.id), place, head.error is not None)
+            key = key_of(head.id)
+            if generation >= self._latest or generation >= self._generation_of(key):
+                self._put(key, place, head.error is not None)
+            self._latest = max(self._latest, generation)
             self.charge += Charge(_tokens_in(head.usage), head.cost or 0.0, head.estimated)
             if head.error is None or head.error.kind != "bad_row":
                 self.requests += head.attempts
@@ -123,22 +130,27 @@ class Journal:
         """Return a row's stored result; `None` if the row is new or has changed."""
         if not (known := self.index.get(key)):
             return None
-        line = self._line(known)
-        if int(line[:16], 16) != check:
+        its_check, _, line = _parts(self._line(known))
+        if its_check != check:
             return None
-        error = _read_head(line[17:]).error if known & _FAILED else None
-        return Kept(line[17:], error.kind if error is not None else None)
+        error = _read_head(line).error if known & _FAILED else None
+        return Kept(line, error.kind if error is not None else None)
 
     def add(self, key: int, check: int, answer: Answer) -> bytes:
         """Store an answer, and return the line that was written."""
         self.begin()
         line = _encode(answer)
-        place = self._engine.append(b"%016x %b" % (check, line))
+        place = self._engine.append(b"%016x%x %b" % (check, self._latest + 1, line))
         self._put(key, place, answer.error is not None)
         return line
 
     def _put(self, key: int, place: int, failed: bool) -> None:
         self.index.put(key, place + 1 | (_FAILED if failed else 0))
+
+    def _generation_of(self, key: int) -> int:
+        """Return the generation of the line that counts for an id; 0 for an unknown id."""
+        known = self.index.get(key)
+        return _parts(self._line(known))[1] if known else 0
 
     def _line(self, known: int) -> bytes:
         return self._engine.read((known & ~_FAILED) - 1)
@@ -146,6 +158,12 @@ class Journal:
     def close(self) -> None:
         """Flush to disk."""
         self._engine.close()
+
+
+def _parts(line: bytes) -> tuple[int, int, bytes]:
+    """Split a line into the check, the generation, and the answer as JSON."""
+    marks, _, answer = line.partition(b" ")
+    return int(line[:16], 16), int(marks[16:] or b"0", 16), answer
 
 
 def _tokens_in(usage: dict[str, int]) -> int:
