@@ -52,7 +52,11 @@ class HTTPResponse(Protocol):
 
 @runtime_checkable
 class HTTPClient(Protocol):
-    """Sends requests, without following redirects."""
+    """Sends requests, without following redirects.
+
+    A client that sends nothing itself, for example because it only stores the requests, may set its
+    attribute `sends_nothing` to true. Caches and recorders then ignore its calls.
+    """
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
         """Send a request, and return the response as soon as its headers have arrived.

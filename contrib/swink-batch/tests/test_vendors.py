@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -25,8 +25,21 @@ from vendor_servers import (
 
 from swink_batch import Job, Tally, run, via_batch
 from swink_batch.journal import FileEngine, Journal
-from swink_core import Client, Limits, SwinkError, Usage, UsageError
+from swink_core import (
+    Call,
+    Client,
+    Done,
+    Limits,
+    Start,
+    StopReason,
+    SwinkError,
+    Usage,
+    UsageError,
+    hookimpl,
+)
 from swink_core.providers import cost_of
+from swink_recorder.recorder import Recorder
+from swink_recorder.store import open_store
 
 VENDORS = {
     "openai": ("gpt-5.4-mini", OpenAIServer, "/v1", {"api": "chat"}),
@@ -382,6 +395,40 @@ async def test_a_rejection_of_the_whole_batch_is_reported(
         own.update({"region": "eu-west-1"} if "region" in own else {"api_key": "another"})
     with pytest.raises(SwinkError, match="to submit a batch failed: HTTP 400"):
         await asked(tmp_path, vendor)
+
+
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+async def test_a_recorder_records_no_calls_of_a_batch(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    recorder = Recorder(tmp_path / "calls")
+    vendor[2]["client"]["plugins"] = [recorder]
+    tally, _ = await asked(tmp_path, vendor, ROWS[:2])
+    await recorder.aclose()
+    assert tally.answered == 2
+    assert [*open_store(tmp_path / "calls").entries()] == []
+
+
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+async def test_a_row_that_a_plugin_answers_fails_and_is_submitted_without_the_plugin(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    class Answers:
+        @hookimpl
+        def stream(self, call: Call) -> AsyncIterator[Any]:
+            return self.events()
+
+        async def events(self) -> AsyncIterator[Any]:
+            yield Start()
+            yield Done(StopReason.STOP)
+
+    vendor[2]["client"]["plugins"] = [Answers()]
+    tally, lines = await asked(tmp_path, vendor, ROWS[:1])
+    assert (tally.failed, len(vendor[1].batches)) == (1, 0)
+    assert "a plugin answered the call of this row" in lines["r0"]["error"]["message"]
+    del vendor[2]["client"]["plugins"]
+    tally, _ = await asked(tmp_path, vendor, ROWS[:1])
+    assert (tally.answered, len(vendor[1].batches)) == (1, 1)
 
 
 async def test_a_provider_without_batches_is_refused(tmp_path: Path) -> None:

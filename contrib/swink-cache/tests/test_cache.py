@@ -337,6 +337,16 @@ async def test_a_cassette_comes_first(path: Path, tmp_path: Path) -> None:
             await cache.aclose()
 
 
+async def test_a_client_that_sends_nothing_is_not_answered_from_the_cache(path: Path) -> None:
+    cache = SwinkCache(path)
+    for text, sends_nothing in (("one", True), ("two", False), ("three", True)):
+        http: Any = MemoryHTTPClient(said(text))
+        http.sends_nothing = sends_nothing
+        async with client_of(http, cache) as client:
+            assert (await client.complete("acme/large", "Hi")).text == text
+    await cache.aclose()
+
+
 # -- single flight ---------------------------------------------------------------------------------
 
 

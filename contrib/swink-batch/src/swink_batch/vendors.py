@@ -111,7 +111,7 @@ class Vendor:
     async def request(self, stream: Any) -> bytes:
         """Return the request body that a stream's call would send.
 
-        Raises SwinkError for an invalid call.
+        Raises SwinkError for an invalid call, and for a call that a plugin answers.
         """
         async with self._alone:
             self._wire.begin(None)
@@ -121,7 +121,8 @@ class Vendor:
                 if self._wire.request is None:
                     raise
             like = self._wire.request
-        assert like is not None
+        if like is None:
+            raise ProviderFailure(_ANSWERED)
         self._call, self._like = stream.call, like
         return like.body
 
@@ -201,6 +202,14 @@ class Vendor:
         raise kind(why, title=_REFUSED, resolution=_AGAIN)
 
 
+_ANSWERED = Failure(
+    "request",
+    kind=Kind.CANCELLED,
+    title="The row has no request to submit",
+    message="a plugin answered the call of this row in place of the provider",
+    resolution="Remove the plugin from the client, or omit --via batch to make calls.",
+)
+
 _REFUSED = "The vendor's batch API rejected the request"
 
 _AGAIN = "Correct the problem in the message and start the run again: it resumes."
@@ -270,6 +279,8 @@ class _Answer:
 
 class _Wire:
     """An HTTP client that stores the request, or returns a given answer."""
+
+    sends_nothing = True  # no cache may answer its calls, which differ in nothing but the answer
 
     def __init__(self) -> None:
         self.request: HTTPRequest | None = None

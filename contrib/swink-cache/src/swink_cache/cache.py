@@ -93,8 +93,10 @@ class SwinkCache:
     def stream(self, call: swink.Call) -> Generator[None, Any, Any]:
         """Return the cached events, or the events of the provider."""
         events = yield
-        if active() is not None or call.attempt.target.continues:
-            # A recording answers the call, or the answer depends on data stored by the provider.
+        sends_nothing = getattr(call.http, "sends_nothing", False)
+        if active() is not None or sends_nothing or call.attempt.target.continues:
+            # A recording answers the call, or nobody does (a batch only needs the request), or the
+            # answer depends on data stored by the provider.
             return events
         if not self._shared and not _caller_is_known(call):
             self._leave_out(call.model.provider)

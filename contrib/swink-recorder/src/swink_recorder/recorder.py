@@ -110,7 +110,10 @@ class Recorder:
 
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Add an event to the call's tape; after the last event, queue the tape for writing."""
+        """Add an event to the call's tape; after the last event, queue the tape for writing.
+
+        Ignore a call whose HTTP client sends nothing.
+        """
         try:
             now = self._running[call.id].now
             delta = cast(swink.TextDelta, event)
@@ -122,6 +125,8 @@ class Recorder:
                 now.texts.append(delta.delta)
                 return
         except KeyError:
+            if getattr(call.http, "sends_nothing", False):
+                return
             self._running[call.id] = _Running.of(call)
         running = self._running[call.id]
         if running.now.attempt is not call.attempt:
