@@ -127,6 +127,17 @@ CONTENTS: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
+        "a call without a result, and a later call of the same function with a result",
+        [HI, model(call("f")), HI, model(call("f")), user(result("f", {"output": "2"}))],
+        [
+            UserMessage("Hi"),
+            AssistantMessage([ToolCallBlock("swink_call_gemini_1", "f", {"a": 1})]),
+            UserMessage("Hi"),
+            AssistantMessage([ToolCallBlock("swink_call_gemini_2", "f", {"a": 1})]),
+            ToolResultMessage("swink_call_gemini_2", "f", "2"),
+        ],
+    ),
+    (
         "ids, results next to text and with media, values other than text",
         [
             HI,

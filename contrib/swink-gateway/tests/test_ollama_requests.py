@@ -105,6 +105,38 @@ MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
             ToolResultMessage("c1", "f", "one"),
         ],
     ),
+    (
+        "a call without a result, and a later call of the same tool with a result",
+        [
+            HI,
+            {"role": "assistant", "tool_calls": [call("f", {"a": 1})]},
+            HI,
+            {"role": "assistant", "tool_calls": [call("f", {"a": 2})]},
+            {"role": "tool", "tool_name": "f", "content": "two"},
+        ],
+        [
+            UserMessage("Hi"),
+            AssistantMessage([ToolCallBlock(FIRST, "f", {"a": 1})]),
+            UserMessage("Hi"),
+            AssistantMessage([ToolCallBlock(SECOND, "f", {"a": 2})]),
+            ToolResultMessage(SECOND, "f", "two"),
+        ],
+    ),
+    (
+        "calls of one turn in two messages, each with a result",
+        [
+            {"role": "assistant", "tool_calls": [call("f", {"a": 1})]},
+            {"role": "assistant", "tool_calls": [call("f", {"a": 2})]},
+            {"role": "tool", "content": "one"},
+            {"role": "tool", "content": "two"},
+        ],
+        [
+            AssistantMessage([ToolCallBlock(FIRST, "f", {"a": 1})]),
+            AssistantMessage([ToolCallBlock(SECOND, "f", {"a": 2})]),
+            ToolResultMessage(FIRST, "f", "one"),
+            ToolResultMessage(SECOND, "f", "two"),
+        ],
+    ),
 ]  # fmt: skip
 
 

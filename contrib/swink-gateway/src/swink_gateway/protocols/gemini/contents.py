@@ -158,6 +158,7 @@ class Contents:
         if not isinstance(message, AssistantMessage):
             message = AssistantMessage([])
             self.messages.append(message)
+            self._waiting.clear()  # a result belongs to a call of the turn before it
         for part in content.objects("parts"):
             self._answered(part, message)
 

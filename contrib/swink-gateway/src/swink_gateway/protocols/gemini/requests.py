@@ -5,7 +5,7 @@ the roles user and model, each a list of parts. Field names may be written in ca
 case, and bytes in either base64 alphabet; a list with one value may be replaced by the value
 itself. A call without an id gets an id that is derived from the call's position in the
 conversation, and is therefore the same in every request. A result without an id belongs to the
-first call with the same name that has no result yet.
+first call with the same name in the model's last turn that has no result yet.
 """
 
 from __future__ import annotations

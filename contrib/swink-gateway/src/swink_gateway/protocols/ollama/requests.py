@@ -4,7 +4,7 @@ https://github.com/ollama/ollama/blob/main/docs/api.md: contents are strings, wi
 them as bare base64. Most clients send no ids of calls. A call gets an id that is derived from the
 call's position in the conversation, and is therefore the same in every request. A result that names
 a tool belongs to the first call of this tool without a result. A result without a name belongs to
-the first call without a result.
+the first call without a result. Only the calls of the model's last turn are searched.
 """
 
 from __future__ import annotations
@@ -127,14 +127,20 @@ def _tool(said: Fields) -> Tool | None:
 
 
 class _Messages:
-    """Reader of a conversation; `_waiting` maps the ids of calls without a result to tool names."""
+    """Reader of a conversation.
+
+    `_waiting` maps the ids of calls of the model's last turn without a result to tool names.
+    """
 
     def __init__(self) -> None:
+        self._read: list[Message] = []
         self._waiting: dict[str, str] = {}
         self._calls = 0
 
     def read(self, said: Fields) -> list[Message]:
-        return [self._message(one) for one in said.objects("messages")]
+        for one in said.objects("messages"):
+            self._read.append(self._message(one))
+        return self._read
 
     def _message(self, said: Fields) -> Message:
         role = said.required("role")
@@ -155,6 +161,8 @@ class _Messages:
         raise BadRequest(f"{said.place('role')} is {role!r}, an unknown role")
 
     def _assistant(self, said: Fields, text: str) -> AssistantMessage:
+        if not (self._read and isinstance(self._read[-1], AssistantMessage)):
+            self._waiting.clear()  # a new turn of the model begins
         content: list[Block] = []
         if thought := said.text("thinking"):
             content.append(ThinkingBlock(thought))
