@@ -159,6 +159,13 @@ def _moved(event: Any) -> Any:
     return type(event)(1, *([event.delta] if isinstance(event, swink.TextDelta) else []))
 
 
+def test_a_call_that_a_failure_cut_off_is_not_sent() -> None:
+    failed = swink.Error(error_message="gone", error_kind=StreamErrorKind.NETWORK)
+    begun = [swink.ToolCallStart(0, "c1", "f"), swink.ToolCallDelta(0, '{"path": "/tmp"}')]
+    batches = [[swink.Start(), *begun], [swink.ToolCallEnd(0), failed]]
+    assert parts_of(written(GEMINI, batches, **SHOWN)) == []
+
+
 def test_a_restart_is_a_failure_only_after_output() -> None:
     again = swink.Retry(2, 3, 0.5, "dropped", "acme/large")
     shown = [[swink.Start(), *TEXT], [again], events(*TEXT)]

@@ -69,6 +69,14 @@ def test_a_failure_after_any_event_is_one_line_and_the_last(at: int) -> None:
     assert not any(line["done"] for line in found[:-1])
 
 
+@pytest.mark.parametrize("arguments", ["", '{"path": "/tm', '{"path": "/tmp"}'])
+def test_a_call_that_a_failure_cut_off_is_not_sent(arguments: str) -> None:
+    failed = swink.Error(error_message="gone", error_kind=StreamErrorKind.NETWORK)
+    begun = [swink.ToolCallStart(0, "c1", "f"), swink.ToolCallDelta(0, arguments)]
+    pieces = written(OLLAMA, [[swink.Start(), *begun], [swink.ToolCallEnd(0), failed]])
+    assert lines(pieces) == [{"error": "gone"}]
+
+
 @settings(phases=[Phase.explicit, Phase.generate], max_examples=40)
 @given(event_streams())
 def test_swinks_parser_reads_single_and_batched_events(stream: list[Any]) -> None:

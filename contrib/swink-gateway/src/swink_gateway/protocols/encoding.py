@@ -23,7 +23,7 @@ from swink_gateway.protocols import Facts, Known
 from swink_gateway.protocols.failures import EMPTY
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["REFUSAL", "EventEncoder", "arguments_text", "cost_data", "cut_short", "empty_completed"]
+__all__ = ["REFUSAL", "EventEncoder", "arguments_text", "as_vendors_end", "cost_data", "cut_short"]
 __all__ += ["id_of", "is_refusal", "model_of", "started_anew"]
 
 DECIMALS = 12
@@ -71,9 +71,7 @@ class EventEncoder:
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Encode the events of one network read."""
         out: list[bytes] = []
-        batch = empty_completed(batch)
-        if batch and type(batch[-1]) is Error:
-            batch = cut_short(batch)
+        batch = as_vendors_end(batch)
         event: Any
         for event in batch:
             if self.ended:
@@ -130,14 +128,17 @@ def cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEv
     return [*events, error]
 
 
-def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[AssistantMessageEvent]:
-    """Replace the failure of an empty answer by the normal end that vendors send for it.
+def as_vendors_end(batch: Sequence[AssistantMessageEvent]) -> Sequence[AssistantMessageEvent]:
+    """Return a batch whose end is one that vendors send.
 
-    Only swink treats an empty answer as a failure.
+    The ends of blocks that a failure cut off are removed (see `cut_short`). The failure of an empty
+    answer, which only swink treats as a failure, is replaced by the normal end.
     """
     error = batch[-1] if batch else None
-    if not isinstance(error, Error) or error.code != EMPTY:
+    if not isinstance(error, Error):
         return batch
+    if error.code != EMPTY:
+        return cut_short(batch)
     done = Done(
         StopReason.STOP,
         usage=error.usage,

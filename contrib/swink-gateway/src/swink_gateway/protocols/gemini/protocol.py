@@ -32,7 +32,7 @@ from swink_core import (
     ThinkingEnd,
 )
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.encoding import empty_completed, id_of, model_of, started_anew
+from swink_gateway.protocols.encoding import as_vendors_end, id_of, model_of, started_anew
 from swink_gateway.protocols.failures import standard_status, status_of
 from swink_gateway.protocols.frames import JSON, SSE, data_frame, encode
 from swink_gateway.protocols.gemini.errors import (
@@ -117,7 +117,7 @@ class GeminiEncoder:
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Encode a batch of events as a response."""
         out: list[bytes] = []
-        batch = empty_completed(batch)
+        batch = as_vendors_end(batch)
         head = {
             "modelVersion": model_of(known, batch),
             "responseId": id_of(known, batch, self._facts, ""),

@@ -25,7 +25,7 @@ from swink_core import (
 )
 from swink_core.providers import arguments_object, is_synthetic_id
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.encoding import cost_data, empty_completed, model_of, started_anew
+from swink_gateway.protocols.encoding import as_vendors_end, cost_data, model_of, started_anew
 from swink_gateway.protocols.failures import headers_of, standard_status, text_of
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.ollama.requests import WIRE_FORMAT, read_chat, read_generate
@@ -101,7 +101,7 @@ class OllamaEncoder:
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Encode a batch of events as lines."""
         out: list[bytes] = []
-        batch = empty_completed(batch)
+        batch = as_vendors_end(batch)
         head = {"model": model_of(known, batch), "created_at": self._created}
         for event in batch:
             if self.ended:
