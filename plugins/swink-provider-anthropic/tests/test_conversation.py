@@ -399,7 +399,7 @@ def test_the_callers_own_marks_come_before_the_strategys(
     assert [mark.get("ttl", "5m") if mark else "" for mark in marks] == all_marks
 
 
-def test_the_callers_own_marks_need_no_strategy() -> None:
+def test_a_mark_in_the_content_of_a_result_is_sent_on_the_result() -> None:
     mark = _kept("1h")
     result = ToolResultMessage("t1", "look", [TextBlock("ok", mark)])
     call = ToolCallBlock("t1", "look", {"at": 1}, metadata=mark)
@@ -408,7 +408,7 @@ def test_the_callers_own_marks_need_no_strategy() -> None:
     ) == [
         _user({**_said("Hi"), **mark}),
         _model({**_said("a"), **mark}, {**USE, **mark}),
-        _user({"type": "tool_result", "tool_use_id": "t1", "content": [{**_said("ok"), **mark}]}),
+        _user({"type": "tool_result", "tool_use_id": "t1", "content": [_said("ok")], **mark}),
     ]
 
 

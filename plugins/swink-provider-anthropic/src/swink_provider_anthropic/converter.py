@@ -141,11 +141,14 @@ class _Converter(MessageConverter):
             "type": "tool_result",
             "tool_use_id": _tool_id(message.tool_call_id),
         }
-        if content := self._content(message, _said):
+        content = self._content(message, _said)
+        # The API refuses a cache mark inside the content of a result.
+        marks = [block.pop(MARK) for block in content if MARK in block]
+        if content:
             native["content"] = content
         if message.is_error:
             native["is_error"] = True
-        return native
+        return {**native, MARK: marks[-1]} if marks else native
 
     def _content(
         self, message: Message, convert: Callable[[Block], dict[str, Any] | LeftOut]
