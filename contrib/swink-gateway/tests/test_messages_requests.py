@@ -30,6 +30,7 @@ from swink_gateway.protocols.sealing import seal
 
 WIRE = "anthropic-messages"
 HI = {"role": "user", "content": "Hi"}
+KEPT = CacheStrategy()
 CACHED = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -112,7 +113,7 @@ MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
                     ToolCallBlock("c2", "g", {}, "{}"),
                 ]
             ),
-            ToolResultMessage("c1", "f", "one"),
+            ToolResultMessage("c1", "f", [TextBlock("one", CACHED)]),
             ToolResultMessage("c2", "g", "", True),
             UserMessage([TextBlock("Go on.")]),
         ],
@@ -209,7 +210,6 @@ OPTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
         {"response_format": {"type": "object"}},
     ),
-    ({"cache_control": {"type": "ephemeral"}}, {"cache": CacheStrategy()}),
     (
         {"system": [{"type": "text", "text": "A", "cache_control": {"type": "x", "ttl": "1h"}}]},
         {"cache": CacheStrategy(ttl=3600)},
@@ -228,6 +228,27 @@ def test_the_system_prompt_is_a_string_or_blocks() -> None:
     assert read(system="A").context.system_prompt == "A"
     blocks = [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]
     assert read(system=blocks).context.system_prompt == "A\n\nB"
+    marked = [{**blocks[0], **CACHED}, blocks[1]]
+    assert read(system=marked).context.system_prompt == [TextBlock("A", CACHED), TextBlock("B")]
+
+
+# what a client says, and the option for a provider with the same protocol
+MARKS: list[tuple[dict[str, Any], CacheStrategy | None]] = [
+    (CACHED, None),
+    ({"system": [{"type": "text", "text": "A", **CACHED}]}, None),
+    ({"tools": [{"name": "f", **CACHED}]}, None),
+    ({"messages": [answered({"type": "tool_use", "id": "c", "name": "f", **CACHED})]}, KEPT),
+    ({"messages": [user({"type": "tool_result", "tool_use_id": "c", **CACHED})]}, KEPT),
+]
+
+
+@pytest.mark.parametrize(("said", "kept"), MARKS, ids=str)
+def test_an_option_stands_for_cache_marks_that_a_provider_cannot_get(
+    said: dict[str, Any], kept: CacheStrategy | None
+) -> None:
+    asked = read(**said)
+    assert asked.options["cache"] == CacheStrategy()
+    assert asked.own_options == {"cache": kept}
 
 
 def test_tools_of_the_client_and_of_the_vendor() -> None:
@@ -235,7 +256,8 @@ def test_tools_of_the_client_and_of_the_vendor() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     own = {"name": "f", "input_schema": schema, "strict": True, "defer_loading": True, **CACHED}
     asked = read(tools=[own, search], headers={"anthropic-beta": "b1,b2"})
-    assert asked.context.tools == [Tool("f", "", schema, True, {WIRE: {"defer_loading": True}})]
+    fields = {"defer_loading": True, **CACHED}
+    assert asked.context.tools == [Tool("f", "", schema, True, {WIRE: fields})]
     assert asked.own == {"tools": [search]}
     assert asked.headers == {"anthropic-beta": "b1,b2"}
     assert asked.dropped == []

@@ -126,6 +126,37 @@ async def test_fields_of_both_apis_of_a_vendor_reach_it_over_either(
     assert dropped == {*OF_CHAT_ALONE, *({} if is_own else FIELDS)}
 
 
+CACHED = {"cache_control": {"type": "ephemeral"}}
+MARKED = {
+    **CACHED,
+    "max_tokens": 9,
+    "system": [{"type": "text", "text": "A", **CACHED}, {"type": "text", "text": "B"}],
+    "tools": [{"name": "f", "input_schema": {"type": "object"}, **CACHED}],
+    "messages": [{"role": "user", "content": "Hi"}],
+}
+
+
+async def test_cache_marks_reach_anthropic_where_the_client_placed_them() -> None:
+    upstream = Scripted(ANSWER)
+    async with serving(upstream) as gateway:
+        model = "anthropic/claude-haiku-4-5"
+        answer = await ask(gateway, "/v1/messages", {"model": model, **MARKED})
+    assert upstream.context.system_prompt == [swink.TextBlock("A", CACHED), swink.TextBlock("B")]
+    assert upstream.context.tools[0].metadata == {"anthropic": CACHED}
+    assert (upstream.options.cache, upstream.options.extra) == (None, CACHED)
+    assert "x-swink-dropped" not in answer.headers
+
+
+async def test_an_option_stands_for_cache_marks_at_other_providers() -> None:
+    upstream = Scripted(ANSWER)
+    async with serving(upstream) as gateway:
+        answer = await ask(gateway, "/v1/messages", {"model": "openrouter/any", **MARKED})
+    assert upstream.context.system_prompt == "A\n\nB"
+    assert upstream.context.tools[0].metadata is None
+    assert (upstream.options.cache, upstream.options.extra) == (swink.CacheStrategy(), {})
+    assert "x-swink-dropped" not in answer.headers
+
+
 async def test_metadata_of_a_response_reaches_its_vendor_and_comes_back() -> None:
     upstream, answer = await asked_of("openai/gpt-5.1", metadata={"a": "b"})
     assert upstream.options.extra == {"truncation": "auto", "metadata": {"a": "b"}}

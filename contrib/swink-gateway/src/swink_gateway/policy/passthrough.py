@@ -28,6 +28,7 @@ from swink_core import (
     ProviderInfo,
     StreamErrorKind,
     SystemMessage,
+    TextBlock,
     Tool,
     UserMessage,
     replace,
@@ -35,6 +36,7 @@ from swink_core import (
 from swink_core.providers import Fitted
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused, of_bad_request
+from swink_gateway.protocols.options import MARK
 from swink_gateway.protocols.tool_names import Known
 
 __all__ = [
@@ -203,7 +205,11 @@ def addressed(
     """
     if speaks != wire_format:
         kept = {name: asked.own[name] for name in SHARED if is_own and name in asked.own}
-        asked = evolve(asked, own={n: v for n, v in asked.own.items() if n not in kept})
+        own = {n: v for n, v in asked.own.items() if n not in kept}
+        if asked.own_options:
+            own.pop(MARK, None)
+            asked = evolve(asked, context=_unmarked(asked.context))
+        asked = evolve(asked, own=own)
         for name in [name for name in LEANT_ON if asked.own.get(name)]:
             why = f"{provider} has no {name}: send the whole conversation"
             kind = StreamErrorKind.UNSUPPORTED
@@ -218,7 +224,8 @@ def addressed(
         if kept:
             options["extra"] = kept
         return evolve(asked, options=options, dropped=dropped, own={}, headers={})
-    options = dict(asked.options)
+    options = {name: asked.own_options.get(name, said) for name, said in asked.options.items()}
+    options = {name: said for name, said in options.items() if said is not None}
     if asked.own:
         options["extra"] = asked.own
     if asked.headers:
@@ -229,6 +236,22 @@ def addressed(
         [_tool(tool, wire_format, provider) for tool in asked.context.tools],
     )
     return evolve(asked, context=context, options=options)
+
+
+def _unmarked(context: Context) -> Context:
+    """Return a conversation without the cache marks for which the option `cache` stands."""
+    prompt = context.system_prompt
+    tools = []
+    for tool in context.tools:
+        own = {name: _without_mark(fields) for name, fields in (tool.metadata or {}).items()}
+        tools.append(replace(tool, metadata={n: f for n, f in own.items() if f} or None))
+    if isinstance(prompt, list):
+        prompt = "\n\n".join(block.text for block in prompt if isinstance(block, TextBlock))
+    return replace(context, system_prompt=prompt or None, tools=tools)
+
+
+def _without_mark(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != MARK}
 
 
 def _names_none(choice: Any, tools: Sequence[Tool]) -> bool:

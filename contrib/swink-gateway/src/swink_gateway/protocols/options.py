@@ -7,7 +7,10 @@ from typing import Any
 from swink_gateway.protocols import BadRequest
 from swink_gateway.protocols.fields import Fields
 
-__all__ = ["EFFORTS", "SOUNDS", "answers", "response_format"]
+__all__ = ["EFFORTS", "MARK", "SOUNDS", "answers", "response_format"]
+
+MARK = "cache_control"
+"""The field that marks the end of a cached part of the prompt."""
 
 EFFORTS = {
     "none": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",

@@ -2,7 +2,8 @@
 
 https://platform.claude.com/docs/en/api/messages/create. A turn is a list of blocks; tool results
 are blocks of the user's turn. Instructions come before the conversation or, as turns of the role
-`system`, inside it. A `cache_control` field anywhere enables caching.
+`system`, inside it. A `cache_control` field anywhere enables caching. Anthropic gets these cache
+marks where the client placed them; for other providers, the option `cache` stands for them.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
+    replace,
 )
 from swink_core.providers import Source
 from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.options import EFFORTS
+from swink_gateway.protocols.options import EFFORTS, MARK
 from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 
 __all__ = ["WIRE_FORMAT", "read_messages"]
@@ -44,8 +46,6 @@ WIRE_FORMAT = "anthropic-messages"
 
 BETA = "anthropic-beta"
 """The header that requests beta features."""
-
-MARK = "cache_control"
 
 HOUR = 3600
 
@@ -66,22 +66,27 @@ class _Reader:
         self._own_tools: list[dict[str, Any]] = []
         self._own_output: dict[str, Any] = {}
         self._marked = False
+        self._is_mark_lost = False
         self._thoughts = False
         self._ttl: int | None = None
 
     def read(self, headers: Mapping[str, str]) -> Asked:
         said = self._said
-        context = Context([], self._system())
+        prompt = self._system()
+        context = Context([], [*prompt] if isinstance(prompt, list) else prompt)
         context.tools = [tool for one in said.objects("tools") if (tool := self._tool(one))]
         for turn in said.objects("messages"):
             context.messages += self._turn(turn)
         asked = Asked(said.required("model"), context, self._options())
         asked.stream = bool(said.flag("stream"))
-        if not self._marked:
-            self._mark(said)
+        automatic = self._mark(said)
         if self._marked:
-            asked.options["cache"] = CacheStrategy(ttl=self._ttl)
-        asked.own = said.rest()
+            cache = CacheStrategy(ttl=self._ttl)
+            asked.options["cache"] = cache
+            asked.own_options["cache"] = cache if self._is_mark_lost else None
+        elif isinstance(prompt, list):
+            context.system_prompt = "\n\n".join(block.text for block in prompt) or None
+        asked.own = {**said.rest(), **(automatic or {})}
         if self._own_tools:
             asked.own["tools"] = self._own_tools
         if self._own_output:
@@ -92,12 +97,11 @@ class _Reader:
         asked.dropped = said.dropped
         return asked
 
-    def _system(self) -> str | None:
+    def _system(self) -> str | list[TextBlock] | None:
         said = self._said.data("system")
         if said is None or isinstance(said, str):
             return said
-        blocks = self._said.objects("system")
-        return "\n\n".join(self._text(block).text for block in blocks) or None
+        return [self._text(block) for block in self._said.objects("system")] or None
 
     def _options(self) -> dict[str, Any]:
         said = self._said
@@ -156,14 +160,14 @@ class _Reader:
 
     def _tool(self, said: Fields) -> Tool | None:
         kind = said.text("type")
-        self._mark(said)
+        mark = self._mark(said)
         if kind not in (None, "custom"):
             self._own_tools.append(said.all())
             return None
         tool = Tool(said.required("name"), said.text("description") or "")
         tool.parameters = said.take("input_schema", dict) or tool.parameters
         tool.strict = said.flag("strict")
-        if own := said.rest():
+        if own := {**said.rest(), **(mark or {})}:
             tool.metadata = {WIRE_FORMAT: own}
         return tool
 
@@ -201,10 +205,14 @@ class _Reader:
 
     def _result(self, said: Fields) -> ToolResultMessage:
         id, content = said.required("tool_use_id"), said.take("content", (str, list))
-        self._mark(said)
+        mark = self._mark(said)
         given: Any = content or ""
         if isinstance(content, list):
             given = [self._block(block) for block in said.objects("content")]
+        if mark and given:
+            *before, last = [TextBlock(given)] if isinstance(given, str) else given
+            given = [*before, replace(last, metadata={**(last.metadata or {}), **mark})]
+        self._is_mark_lost |= bool(mark) and not given
         failed = bool(said.flag("is_error"))
         return ToolResultMessage(id, self._names.get(id, ""), given, failed)
 
@@ -303,7 +311,7 @@ class _Reader:
         said.text("type")
         id, name = said.required("id"), said.required("name")
         self._names[id] = name
-        self._mark(said)
+        self._is_mark_lost |= self._mark(said) is not None  # metadata must be valid for all
         given = said.take("input", dict) or {}
         call = ToolCallBlock(id, name, given, encode(given).decode())
         call.metadata = said.rest() or None
