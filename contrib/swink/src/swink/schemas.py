@@ -201,7 +201,8 @@ def _strict_converter() -> Converter:
     def mapping_hook(kind: Any) -> Callable[[Any, Any], Any]:
         key, value = get_args(kind)
         read: Any = types.GenericAlias(dict, (key, Any))
-        items: Any = make_mapping_structure_fn(types.GenericAlias(dict, (Any, value)), converter)
+        held: Any = types.GenericAlias(dict, (Any, value))
+        items: Any = make_mapping_structure_fn(held, converter)
         return lambda data, kind: items(_fitting(data, read), kind)
 
     converter.register_structure_hook_factory(_is_dataclass, dataclass_hook)
