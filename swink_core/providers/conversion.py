@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 from typing import Any, TypeAlias
 
@@ -138,7 +138,7 @@ def placed_turns(
     result = PlacedTurns()
     turns = result.turns  # most messages are unchanged, and appended without a call of `add`
     indexes = result.at
-    waiting: dict[str, ToolCallBlock] = {}  # tool calls of turn `asking`, the last answer
+    waiting: _Calls = {}  # tool calls of turn `asking`, the last answer
     asking = 0
     words: list[_Words] = []  # results without a call, and system messages; added after the results
 
@@ -162,9 +162,13 @@ def placed_turns(
                 waiting = calls
             elif (kept := _kept(message, at, provider)) is not None:
                 result.add(*kept)
-                waiting = {call.id: call for call in kept[0].tool_calls}
+                waiting = _by_id(kept[0].tool_calls)
         elif isinstance(message, ToolResultMessage):
-            call = waiting.pop(message.tool_call_id, None)
+            call = None
+            if asked := waiting.get(message.tool_call_id):
+                call = asked.pop(0)
+                if not asked:
+                    del waiting[call.id]
             if call is not None and not message.tool_name:
                 message = replace(message, tool_name=call.name)
             if call is not None or has_place(message):
@@ -187,12 +191,22 @@ def placed_turns(
 _Words: TypeAlias = tuple[Message, int, Sequence[int] | None]
 """The arguments for `PlacedTurns.add`."""
 
+_Calls: TypeAlias = dict[str, list[ToolCallBlock]]
+"""Tool calls without a result, by id. Results belong to calls with the same id in their order."""
 
-def _answer_calls(result: PlacedTurns, asking: int, waiting: Mapping[str, ToolCallBlock]) -> None:
+
+def _by_id(calls: Iterable[ToolCallBlock]) -> _Calls:
+    found: _Calls = {}
+    for call in calls:
+        found.setdefault(call.id, []).append(call)
+    return found
+
+
+def _answer_calls(result: PlacedTurns, asking: int, waiting: _Calls) -> None:
     """Add an error result for each tool call in a turn if the call has no result."""
     content = result.turns[asking].content
     for block, path in zip(content, result.paths_of_blocks(asking), strict=True):
-        if isinstance(block, ToolCallBlock) and waiting.get(block.id) is block:
+        if isinstance(block, ToolCallBlock) and any(block is c for c in waiting.get(block.id, ())):
             report_change(path, UNANSWERED, CHANGED)
             answer = ToolResultMessage(block.id, block.name, NO_RESULT, is_error=True)
             result.add(answer, result.at[asking])
@@ -271,7 +285,7 @@ def _add_user(message: UserMessage, at: int, result: PlacedTurns) -> None:
         result.add(replace(message, content=[content[place] for place in kept]), at, kept)
 
 
-def _calls_if_whole(message: AssistantMessage, provider: str) -> dict[str, ToolCallBlock] | None:
+def _calls_if_whole(message: AssistantMessage, provider: str) -> _Calls | None:
     """Return the tool calls of an assistant message by id, if the whole message may be sent.
 
     Return `None` if blocks may have to be left out, so that `_kept` must check each block.
@@ -280,16 +294,16 @@ def _calls_if_whole(message: AssistantMessage, provider: str) -> dict[str, ToolC
         return None
     if message.stop_reason in _CUT or not message.content:
         return None
-    calls: dict[str, ToolCallBlock] = {}
+    calls: list[ToolCallBlock] = []
     for block in message.content:
         if type(block) is ToolCallBlock:
-            calls[block.id] = block
+            calls.append(block)
         elif type(block) is TextBlock:
             if not block.text:
                 return None
         elif type(block) is not ThinkingBlock:
             return None
-    return calls
+    return _by_id(calls)
 
 
 def _kept(

@@ -101,12 +101,19 @@ class OpenCalls:
         self._named: list[ToolCall] = []
         self._stray_work = 0
 
-    def find(self, key: Hashable, id: str | None, name: str | None) -> ToolCall | None:
+    def find(
+        self, key: Hashable, id: str | None, name: str | None, arguments: str | None = None
+    ) -> ToolCall | None:
         """Return the open call to which a fragment belongs; `None` if it begins a new call."""
         call = self._by_key.get(key) if key is not None else next(reversed(self._open), None)
         if id and (known := call if call and call.id == id else self._by_id.get(id)) is not None:
-            fits = known in self._open and (not name or known.name in (None, name))
-            return known if fits else None
+            if known not in self._open or (name and known.name not in (None, name)):
+                return None
+            opens = arguments is not None and arguments.lstrip().startswith("{")
+            is_new_key = key is not None and call is None
+            # some servers repeat id and name in each fragment, also after whole arguments
+            begins = (name or opens) if is_new_key else (name and opens)
+            return None if begins and known.is_complete() else known
         if call not in self._open:
             return None
         if id and call.id and not is_synthetic_id(call.id):

@@ -144,11 +144,12 @@ class EventWriter:
 
         `key` is the index or id with which the provider distinguishes calls (`None`: the provider
         sends none). `arguments` is a piece of JSON text. A fragment with another id or name than
-        the open call's begins a new call.
+        the open call's begins a new call. So does one with the same id after whole arguments, if it
+        has at least two of these: a new key, the name, and the beginning of another object.
         """
         name = self.names.get(name, name) if name else name
         calls = self._calls
-        call = calls.find(key, id, name)
+        call = calls.find(key, id, name, arguments)
         if call is None:
             if not (id or name or arguments or metadata is not None):
                 return

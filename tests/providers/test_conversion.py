@@ -54,6 +54,7 @@ HI = UserMessage("Hi")
 M = {"opaque": 1}
 PNG = Base64Source("image/png", "AA==")
 CALL_A, CALL_B = ToolCallBlock("a", "f", {"x": 1}), ToolCallBlock("b", "g")
+SAME_A = ToolCallBlock("a", "g")
 RESULT_A, RESULT_B = ToolResultMessage("a", "f", "1"), ToolResultMessage("b", "g", "2")
 NOTHING_A = ToolResultMessage("a", "f", NO_RESULT, is_error=True)
 NOTHING_B = ToolResultMessage("b", "g", NO_RESULT, is_error=True)
@@ -181,6 +182,16 @@ NORMALISED: list[tuple[str, list[Message], list[Message]]] = [
         "a_result_given_twice",
         [said(CALL_A), RESULT_A, ToolResultMessage("a", "f", "again")],
         [said(CALL_A), RESULT_A, UserMessage("[result of f] again")],
+    ),
+    (
+        "results_of_two_calls_with_the_same_id",
+        [said(CALL_A, SAME_A), RESULT_A, ToolResultMessage("a", "", "2")],
+        [said(CALL_A, SAME_A), RESULT_A, ToolResultMessage("a", "g", "2")],
+    ),
+    (
+        "one_result_for_two_calls_with_the_same_id",
+        [said(CALL_A, SAME_A), RESULT_A, HI],
+        [said(CALL_A, SAME_A), RESULT_A, ToolResultMessage("a", "g", NO_RESULT, True), HI],
     ),
     (
         "a_result_without_a_call_among_others",

@@ -64,6 +64,7 @@ def said(
 
 PARIS = ("a", "weather", '{"city": "Paris"}', "complete")
 NOON = ("b", "clock", '{"zone": "CET"}', "complete")
+ROME = (SYNTHETIC, "weather", '{"city": "Rome"}', "complete")
 WITHOUT_IDS = [(SYNTHETIC, *PARIS[1:]), (SYNTHETIC, *NOON[1:])]
 
 # (name, fragments as they come, calls)
@@ -291,6 +292,52 @@ FRAGMENTS: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, str, str]]
             said(0, "a", "clock", '{"zone": "CET"}'),
         ],
         [PARIS, WITHOUT_IDS[1]],
+    ),
+    (
+        "whole_calls_with_the_same_id_and_name",
+        [
+            said(0, "a", "weather", '{"city": "Paris"}'),
+            said(1, "a", "weather", '{"city": "Rome"}'),
+        ],
+        [PARIS, ROME],
+    ),
+    (
+        "whole_calls_with_the_same_id_and_name_under_one_index",
+        [
+            said(0, "a", "weather", '{"city": "Paris"}'),
+            said(0, "a", "weather", '{"city": "Rome"}'),
+        ],
+        [PARIS, ROME],
+    ),
+    (
+        "whole_calls_with_the_same_id_and_name_without_an_index",
+        [
+            said(None, "a", "weather", '{"city": "Paris"}'),
+            said(None, "a", "weather", '{"city": "Rome"}'),
+        ],
+        [PARIS, ROME],
+    ),
+    (
+        "calls_with_the_same_id_and_name_in_pieces",
+        [
+            said(0, "a", "weather", '{"city": '),
+            said(0, args='"Paris"}'),
+            said(1, "a", "weather", ""),
+            said(1, "a", "weather", '{"city": '),
+            said(1, "a", "weather", '"Rome"}'),
+        ],
+        [PARIS, ROME],
+    ),
+    (
+        "id_and_name_again_after_whole_arguments",
+        [
+            said(0, "a", "weather", '{"city": "Paris"}'),
+            said(0, "a", "weather", ""),
+            said(0, "a", "weather", "\n"),
+            said(0, "a"),
+            said(1, "a", None, ""),
+        ],
+        [(*PARIS[:2], PARIS[2] + "\n", "complete")],
     ),
     (
         "whole_calls_under_one_index",
