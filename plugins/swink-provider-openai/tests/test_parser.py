@@ -471,9 +471,27 @@ async def test_words_before_a_refusal_are_another_text() -> None:
     assert message.content == [TextBlock("Sure."), TextBlock("No.", {"refusal": True})]
 
 
-async def test_the_end_marker_and_the_usage_complete_an_answer() -> None:
-    events = await events_of(says(content="Hi"), COUNTED)
+USED: Frame = {"usage": COUNTED["usage"]}
+NO_OUTPUT: Frame = {"usage": {"prompt_tokens": 1, "completion_tokens": None}}
 
+COMPLETED: list[tuple[str, list[Frame]]] = [
+    ("usage without choices", [says(content="Hi"), COUNTED]),
+    ("usage and choices of null", [says(content="Hi"), {**COUNTED, "choices": None}]),
+    ("usage in every chunk and at the end", [{**says(content="Hi"), **USED}, COUNTED]),
+    ("usage with an empty piece",
+     [says(content="Hi"), {**says(role="assistant", content=""), **USED}]),
+    ("usage twice", [says(content="Hi"), COUNTED, {**says(content=""), **USED}]),
+    ("more pieces after the usage", [says(content="H"), COUNTED, says(content="i"), COUNTED]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("frames", [row[1] for row in COMPLETED], ids=[row[0] for row in COMPLETED])
+async def test_the_end_marker_and_the_usage_after_the_content_complete_an_answer(
+    frames: list[Frame],
+) -> None:
+    events = await events_of(*frames)
+
+    assert fold(events).text == "Hi"
     assert isinstance(events[-1], Done)
     assert notices(events) == ["stop_reason"]
 
@@ -485,11 +503,34 @@ MARKED: list[tuple[str, list[Frame]]] = [
     ("reasoning", [says(reasoning_content="Hm.")]),
     ("nothing", []),
     ("a usage of nothing", [says(content="Do NOT "), {"choices": [], "usage": None}]),
+    ("a usage without output", [says(content="Do NOT "), {"choices": [], **NO_OUTPUT}]),
+    ("usage with every piece", [{**says(content=text), **USED} for text in ("Do ", "NOT ")]),
+    ("usage without output with every piece", [{**says(content="Do NOT "), **NO_OUTPUT}]),
+    (
+        "usage with every piece, of which the last is empty",
+        [{**says(content=text), **USED} for text in ("Do ", "NOT ", "")],
+    ),
+    (
+        "usage with the first piece, which is empty",
+        [{**says(role="assistant", content=""), **USED}, says(content="Do NOT ")],
+    ),
+    ("usage before the last piece", [says(content="Do "), COUNTED, says(content="NOT ")]),
+    (
+        "usage before a piece of a tool call",
+        [
+            says(tool_calls=[call(0, "a", "f", "")]),
+            COUNTED,
+            says(tool_calls=[call(0, None, None, '{"x":')]),
+        ],
+    ),
+    ("usage before reasoning", [COUNTED, says(reasoning_content="Hm.")]),
 ]
 
 
 @pytest.mark.parametrize("frames", [row[1] for row in MARKED], ids=[row[0] for row in MARKED])
-async def test_the_end_marker_alone_is_no_end(frames: list[Frame]) -> None:
+async def test_the_end_marker_without_usage_at_the_end_is_no_end(
+    frames: list[Frame],
+) -> None:
     terminal = (await events_of(*frames))[-1]
 
     assert isinstance(terminal, Error)

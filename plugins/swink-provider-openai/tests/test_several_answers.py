@@ -46,6 +46,11 @@ def frames_of(*pieces: Frame) -> list[Frame]:
     return [{"id": "r1", "model": "m1", "choices": [piece]} for piece in pieces]
 
 
+def used(*pieces: Frame) -> list[Frame]:
+    """Chunks with one choice each, and with usage."""
+    return [{**frame, "usage": COUNTED["usage"]} for frame in frames_of(*pieces)]
+
+
 def body_of(*frames: Frame, end: bytes = DONE) -> bytes:
     return b"".join(b"data: %s\n\n" % json.dumps(frame).encode() for frame in frames) + end
 
@@ -201,6 +206,22 @@ ENDINGS: list[tuple[str, list[Frame], bytes, bool]] = [
      [*frames_of(*STREAMED, says(0, "stop")), COUNTED], DONE, True),
     ("the first has no finish reason but usage",
      [*frames_of(*STREAMED, says(1, "stop")), COUNTED], DONE, True),
+    ("neither has a finish reason, and the usage is with an empty piece",
+     [*frames_of(*STREAMED), *used(says(0, content=""))], DONE, True),
+    ("the other is cut, with usage in every chunk",
+     used(*STREAMED, says(0, "stop")), DONE, False),
+    ("the first is cut, with usage in every chunk",
+     used(*STREAMED, says(1, "stop")), DONE, False),
+    ("both are cut, with usage in every chunk", used(*STREAMED), DONE, False),
+    ("the other is cut after the usage",
+     [*frames_of(says(0, content="One"), says(1, content="Tw"), says(0, "stop")), COUNTED,
+      *frames_of(says(1, content="o"))], DONE, False),
+    ("the first has no finish reason, and the other is cut after the usage",
+     [*frames_of(says(0, content="One")), COUNTED, *frames_of(says(1, content="Two"))],
+     DONE, False),
+    ("the other has no finish reason and usage without output",
+     [*frames_of(*STREAMED, says(0, "stop")), {"choices": [], "usage": {"prompt_tokens": 3}}],
+     DONE, False),
     ("the other never begins, with [DONE]", frames_of(*FIRST), DONE, True),
     ("the other never begins, with usage", [*frames_of(*FIRST), COUNTED], b"", True),
     ("the other never begins", frames_of(*FIRST), b"", False),

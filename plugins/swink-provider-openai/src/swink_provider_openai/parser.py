@@ -6,8 +6,9 @@ frame with as few attribute reads as possible and writes its text; all other fra
 expected, and after the finish reason (`_plain` is then false).
 
 An answer is complete when its `finish_reason` has arrived; some servers never send `[DONE]`. If
-`[DONE]` arrives without a finish reason, the answer is complete only if its usage has arrived:
-gateways send `[DONE]` even if they have lost the answer in the middle. Choice 0 is the answer, and
+`[DONE]` arrives without a finish reason, the answer is complete only if its usage has arrived after
+the last content: gateways send `[DONE]` even if they have lost the answer in the middle, and some
+servers send usage with every piece of content (Databricks, Perplexity). Choice 0 is the answer, and
 other choices are left out with a notice. The module `several` parses the answers to a request that
 asks for several choices.
 
@@ -38,7 +39,7 @@ from swink_provider_openai.finish import (
 from swink_provider_openai.free_text import FreeTexts
 from swink_provider_openai.pieces import said_alone
 from swink_provider_openai.reasoning import ReasoningDetails, ThinkTags
-from swink_provider_openai.usage import report_usage
+from swink_provider_openai.usage import follows_content, report_usage
 from swink_provider_openai.wire import (
     Answer,
     AnyChoice,
@@ -174,7 +175,7 @@ class ChatParser:
             failure = _read_failure(frame)
         usage = chunk.usage or groq.get("usage")
         if usage:
-            self._counted = True
+            self._counted = self._counted or follows_content(usage, chunk.choices, out)
             report_usage(usage, out, (out.metadata or {}).get("service_tier"))
         for choice in chunk.choices or ():
             if choice.index:
@@ -183,6 +184,7 @@ class ChatParser:
             if choice.finish_reason == ERROR_FINISH:
                 failure = failure or error_finish(choice.delta)
             elif choice.delta is not None and choice.delta not in _EMPTY:
+                self._counted = False
                 self._say(choice.delta, out)
             self._note(choice, out)
             if choice.finish_reason and failure is None:
@@ -195,6 +197,7 @@ class ChatParser:
             self._details
             or self._beside.is_about_reasoning
             or self._tags
+            or self._counted
             or out.stop_reason is not None
         )
 
@@ -333,7 +336,7 @@ class ChatParser:
         out.stop(reason)
 
     def _done(self, out: EventWriter) -> None:
-        """Stop reading: the answer is complete if its finish reason or its usage has arrived."""
+        """Stop reading: a finish reason, or the usage after the content, completes the answer."""
         if out.stop_reason is None and out.failure is None and self._counted:
             out.notice("stop_reason", "the provider completed its answer without a finish reason")
             self._stop("stop", out)

@@ -9,7 +9,8 @@ list items are appended.
 
 The response is complete when all choices are complete. Therefore the parser of choice 0 gets the
 finish reason of choice 0 only when all choices have one. A server may ignore `n` and send fewer
-choices; then the usage after the choices, or `[DONE]`, completes the response.
+choices; then the usage after the choices, or `[DONE]`, completes the response. If choices have no
+finish reason, `[DONE]` completes the response only if the usage has arrived after their content.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from swink_core import ExtensionBlock, StreamOptions
 from swink_core.providers import EventWriter, MalformedFrame
 from swink_provider_openai.finish import BROKEN_OFF, ERROR_FINISH
 from swink_provider_openai.parser import DONE
+from swink_provider_openai.usage import follows_content
 
 __all__ = ["answers_of", "with_several"]
 
@@ -64,15 +66,23 @@ class _Parser:
         self._parser = parser
         self._others = _Others(count)
         self._finish: bytes | None = None  # a frame with the finish reason of choice 0
+        self._counted = False
         self.writer = partial(_Writer, self._others)
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Report the content of a frame to `out`."""
         data = _decoded(frame)
-        choices = data.get("choices")
+        choices, usage = data.get("choices"), data.get("usage")
+        if isinstance(choices, list) and any(map(_has_content, choices)):
+            self._counted = False
+        elif isinstance(usage, dict):
+            self._counted = self._counted or follows_content(usage, choices, out)
         if not isinstance(choices, list):
             if frame.strip() == DONE:
                 self._complete(out, is_end=True)
+                if not (self._counted or out.stopped):
+                    out.finish()
+                    return
             self._parser.feed(frame, out)
             return
         first, others = _split(choices)
@@ -82,7 +92,7 @@ class _Parser:
         if others or shown != first:
             frame = msgspec.json.encode({**data, "choices": shown})
         self._parser.feed(frame, out)
-        if not choices and data.get("usage") and not self._others.unfinished:
+        if not choices and self._counted and not self._others.unfinished:
             self._complete(out, is_end=True)
         else:
             self._complete(out)
@@ -115,12 +125,13 @@ class _Parser:
         """Pass the stored finish reason of choice 0 to its parser if all choices are complete.
 
         `is_end` means that no further data follows. In this case, a choice may lack its finish
-        reason if the usage has arrived; a notice then reports the number of such choices.
+        reason if the usage has arrived after all content; a notice then reports the number of such
+        choices.
         """
         if self._finish is None or out.stopped:
             return
         unfinished = self._others.unfinished
-        if is_end and unfinished and out.usage_seen is not None:
+        if is_end and unfinished and self._counted:
             out.notice("stop_reason", f"{unfinished} answers ended without a finish reason")
         elif not (self._others.are_complete or (is_end and not unfinished)):
             return
@@ -215,8 +226,7 @@ class _Choice:
         delta = choice.get("delta")
         if isinstance(delta, dict):
             _merge(self._message, delta)
-            said = (value for name, value in delta.items() if name != "role")
-            self.has_content = self.has_content or any(said)
+            self.has_content = self.has_content or _has_content(choice)
         self._logprobs = _merged("logprobs", self._logprobs, choice.get("logprobs"))
         for name, value in choice.items():
             if value is not None and name not in ("delta", "index", "logprobs", "message"):
@@ -257,6 +267,12 @@ def _decoded(frame: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def _has_content(choice: Any) -> bool:
+    """Return True if a piece of a choice contains more than a role or a finish reason."""
+    delta = choice.get("delta") if isinstance(choice, dict) else None
+    return isinstance(delta, dict) and any(v for name, v in delta.items() if name != "role")
 
 
 def _split(choices: list[Any]) -> tuple[list[Any], list[dict[str, Any]]]:

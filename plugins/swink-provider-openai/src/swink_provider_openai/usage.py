@@ -8,7 +8,7 @@ from typing import Any
 
 from swink_core.providers import EventWriter
 
-__all__ = ["report_usage"]
+__all__ = ["follows_content", "report_usage"]
 
 TICKS_PER_DOLLAR = 1e10
 """xAI reports costs in ticks; this is the number of ticks in a US dollar.
@@ -92,6 +92,18 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = 
     if tier:
         extra["service_tier"] = tier
     out.usage(**counts, cost=_cost(flat), extra=extra)
+
+
+def follows_content(usage: Mapping[str, Any], choices: Any, out: EventWriter) -> bool:
+    """Return True if a chunk contains the usage of the whole answer, not of the content so far.
+
+    Such usage contains the number of output tokens. Its chunk has no choices, or it is the first
+    chunk with usage: OpenRouter sends the usage with an empty choice. The caller has to check that
+    the choices have no content.
+    """
+    if choices and out.usage_seen is not None:
+        return False
+    return any(type(usage.get(name)) in (int, float) for name in _COUNTS["output"])
 
 
 @lru_cache(maxsize=256)
