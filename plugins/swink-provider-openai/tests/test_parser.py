@@ -626,6 +626,13 @@ async def test_usage_is_read_in_every_shape_and_place(
         ({"cost": 0}, 0.0),
         ({"cost": {"total_cost": 0.5}}, 0.5),
         ({"cost_in_usd_ticks": 1721250}, 0.000172125),
+        # OpenRouter: the vendor bills the owner of its key
+        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 3.0}}, 3.0),
+        ({"cost": 0.25, "is_byok": True, "cost_details": {"upstream_inference_cost": 5}}, 5.25),
+        ({"cost": 0.5, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.5}}, 0.5),
+        ({"cost": 0.5, "cost_details": {"upstream_inference_cost": 0.5}}, 0.5),
+        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": None}}, None),
+        ({"cost": 0.25, "is_byok": True}, None),
         # figures that are no cost
         ({"cost_in_usd_ticks": 0}, None),
         ({"cost_in_usd_ticks": 10**400}, None),
@@ -643,6 +650,23 @@ async def test_a_cost_that_is_reported_is_the_cost(reported: Frame, dollars: flo
 
     found = message.cost.total if message.cost else None
     assert found == (dollars if dollars is None else pytest.approx(dollars))
+
+
+async def test_a_cost_without_the_vendors_bill_is_replaced_by_the_prices_of_the_catalogue() -> None:
+    """OpenRouter may omit the price of an answer for which the vendor bills the user."""
+    from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+
+    costs = []
+    for byok in ({}, {"cost": 0, "is_byok": True}):
+        usage = {"prompt_tokens": 1000, "completion_tokens": 10, **byok}
+        body = body_of(says(content="Hi"), {**STOP, "usage": usage}) + DONE
+        http = MemoryHTTPClient(MemoryResponse([body]))
+        async with client_with(http=http, api_key="test") as client:
+            message = await client.complete("openrouter/anthropic/claude-sonnet-4.5", "Hello")
+        assert message.cost is not None
+        costs.append(message.cost.total)
+
+    assert costs[0] == costs[1] > 0
 
 
 async def test_no_usage_is_unknown_usage() -> None:

@@ -44,6 +44,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
 """Maps each of swink's token counts to the usage fields that may contain it, preferred first."""
 
 _DOLLARS = ("cost", "cost.total_cost")  # OpenRouter; Perplexity
+_UPSTREAM = "cost_details.upstream_inference_cost"  # OpenRouter
 _TICKS = "cost_in_usd_ticks"  # xAI
 
 _KNOWN = frozenset({*(name for names in _COUNTS.values() for name in names), *_DOLLARS, _TICKS})
@@ -136,10 +137,20 @@ def _first_number(flat: Mapping[str, Any], names: list[str]) -> int | None:
 
 
 def _cost(flat: Mapping[str, Any]) -> float | None:
+    """Return the reported cost; `None` if it is not known.
+
+    OpenRouter's field `cost` is the amount that OpenRouter charges. If `is_byok` is true, the vendor
+    bills the user for the answer, and `upstream_inference_cost` is the amount of that bill. With
+    other answers, this field is null or repeats `cost`.
+    https://openrouter.ai/docs/cookbook/administration/usage-accounting, and recorded answers.
+    """
     for name in _DOLLARS:
         dollars = _dollars(flat.get(name))
         if dollars is not None:
-            return dollars
+            if flat.get("is_byok") is not True:
+                return dollars
+            upstream = _dollars(flat.get(_UPSTREAM))
+            return None if upstream is None else dollars + upstream
     # xAI reports 0 if another service bills for the answer
     return _dollars(flat.get(_TICKS), TICKS_PER_DOLLAR) or None
 
