@@ -137,6 +137,8 @@ FIELDS: list[tuple[str, str, dict[str, Any], dict[str, Any], int]] = [
         9,
     ),
     ("a limit of the API's own", BUDGET, {"extra": {"max_tokens": 2000}}, {}, 2000),
+    ("a limit of 0, which only warms the cache", BUDGET, {"extra": {"max_tokens": 0}}, {}, 0),
+    ("a limit of null", BUDGET, {"extra": {"max_tokens": None}}, {}, 64_000),
     (
         "fields of objects that options make too",
         NEWER,

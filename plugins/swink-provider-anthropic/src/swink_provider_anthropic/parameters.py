@@ -48,12 +48,18 @@ def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, 
 
 
 def _max_tokens(model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return the token limit, which every request must have."""
+    """Return the token limit, which every request must have.
+
+    The field in `extra` may be 0, which only warms the cache.
+    """
+    limit = options.max_tokens or options.extra.get("max_tokens")
+    if limit is not None:
+        return {"max_tokens": limit}
     rule = rule_of(model)
     how, _ = claude.thinking(options, rule.efforts)
     most = (model.info.max_output if model.info else None) or rule.most.get("max_tokens")
     room = (how or {}).get("budget_tokens", 0) + DEFAULT_MAX_TOKENS
-    return {"max_tokens": options.max_tokens or options.extra.get("max_tokens") or most or room}
+    return {"max_tokens": most or room}
 
 
 def _thinking(model: Model, options: StreamOptions) -> dict[str, Any]:
