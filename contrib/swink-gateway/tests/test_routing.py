@@ -390,6 +390,11 @@ VENDORS_WORDS: list[tuple[str, dict[str, Any], str]] = [
     ("max_tokens = 10", {"max_new_tokens": 99, "n": 2}, "max_new_tokens"),
     ("leave_out = ['seed']", {"random_seed": 3, "top_k": 2}, "random_seed"),
     ("leave_out = ['tools']", {"web_search_options": {}}, "web_search_options"),
+    ("leave_out = ['thinking']", {"reasoning": {"effort": "high"}, "top_k": 2}, "reasoning"),
+    ("leave_out = ['thinking']", {"reasoning_effort": "ultra", "top_k": 2}, "reasoning_effort"),
+    ("leave_out = ['thinking']", {"thinking_budget": 9}, "thinking_budget"),
+    ("leave_out = ['tool_choice']", {"tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
+    ("leave_out = ['tool_choice']", {"function_call": "auto"}, "function_call"),
 ]
 """A transform, fields of a body of Chat Completions, and the fields that are dropped."""
 
@@ -411,6 +416,81 @@ async def test_a_transform_drops_a_vendors_words_for_what_it_limits(
     assert fields.keys() & extra.keys() == fields.keys() - {dropped}
     assert native.headers["x-swink-dropped"] == "options.extra"
     assert not upstream.calls[1].options.extra
+
+
+GEMINI, CLAUDE = "/v1beta/models/best:generateContent", "/v1/messages"
+
+NESTED_WORDS: list[tuple[str, str, dict[str, Any], str, dict[str, Any]]] = [
+    (
+        "leave_out = ['thinking']",
+        GEMINI,
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": -1}, "audioTimestamp": True}},
+        "generationConfig.thinkingConfig",
+        {"generationConfig": {"audioTimestamp": True}},
+    ),
+    (
+        "leave_out = ['thinking']",
+        GEMINI,
+        {"generationConfig": {"thinking_config": {"thinking_level": "ULTRA"}}},
+        "generationConfig.thinkingConfig.thinkingLevel (ULTRA), generationConfig.thinkingConfig",
+        {},
+    ),
+    (
+        "leave_out = ['tool_choice']",
+        GEMINI,
+        {"toolConfig": {"functionCallingConfig": {"mode": "OTHER"}, "retrievalConfig": {}}},
+        "toolConfig.functionCallingConfig",
+        {"toolConfig": {"retrievalConfig": {}}},
+    ),
+    (
+        "max_tokens = 10",
+        GEMINI,
+        {"generationConfig": {"MaxOutputTokens": 99}},
+        "generationConfig.MaxOutputTokens",
+        {},
+    ),
+    (
+        "leave_out = ['thinking']",
+        CLAUDE,
+        {"output_config": {"effort": "high"}},
+        "output_config.effort",
+        {},
+    ),
+    (
+        "max_tokens = 10",
+        "/v1/chat/completions",
+        {"reasoning": {"max_tokens": 99, "exclude": True}, "metadata": {"max_tokens": "9"}},
+        "reasoning.max_tokens",
+        {"reasoning": {"exclude": True}, "metadata": {"max_tokens": "9"}},
+    ),
+    (
+        "leave_out = ['thinking']",
+        "/v1/chat/completions",
+        {"chat_template_kwargs": {"enable_thinking": True, "style": "kind"}},
+        "chat_template_kwargs.enable_thinking",
+        {"chat_template_kwargs": {"style": "kind"}},
+    ),
+]
+"""A transform, a path, fields of a body, the fields that are dropped, and the rest."""
+
+SPEAKERS = {GEMINI: "gemini/gemini-3-pro", CLAUDE: "anthropic/claude-sonnet-5-5"}
+
+
+@pytest.mark.parametrize(("said", "path", "fields", "dropped", "rest"), NESTED_WORDS)
+async def test_a_transform_drops_a_vendors_words_inside_other_fields(
+    said: str, path: str, fields: dict[str, Any], dropped: str, rest: dict[str, Any]
+) -> None:
+    model = SPEAKERS.get(path, "openai/gpt-6")
+    route = f"[routes.best]\ntiers = '{model}'\ntransforms.{said}"
+    upstream = Scripted(*ANSWER)
+    body: dict[str, Any] = {"model": "best", "messages": HI, "max_tokens": 5}
+    if path == GEMINI:
+        body = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    async with serving(upstream, config=config_of(route)) as gateway:
+        answer = await ask(gateway, path, {**body, **fields})
+    assert answer.status == 200, answer.body
+    assert answer.headers["x-swink-dropped"] == dropped
+    assert (upstream.options.extra or {}) == rest
 
 
 async def test_a_route_without_tools_refuses_a_block_that_defines_one() -> None:

@@ -1,12 +1,13 @@
 """Apply the transforms of a route to a request.
 
 Clients may also set options in a vendor's own words: in the option `extra`, in fields of a body
-that swink does not model, and in blocks that are sent unchanged. If a route limits the length of
-answers or leaves options out, such data is removed.
+that swink does not model, at any depth, and in blocks that are sent unchanged. If a route limits
+the length of answers or leaves options out, such data is removed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import evolve
@@ -14,13 +15,13 @@ from attrs import evolve
 from swink_core import replace
 from swink_core.providers import hosted_tools
 from swink_gateway.policy.config import Transforms
-from swink_gateway.policy.permissions import KNOWN_FIELDS
+from swink_gateway.policy.permissions import KNOWN_FIELDS, folded
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused, of_bad_request
 
 __all__ = ["transformed"]
 
-TOOLS = "tools"
+MAX_TOKENS, TOOLS = "max_tokens", "tools"
 
 ABOUT_TOOLS = frozenset({
     "enable_search", "function_call", "functions", "max_tool_calls", "mcp_servers",
@@ -33,6 +34,43 @@ https://platform.claude.com/docs/en/api/messages, https://ai.google.dev/api/gene
 https://docs.x.ai/docs/guides/live-search,
 https://help.aliyun.com/zh/model-studio/web-search.
 """
+
+VENDORS_WORDS: Mapping[str, frozenset[str]] = {
+    option: frozenset(map(folded, names))
+    for option, names in {
+        TOOLS: ABOUT_TOOLS,
+        "cache": {"cache_control", "prompt_cache_options", "prompt_cache_retention"},
+        MAX_TOKENS: {
+            "max_completion_tokens", "max_length", "max_new_tokens", "max_output_tokens",
+            "n_predict", "num_predict",
+        },
+        "response_format": {
+            "guided_choice", "guided_grammar", "guided_json", "guided_regex",
+            "responseJsonSchema", "responseMimeType", "responseSchema", "structured_outputs",
+        },
+        "session_id": {"prompt_cache_key"},
+        "stop": {"stop_sequences"},
+        "thinking": {
+            "effort", "enable_thinking", "include_reasoning", "prompt_mode", "reasoning",
+            "reasoning_effort", "think", "thinkingConfig", "thinking_budget", "thinking_level",
+        },
+        "tool_choice": {"function_call", "functionCallingConfig"},
+        "user": {"safety_identifier", "user_id"},
+    }.items()
+}  # fmt: skip
+"""Body fields that set an option in a vendor's words, in the form that `folded` returns.
+
+A field whose name ends in the name of an option, such as `random_seed`, sets this option too.
+Sources: those of `ABOUT_TOOLS`, https://openrouter.ai/docs/api/reference/parameters,
+https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html, and
+https://github.com/ollama/ollama/blob/main/docs/api.md.
+"""
+
+_CLIENTS_DATA = frozenset(map(folded, (
+    "client_metadata", "documents", "guided_json", "labels", "metadata", "prediction",
+    "responseJsonSchema", "responseSchema", "schema", "structured_outputs", "tools",
+)))  # fmt: skip
+"""Fields with names that a client chooses, and tools, which have options for their own models."""
 
 _NO_TOOLS = (
     "tools: this model is offered without tools, and a block of the conversation defines one"
@@ -73,15 +111,31 @@ def transformed(asked: Asked, by: Transforms) -> Asked:
 def _without_vendors_words(asked: Asked, by: Transforms) -> Asked:
     """Remove the data in which a client could set what the route limits or leaves out."""
 
-    def is_kept(name: str) -> bool:
-        if name in ABOUT_TOOLS:
-            return TOOLS not in by.leave_out
-        return name in KNOWN_FIELDS and not any(map(name.endswith, by.leave_out))
-
     options, dropped = dict(asked.options), [*asked.dropped]
     if options.pop("extra", None):
         dropped.append("options.extra")
     dropped += [f"call.extra.{name}" for name in asked.extra]
-    dropped += [name for name in asked.own if not is_kept(name)]
-    own = {name: value for name, value in asked.own.items() if is_kept(name)}
+    limited = by.leave_out if by.max_tokens is None else (*by.leave_out, MAX_TOKENS)
+    words = frozenset[str]().union(*(VENDORS_WORDS.get(option, ()) for option in limited))
+    ends = tuple(map(folded, limited))
+
+    def kept(data: Any, path: str) -> Any:
+        """Return the rest of `data`, which is at a path of the body; append to `dropped`."""
+        if isinstance(data, list):
+            return [kept(one, f"{path}[{at}]") for at, one in enumerate(data)]
+        if not isinstance(data, dict):
+            return data
+        rest = {}
+        for name, value in data.items():
+            at, plain = f"{path}.{name}" if path else name, folded(name)
+            is_unknown = not path and name not in KNOWN_FIELDS and name not in ABOUT_TOOLS
+            if is_unknown or plain in words or plain.endswith(ends):
+                dropped.append(at)
+            elif plain in _CLIENTS_DATA:
+                rest[name] = value
+            elif (inner := kept(value, at)) or not value:  # not emptied
+                rest[name] = inner
+        return rest
+
+    own = kept(asked.own, "")
     return evolve(asked, options=options, own=own, extra={}, dropped=dropped)

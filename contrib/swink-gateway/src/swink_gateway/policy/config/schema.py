@@ -69,9 +69,10 @@ class Transforms:
     `system_prompt` is inserted before the client's own instructions. `defaults` are options for
     requests that do not set them. `leave_out` lists options of the client to drop; `tools` in this
     list drops all tools of the client. `max_tokens` is the maximum length of an answer in tokens,
-    also for requests without `max_tokens`. With `leave_out` or `max_tokens`, the option `extra`
-    and body fields that the gateway does not know are dropped too, because a client could set the
-    same values in them.
+    also for requests without `max_tokens`. With `leave_out` or `max_tokens`, further data is
+    dropped, because a client could set the same values in it: the option `extra`, body fields that
+    the gateway does not know, and the vendors' fields for these options, such as `reasoning` and
+    `output_config.effort` for `thinking`.
     """
 
     system_prompt: str | None = None
