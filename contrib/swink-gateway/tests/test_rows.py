@@ -172,6 +172,7 @@ REPORTS: dict[str, tuple[str, dict[str, Any], list[tuple[dict[str, str], int, fl
     ),
     "model of a tag": ("model", {"where": {"tag": ["ci"]}}, [({"model": "a/x"}, 2, 0.375)]),
     "no tag of a pattern": ("model", {"where": {"tag": ["%", "n_ght"]}}, []),
+    "no tag in other letters": ("model", {"where": {"tag": ["CI", "Night", "c", "ci,"]}}, []),
     "day": (
         "day", {}, [({"day": "2026-01-31"}, 2, 0.375), ({"day": "2026-02-01"}, 2, 0.625)],
     ),

@@ -194,6 +194,11 @@ _COLUMN_OF = {
 }
 """The SQL expressions to group by, for dimensions that are not columns."""
 
+_LISTED = f"'{TAG_SEPARATOR}' || tags || '{TAG_SEPARATOR}'"
+
+_HAS_TAG = f"replace({_LISTED}, ?, '') <> {_LISTED}"
+"""The condition for a tag: all engines have `replace`, which compares the case of letters too."""
+
 
 def report_in(execute: Execute, query: Query) -> list[Total]:
     """Return the sums for a query, sorted by the values of the dimensions.
@@ -248,19 +253,12 @@ def _condition(query: Query) -> tuple[str, list[Any]]:
     for name, wanted in query.where.items():
         options = sorted(wanted)
         if name == "tag":
-            each = f"'{TAG_SEPARATOR}' || tags || '{TAG_SEPARATOR}' LIKE ? ESCAPE '!'"
-            parts.append("(" + " OR ".join([each] * len(options) or ["1 = 0"]) + ")")
-            values += [f"%{TAG_SEPARATOR}{_escaped(tag)}{TAG_SEPARATOR}%" for tag in options]
+            parts.append("(" + " OR ".join([_HAS_TAG] * len(options) or ["1 = 0"]) + ")")
+            values += [f"{TAG_SEPARATOR}{tag}{TAG_SEPARATOR}" for tag in options]
         else:
             parts.append(f"{name} IN ({', '.join('?' * len(options))})" if options else "1 = 0")
             values += options
     return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
-
-
-def _escaped(text: str) -> str:
-    for character in "!%_":
-        text = text.replace(character, "!" + character)
-    return text
 
 
 def _values(
