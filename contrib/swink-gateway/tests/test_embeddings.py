@@ -12,6 +12,7 @@ from serving import ask, serving
 
 import swink_core as swink
 from swink_gateway.policy.config import Source
+from swink_gateway.policy.tenancy import hashed
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 OWN = {
@@ -173,6 +174,21 @@ key = "${ANY}"
 key = "${OTHER}"
 %s
 """
+
+
+async def test_the_names_of_end_users_are_hashed_for_each_key() -> None:
+    keys = {"ANY": "free", "OTHER": "limited"}
+    config = Source("keys.toml", KEYS % "").config(keys)
+    http = MemoryHTTPClient(*[MemoryResponse.of_json(ANSWER)] * 3)
+    body = {"model": "openai/embed-1", "input": "Hi", "user": "carl"}
+    async with serving(http=http, providers=OWN, config=config, keys=["unnamed"]) as gateway:
+        for key in (*keys.values(), "unnamed"):
+            headers = {"Authorization": f"Bearer {key}"}
+            assert (await ask(gateway, "/v1/embeddings", body, headers=headers)).status == 200
+    assert [sent["user"] for sent in http.bodies] == [
+        hashed("free", "carl"), hashed("limited", "carl"), "carl",
+    ]  # fmt: skip
+
 
 # what limits the second key, the status of its request
 LIMITED: list[tuple[str, int]] = [

@@ -51,6 +51,7 @@ __all__ = [
     "ids_in_answer",
     "ids_in_request",
     "ids_unknown_to",
+    "renamed",
     "with_names",
 ]
 
@@ -387,16 +388,17 @@ def with_names(asked: Asked, owner: str) -> Asked:
     """Hash the names of end users in request fields that are passed unchanged to a provider."""
     options = dict(asked.options)
     if isinstance(extra := options.get("extra"), Mapping):
-        options["extra"] = _renamed(extra, owner)
-    own, extra = _renamed(asked.own, owner), _renamed(asked.extra, owner)
+        options["extra"] = renamed(extra, owner)
+    own, extra = renamed(asked.own, owner), renamed(asked.extra, owner)
     return evolve(asked, options=options, own=own, extra=extra)
 
 
-def _renamed(fields: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    renamed = dict(fields)
+def renamed(fields: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """Return the fields of a body with hashed names of end users."""
+    found = dict(fields)
     for name, value in fields.items():
         if name in _NAMED and value is not None:
-            renamed[name] = hashed(owner, value)
+            found[name] = hashed(owner, value)
         elif name == "metadata" and isinstance(value, Mapping) and "user_id" in value:
-            renamed[name] = {**value, "user_id": hashed(owner, value["user_id"])}
-    return renamed
+            found[name] = {**value, "user_id": hashed(owner, value["user_id"])}
+    return found

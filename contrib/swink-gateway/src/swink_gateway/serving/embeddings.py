@@ -1,10 +1,11 @@
 """Pass embedding requests on to a vendor that uses the client's protocol.
 
 The body is sent to the first model in the fallback chain of the requested name, with the vendor's
-id for the model and the gateway's credentials. The client receives the vendor's response unchanged
-while it arrives, except that credentials are removed from errors. The usage of embeddings is not
-counted, guards do not check the input, and failed requests are not retried. Therefore requests of
-keys with a budget or a rate limit, and requests that a guard would have to check, are refused.
+id for the model, hashes of the names of end users, and the gateway's credentials. The client
+receives the vendor's response unchanged while it arrives, except that credentials are removed from
+errors. The usage of embeddings is not counted, guards do not check the input, and failed requests
+are not retried. Therefore requests of keys with a budget or a rate limit, and requests that a guard
+would have to check, are refused.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from attrs import define
 from swink_core import Call, Client, Context, Error, ProviderFailure, StreamErrorKind, Target
 from swink_core.providers import Attempt, Grant, HTTPProvider, HTTPRequest, HTTPResponse
 from swink_gateway.policy.config import Key
+from swink_gateway.policy.tenancy import renamed
 from swink_gateway.protocols import Asked, ClientProtocol
 from swink_gateway.protocols.bodies import json_of
 from swink_gateway.protocols.chat.protocol import ChatProtocol
@@ -132,7 +134,9 @@ class Embeddings:
         name = request.match_info.get("model")
         if name is None:
             name = await within(lambda: Fields(body).required("model"), 0)
-        target = await self._target(form, name, body, request[OWNER])
+        if owner := request[OWNER]:
+            body = renamed(body, owner)
+        target = await self._target(form, name, body, owner)
         sent = self._request(form, target, body, request.match_info)
         try:
             async with asyncio.timeout(SECONDS):
