@@ -170,6 +170,19 @@ async def test_a_failed_answer_without_streaming_has_its_kinds_status(
     assert answer.json["error"]["error_kind"] == kind
 
 
+@pytest.mark.parametrize("extra", [5, "x", [1]])
+async def test_an_extra_that_is_no_object_is_refused(extra: object) -> None:
+    upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.STOP)])
+    async with serving(upstream) as gateway:
+        for place in ("options", "call"):
+            refused = await ask(gateway, "/v1/stream", {**HI, place: {"extra": extra}})
+            assert refused.status == 400
+            told = refused.json["error"]["message"]
+            assert f"{place}.extra is a" in told
+            assert "expected an object" in told
+    assert upstream.calls == []
+
+
 def media(url: str) -> dict[str, Any]:
     block = {"type": "image", "source": {"type": "url", "url": url, "media_type": "image/png"}}
     return {"messages": [{"role": "user", "content": [block]}]}

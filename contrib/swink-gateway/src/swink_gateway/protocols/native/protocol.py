@@ -88,7 +88,9 @@ class NativeProtocol:
         _check_addresses(asked.context.messages)
         asked.stream = stream is not False
         asked.is_strict = True  # swink clients report unsupported options themselves
-        asked.options = self._options(said.take("options", dict) or {})
+        if (options := said.object("options")) is not None:
+            options.take("extra", dict)
+            asked.options = self._options(options.all())
         _check_extra(asked.options.get("extra"), "options.extra")
         if (call := said.object("call")) is not None:
             asked.extra = call.take("extra", dict) or {}
