@@ -115,6 +115,16 @@ async def test_rows_are_handed_over_and_answered_at_a_batchs_price(
     assert lines["r0"]["cost"] == pytest.approx(ordinary.total / 2)
 
 
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+async def test_a_typed_answer_that_does_not_fit_is_counted_once(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    plain, _ = await asked(tmp_path, vendor, ROWS[:2], journal=tmp_path / "plain")
+    tally, lines = await asked(tmp_path, vendor, ROWS[:2], journal=tmp_path / "typed", type=int)
+    assert [line["error"]["kind"] for line in lines.values()] == ["bad_answer"] * 2
+    assert (tally.tokens, tally.cost) == (plain.tokens, plain.cost)
+
+
 # (limits, rows that a first run hands over)
 LIMITED = [
     (Limits(requests=2), 2),

@@ -174,6 +174,8 @@ class Settings:
         asked: Options = {**options}  # type: ignore[typeddict-item]  # the client checks the names
         if self.type is None:
             return client.stream(self.models, prompt, **asked)
+        if self.via == "batch":  # the vendor answers a row once, so there is nobody to correct it
+            asked = {**asked, "corrections": 0}  # type: ignore[typeddict-unknown-key]
         return client.stream_answer(self.models, prompt, type=self.type, **asked)
 
     def open_journal(self) -> Journal | None:
