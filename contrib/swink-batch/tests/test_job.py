@@ -639,6 +639,53 @@ async def test_the_answers_of_a_type_come_as_values() -> None:
     assert told.error.kind == "bad_answer"
 
 
+@asynccontextmanager
+async def correcting() -> AsyncIterator[tuple[list[str], dict[str, Any]]]:
+    """A server that answers `bad …` with an integer only when corrected, and the prompts it got.
+
+    It holds back the answers to other prompts until it has sent a bad answer.
+    """
+    asked: list[str] = []
+    sent = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = int(re.findall(rb"(?i)content-length: *(\d+)", head)[0])
+        messages = json.loads(await reader.readexactly(size))["messages"]
+        prompt = messages[0]["content"]
+        asked.append(prompt)
+        is_bad = prompt.startswith("bad")
+        if not is_bad:
+            await sent.wait()
+        said = "no number" if is_bad and len(messages) == 1 else '{"value": 1}'
+        writer.write(reply("200 OK", stream_of(said), EVENTS))
+        writer.close()
+        if is_bad:
+            await reader.read()  # until the client has closed the connection
+            for _ in range(100):  # and has decided about the correction
+                await asyncio.sleep(0)
+            sent.set()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    client = {"providers": {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}}
+    yield asked, {"type": int, "client": client}
+    listening.close()
+
+
+async def test_corrections_count_toward_the_requests_of_all_runs_of_a_journal(
+    tmp_path: Path,
+) -> None:
+    output, rows = tmp_path / "answers.jsonl", ["bad 1", "bad 2", "bad 3"]
+    async with correcting() as (asked, settings):
+        for count in (1, 2, 3):
+            tally = await run(
+                "openai/rows", rows[:count], output, limits=Limits(requests=4), **settings
+            )
+    assert (tally.answered, tally.kept, len(asked)) == (0, 2, 4)
+    assert [line["attempts"] for line in written(output)] == [2, 2]
+
+
 async def test_a_row_whose_correction_fails_costs_what_its_first_answer_cost(
     tmp_path: Path,
 ) -> None:

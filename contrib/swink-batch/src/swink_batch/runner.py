@@ -21,8 +21,8 @@ from swink_batch.rows import Rows, count_rows, read_rows
 from swink_batch.settings import Settings
 from swink_batch.spending import Spending
 from swink_batch.tally import Tally
-from swink_core import LimitReached, SwinkError, Usage, UsageError
-from swink_core.providers import Clock, cost_of
+from swink_core import LimitReached, Limits, SwinkError, Usage, UsageError
+from swink_core.providers import Clock, LimitGate, cost_of
 
 __all__ = ["Deliver", "Runner", "Watch", "together"]
 
@@ -314,7 +314,8 @@ class Runner:
         """Do the same as `_ask`, but raise LimitReached if a limit prevented the request."""
         if request.why is not None:
             return bad_row(request.id, request.why)
-        options: dict[str, Any] = {**self._job.options, **request.options}
+        row = LimitGate(Limits())  # counts the attempts of the call and of its corrections
+        options: dict[str, Any] = {"limits": row, **self._job.options, **request.options}
         began = self._clock.time()
         try:
             stream = self._job.stream(self._client, request.prompt, options)
@@ -342,6 +343,6 @@ class Runner:
                 self._spending.give_up(target)
             if not call.ended_at:
                 await stream.aclose()
-        answer.attempts = call.attempts
+        answer.attempts = max(row.requests, call.attempts)
         answer.seconds = round(self._clock.time() - began, 4)
         return answer
