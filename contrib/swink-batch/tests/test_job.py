@@ -673,6 +673,30 @@ async def correcting() -> AsyncIterator[tuple[list[str], dict[str, Any]]]:
     listening.close()
 
 
+@pytest.mark.parametrize("concurrency", [1, 2, 4])
+async def test_a_correction_waits_until_the_budget_allows_it(
+    concurrency: int, tmp_path: Path
+) -> None:
+    rows = ["bad 1", "good 1", "bad 2", "good 2"]
+    given: dict[str, Any] = {"concurrency": concurrency, "options": {"max_tokens": 1000}}
+    async with correcting() as (asked, settings):
+        tally = await run(
+            "openai/gpt-5.4-mini", rows, tmp_path / "o", limits=Limits(tokens=2_400),
+            **given, **settings,
+        )  # fmt: skip
+    assert (tally.answered, tally.kinds, tally.stopped) == (4, {}, None)
+    assert len(asked) == 6
+
+
+async def test_a_correction_that_no_release_pays_for_fails(tmp_path: Path) -> None:
+    async with correcting() as (asked, settings):
+        tally = await run(
+            "openai/gpt-5.4-mini", ["bad 1", "bad 2"], tmp_path / "o", limits=Limits(requests=2),
+            **settings,
+        )  # fmt: skip
+    assert (tally.answered, tally.kinds, len(asked)) == (0, {"quota_exhausted": 2}, 2)
+
+
 async def test_corrections_count_toward_the_requests_of_all_runs_of_a_journal(
     tmp_path: Path,
 ) -> None:

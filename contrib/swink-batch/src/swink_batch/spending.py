@@ -2,14 +2,15 @@
 
 An attempt reserves its maximum expected cost when it begins, and usually costs less. If a call and
 the running calls together would exceed a limit, the call waits in `admit`, before it begins, so
-that its time limits do not include the wait; a retry waits in `enter`. A call that would exceed a
-limit by itself is rejected.
+that its time limits do not include the wait; a retry or a correction waits in `enter`. A call that
+would exceed a limit by itself is rejected.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import Any
 
 from swink_core import (
     Call,
@@ -45,6 +46,8 @@ class Spending:
         self._gate = LimitGate(limits)
         self._under_way = 0
         self._admitted: dict[Target, Charge] = {}  # calls that have not made an attempt yet
+        # A task handles one row at a time. These have made an attempt for their row.
+        self._begun: set[asyncio.Task[Any] | None] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -73,6 +76,7 @@ class Spending:
                 break
             await self.change()
         self._admitted[call.attempt.target] = charge
+        self._begun.discard(asyncio.current_task())
         self._wake()
 
     def give_up(self, target: Target) -> None:
@@ -83,20 +87,23 @@ class Spending:
     async def enter(self, target: Target, attempt: Attempt) -> None:
         """Reserve the maximum expected cost of an attempt.
 
-        A retry waits while its cost and the other reservations together exceed a limit. Raises
-        LimitReached if a first attempt exceeds a limit, or if no other call could release a
-        reservation.
+        A retry or a correction waits while its cost and the other reservations together exceed a
+        limit. Raises LimitReached if the first attempt for a row exceeds a limit, or if no other
+        call could release a reservation. A row whose first attempt is refused does not wait here,
+        because it still has its place in the limiter.
         """
         self._admitted.pop(target, None)
+        row = asyncio.current_task()
         while True:
             try:
                 await self._gate.enter(target, attempt)
             except LimitReached:
-                if attempt.number == 1 or self.is_idle:
+                if row not in self._begun or self.is_idle:
                     self._wake()
                     raise
                 await self.change()
             else:
+                self._begun.add(row)
                 self._under_way += 1
                 self._wake()
                 return
