@@ -107,6 +107,26 @@ async def test_a_missing_field_gets_the_default() -> None:
     assert (await result_of(f, {"a": 1})).content == "[1,2,null]"
 
 
+@pytest.mark.parametrize(
+    ("default", "shown"),
+    [(Field(default_factory=lambda: ["?"]), {}), (Field(["?"]), {"default": ["?"]})],
+)
+async def test_each_call_gets_its_own_default_of_a_pydantic_field(
+    default: Any, shown: dict[str, Any]
+) -> None:
+    def remember(item: str, seen: list[str] = default) -> list[str]:
+        seen.append(item)
+        return seen
+
+    made = swink.tool(remember)
+    assert made.definition.parameters["required"] == ["item"]
+    listed = {"type": "array", "items": {"type": "string"}, **shown}
+    assert made.definition.parameters["properties"]["seen"] == listed
+    for name in ("ann", "ben"):
+        assert (await result_of(made, {"item": name})).content == f'["?","{name}"]'
+    assert (await result_of(made, {"item": "ann", "seen": []})).content == '["ann"]'
+
+
 # (arguments, part of what the model is told)
 MISFITS: list[tuple[dict[str, Any], str]] = [
     ({}, "a missing"),
@@ -378,6 +398,7 @@ KINDS: list[tuple[Any, str, dict[str, Any], str]] = [
     (swink.tool(functools.partial(add, 1), name="add_one"), "add_one", {"b": 2}, "3"),
     (swink.tool(name="x")(lambda: "x"), "x", {}, "x"),
     (functools.partial(add, 1), "add", {"b": 2}, "3"),
+    (swink.tool(name="minus")(lambda a=5, b=1, /: a - b), "minus", {"b": 2}, "3"),
 ]
 
 

@@ -49,7 +49,11 @@ _SHOWN = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
 
 @define
 class _Parameter:
-    """A parameter of a function; `default` is `NOTHING` if the model must pass an argument."""
+    """A parameter of a function.
+
+    `default` is `NOTHING` if the model must pass an argument, and may be a Field of pydantic, which
+    makes a value for each call.
+    """
 
     name: str
     schema: Schema[Any]
@@ -140,11 +144,15 @@ class FunctionTool(Generic[P, R]):
                     arguments[one.name] = one.schema.load(call.arguments[one.name])
                 except ValueError as error:
                     raise ValueError(f"{one.name}: {error}") from error
-            elif one.default is not NOTHING:  # the default may come from pydantic's Field
-                arguments[one.name] = one.default
         return arguments
 
     async def _called(self, arguments: dict[str, Any]) -> Any:
+        for one in self._parameters:
+            if one.name in arguments or one.default is NOTHING:
+                continue
+            given = one.default
+            made = given.get_default(call_default_factory=True) if _is_field(given) else given
+            arguments[one.name] = made
         bound = inspect.signature(self.function).bind_partial()
         bound.arguments.update(arguments)
         if _is_async(self.function):
@@ -350,13 +358,10 @@ def _parameters_of(function: Callable[..., Any], called: str) -> list[_Parameter
                 "dict.",
             )
         annotation: Any = hints.get(one.name, Any)
-        default = NOTHING if one.default is one.empty else one.default
-        # A Field of pydantic.
-        if hasattr(default, "is_required") and hasattr(default, "get_default"):
+        default: Any = NOTHING if one.default is one.empty else one.default
+        if _is_field(default):
             annotation = Annotated[annotation, default]
-            default = (
-                NOTHING if default.is_required() else default.get_default(call_default_factory=True)
-            )
+            default = NOTHING if default.is_required() else default
         try:
             found.append(_Parameter(one.name, Schema(annotation), default))
         except UsageError as error:
@@ -364,6 +369,11 @@ def _parameters_of(function: Callable[..., Any], called: str) -> list[_Parameter
                 f"tool {called!r}: {one.name}: {error.message}", resolution=error.resolution
             ) from error
     return found
+
+
+def _is_field(default: Any) -> bool:
+    """Return True for a Field of pydantic."""
+    return hasattr(default, "is_required") and hasattr(default, "get_default")
 
 
 def _object_of(parameters: list[_Parameter], said: dict[str, str]) -> dict[str, Any]:
@@ -402,6 +412,8 @@ def _hints(function: Any, called: str) -> dict[str, Any]:
 
 
 def _default(value: Any) -> dict[str, Any]:
+    if _is_field(value):
+        return {}  # the schema that pydantic made contains it
     try:
         return {"default": plain_data(value)}
     except TypeError:
