@@ -411,6 +411,43 @@ async def test_any_callable_can_be_a_tool(
     assert (await made.carry_out(call_of(arguments))).content == content
 
 
+def search(query: str, *, api_key: str, tenant: str = "none", limit: int = 5) -> str:
+    """Search."""
+    return f"{query} for {tenant} with {api_key}, {limit} at most"
+
+
+class Inner(functools.partial[str]):
+    """A class of its own, so that `partial` does not merge it with the outer one."""
+
+
+@functools.wraps(functools.partial(search, api_key="sk-1", tenant="ann"))
+def wrapped(query: str, limit: int = 5) -> str:
+    return search(query, api_key="sk-1", tenant="ann", limit=limit)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        functools.partial(search, api_key="sk-1", tenant="ann"),
+        functools.partial(Inner(search, api_key="sk-1"), tenant="ann"),
+        swink.tool(name="search")(wrapped),
+    ],
+    ids=["one partial", "a partial of a partial", "a wrapper of a partial"],
+)
+async def test_a_keyword_that_partial_binds_is_no_parameter_of_the_tool(given: Any) -> None:
+    [made] = tools_by_name([given]).values()
+    assert made.definition.parameters == {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "default": 5}},
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+    told = (await made.carry_out(call_of({"query": "q", "limit": 2}))).content
+    assert told == "q for ann with sk-1, 2 at most"
+    refused = await made.carry_out(call_of({"query": "q", "tenant": "ben"}))
+    assert (refused.is_error, "unknown parameter tenant" in str(refused.content)) == (True, True)
+
+
 def test_a_tool_is_still_the_function() -> None:
     @swink.tool(name="sum", description="Sum up.", strict=True)
     def add_up(a: int, b: int = 2) -> int:

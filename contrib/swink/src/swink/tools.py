@@ -348,8 +348,11 @@ class _Docstring:
 
 def _parameters_of(function: Callable[..., Any], called: str) -> list[_Parameter]:
     hints = _hints(function, called)
+    bound = _bound_keywords(function)
     found = []
     for one in inspect.signature(function).parameters.values():
+        if one.name in bound:
+            continue
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             stars = "*" if one.kind is one.VAR_POSITIONAL else "**"
             raise UsageError(
@@ -409,6 +412,22 @@ def _hints(function: Any, called: str) -> dict[str, Any]:
             f"tool {called!r}: {error}",
             resolution="Annotate with types that stand in the module, not inside a function.",
         ) from error
+
+
+def _bound_keywords(function: Any) -> set[str]:
+    """Return the names of the keywords that `functools.partial` has bound, at any depth.
+
+    The signature of a partial function lists them as parameters with defaults.
+    """
+    names: set[str] = set()
+    while True:
+        if isinstance(function, partial):
+            names |= function.keywords.keys()
+            function = function.func
+        elif hasattr(function, "__wrapped__") and not hasattr(function, "__signature__"):
+            function = function.__wrapped__
+        else:
+            return names
 
 
 def _default(value: Any) -> dict[str, Any]:
