@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,17 @@ def test_a_stored_key_goes_to_its_provider_unless_the_environment_has_one(swink:
         expected = [KEY, KEY, KEY, OTHER, OTHER, "sk-env-01234567", "sk-arg-01234567"]
         assert sent(service) == [f"Bearer {key}" for key in expected]
     assert rows(named.stdout)[1:] == ["openai OPENAI_API_KEY", "openai file"]
+
+
+def test_a_key_is_stored_in_and_removed_from_the_profile_that_the_settings_name(
+    swink: Any, file: Path
+) -> None:
+    assert swink("config", "set", "profile", "work").returncode == 0
+    assert swink("keys", "set", "openai", stdin=OTHER).returncode == 0
+    assert tomllib.loads(file.read_text()) == {"profiles": {"work": {"openai": OTHER}}}
+    assert swink("keys", "set", "groq", SWINK_PROFILE="home", stdin=KEY).returncode == 0
+    assert swink("keys", "remove", "openai").returncode == 0
+    assert tomllib.loads(file.read_text())["profiles"] == {"work": {}, "home": {"groq": KEY}}
 
 
 def test_a_stored_key_reaches_no_child_process_and_no_log(swink: Any, site_with_spy: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from swink_cli.key_file import ELSEWHERE, IN_KEYRING, changed, keys_path, read
-from swink_cli.settings import profile_at_hand, read_settings
+from swink_cli.settings import read_settings
 from swink_cli.terminal import say
 from swink_core import ProviderInfo, UsageError
 
@@ -49,7 +49,7 @@ def read_key(provider: str) -> str | None:
 
 def keep(provider: str, key: str) -> str:
     """Store a key for a provider in the active profile, and return its location."""
-    profile = profile_at_hand()
+    profile = read_settings(begins=True).profile
     read()  # raises if the key file cannot be read, so that the file is not overwritten
     value = _into_keyring(_user(profile, provider), key)
     with changed() as data:
@@ -59,7 +59,7 @@ def keep(provider: str, key: str) -> str:
 
 def forget(provider: str) -> bool:
     """Delete the key of a provider in the active profile; return True if there was one."""
-    profile = profile_at_hand()
+    profile = read_settings(begins=True).profile
     value = _section(read(), profile).get(provider)
     if value is None:
         return False
