@@ -113,6 +113,23 @@ def test_another_provider_goes_on_with_its_own_key_and_address(swink: Any) -> No
     assert KEY not in done.stderr + done.stdout
 
 
+def test_the_stored_chat_contains_no_key_of_an_earlier_provider(
+    swink: Any, swink_environment: dict[str, str]
+) -> None:
+    with ChatService([f"It is {KEY}."]) as first, ChatService(["Because."]) as second:
+        done = swink(
+            *to(first),
+            stdin="Which key?\n/model groq/other\nWhy?\n",
+            GROQ_BASE_URL=second.base_url,
+            GROQ_API_KEY="gsk-canary-9876543210",
+        )
+    assert done.stdout == f"It is {KEY}.\nBecause.\n"
+    state = Path(swink_environment["XDG_STATE_HOME"])
+    stored = [path.read_bytes() for path in state.rglob("*") if path.is_file()]
+    assert stored
+    assert not any(KEY.encode() in data for data in stored)
+
+
 def test_an_unknown_model_changes_nothing(swink: Any) -> None:
     done = swink("chat", "-m", "echo/echo", stdin="/model grok/x\nstill here\n/model\n")
     assert done.stdout == "still here\n"

@@ -57,6 +57,7 @@ class Talk:
 
             self._tools, self.client = OpenTools(tools), Client(**parts)
         self._earlier = _taken(history)
+        self._secrets: set[str] = set()
 
     def begin(self) -> None:
         """Start the tools. Raises UsageError if a tool cannot be loaded or started."""
@@ -92,6 +93,7 @@ class Talk:
         if self._tools is not None:
             return self._answer_with(self._tools)
         stream = self.open(self.models, self.conversation.context)
+        stream.call.secrets |= self._secrets  # earlier answers may contain other providers' keys
         try:
             display = self._shown(show_call(stream, make_sink(plain=self.plain)))
         finally:
@@ -145,7 +147,8 @@ class Talk:
 
     def _keep(self, call: swink.Call, interrupted: bool) -> None:
         self.interrupted = interrupted
-        self.memory.keep(self.conversation.context, self.models, call.secrets)
+        self._secrets |= call.secrets
+        self.memory.keep(self.conversation.context, self.models, self._secrets)
 
 
 def _taken(messages: list[swink.Message]) -> tuple[swink.Usage | None, swink.Cost | None]:
