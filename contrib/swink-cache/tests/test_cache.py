@@ -23,6 +23,7 @@ import swink_core as swink
 from swink_cache import SwinkCache
 from swink_cache.plugin import CachePlugin
 from swink_cache.shelf import Shelf
+from swink_cache.source import PAUSE_SECONDS
 from swink_recorder.cassette import Cassette
 from swink_recorder.plugin import CassettePlugin
 from swink_recorder.recording import Recording
@@ -485,6 +486,41 @@ async def test_a_slow_reader_of_the_leader_keeps_nobody_waiting(path: Path) -> N
             if isinstance(batch[-1], swink.Done):  # and asks for no more
                 assert (await client.complete("acme/large", "Hi")).text == "Hello"
     await cache.aclose()
+
+
+async def test_a_paused_reader_of_the_leader_keeps_others_waiting_for_seconds_only(
+    path: Path,
+) -> None:
+    clock, cache = ManualClock(), SwinkCache(path)
+    http = MemoryHTTPClient(said("one", "two"), said("one", "two"))
+    client = client_of(http, cache, clock=clock)
+    async with client, client.stream("acme/large", "Hi") as stream:
+        events = aiter(stream)
+        while not isinstance(await anext(events), swink.TextDelta):
+            pass
+        others = await _texts(client, 3)
+        await clock.advance(PAUSE_SECONDS - 0.1)
+        assert len(http.requests) == 1
+        await clock.advance(0.1)
+        assert [message.text for message in await asyncio.gather(*others)] == ["onetwo"] * 3
+        assert len(http.requests) == 2
+        rest = [event async for event in events]
+        assert isinstance(rest[-1], swink.Done)
+        assert (await client.complete("acme/large", "Hi")).text == "onetwo"
+    await cache.aclose()
+    assert len(http.requests) == 2
+
+
+async def test_a_slow_answer_of_the_leader_is_waited_for(path: Path) -> None:
+    http, clock, cache = Service(said("Hello")), ManualClock(), SwinkCache(path)
+    async with client_of(http, cache, clock=clock) as client:
+        tasks = await _texts(client, 3)
+        await until(lambda: http.asked)
+        await clock.advance(5 * PAUSE_SECONDS)
+        http.go.release()
+        assert [message.text for message in await asyncio.gather(*tasks)] == ["Hello"] * 3
+    await cache.aclose()
+    assert http.asked == 1
 
 
 def test_two_event_loops_do_not_meet(path: Path) -> None:

@@ -17,9 +17,25 @@ __all__ = ["Batch", "CachedSource"]
 SETTLE_SECONDS = 5.0
 """How many seconds a connection may stay open after a complete answer."""
 
+PAUSE_SECONDS = 2.0
+"""How many seconds a call waits for a leading call whose reader pauses."""
+
 Batch: TypeAlias = list[swink.Event]
 
-_Flights: TypeAlias = "dict[tuple[Path, str], asyncio.Future[bytes | None]]"
+
+class _Flight:
+    """The request of a leading call.
+
+    `landed` gets the answer for the waiting calls (`None`: one of them sends the request). `handed`
+    are the events with which the reader of the leading call is busy (`None`: it waits for events).
+    """
+
+    def __init__(self) -> None:
+        self.landed: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        self.handed: Batch | None = None
+
+
+_Flights: TypeAlias = dict[tuple[Path, str], _Flight]
 
 _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
 """The running requests of each event loop; the caches of all clients share this table."""
@@ -45,7 +61,7 @@ class CachedSource:
 
     Nothing happens before the first event is read. Of several identical calls, the first call reads
     the cache and sends the request ("leads"). The other calls wait for its answer. If the first
-    call fails or is closed, one of the others leads.
+    call fails or is closed, or its reader pauses for `PAUSE_SECONDS`, one of the others leads.
     """
 
     def __init__(self, cache: Cache, key: str, events: Any, call: swink.Call) -> None:
@@ -53,7 +69,7 @@ class CachedSource:
         self._key = key
         self._events = events
         self._call = call
-        self._flight: asyncio.Future[bytes | None] | None = None
+        self._flight: _Flight | None = None
         self._flights: _Flights = {}
         self._leads = False  # this call leads: it must resolve the future for the waiting calls
 
@@ -78,7 +94,11 @@ class CachedSource:
                     _add(kept, batch)
                     if kept and isinstance(kept[-1][-1], swink.Done):
                         self._keep(kept)
+                    if self._flight is not None:
+                        self._flight.handed = batch
                     yield batch
+                    if self._flight is not None:
+                        self._flight.handed = None
         finally:
             if self._leads:
                 self._land(None)
@@ -91,16 +111,45 @@ class CachedSource:
         while True:
             flight = self._flights.get(name)
             if flight is None:
-                self._flight = self._flights[name] = loop.create_future()
+                self._flight = self._flights[name] = _Flight()
                 self._leads = True
                 data = await self._cache.find(self._key)
             else:
-                data = await asyncio.shield(flight)  # the future belongs to the leading call
+                data = await self._landed(flight)
             held = None if data is None else await self._cache.read(self._key, data)
             if held is not None and self._leads:
                 self._land(data)
             if held is not None or self._leads:
                 return held
+
+    async def _landed(self, flight: _Flight) -> bytes | None:
+        """Wait for the answer of a leading call; let another call lead if its reader pauses."""
+        while not flight.landed.done():
+            handed = flight.handed
+            await self._wait(flight)
+            is_paused = handed is not None and flight.handed is handed
+            if is_paused and not flight.landed.done():
+                self._forget(flight)
+                return None
+        return flight.landed.result()
+
+    async def _wait(self, flight: _Flight) -> None:
+        """Wait until a flight has landed, but at most for `PAUSE_SECONDS`."""
+        clock = self._call.clock
+        over = asyncio.Event()
+        flight.landed.add_done_callback(wake := lambda _: over.set())
+        cancel = clock.call_at(clock.time() + PAUSE_SECONDS, over.set)
+        try:
+            await over.wait()
+        finally:
+            cancel()
+            flight.landed.remove_done_callback(wake)
+
+    def _forget(self, flight: _Flight) -> None:
+        """Let the next call lead, unless another one leads already."""
+        name = self._cache.path, self._key
+        if self._flights.get(name) is flight:
+            del self._flights[name]
 
     def _keep(self, kept: list[Batch]) -> None:
         """Store a complete answer, after the cost of the answer has been computed."""
@@ -111,9 +160,10 @@ class CachedSource:
     def _land(self, data: bytes | None) -> None:
         """Give the answer to the waiting calls; with `None`, one of them sends the request."""
         self._leads = False
-        self._flights.pop((self._cache.path, self._key), None)
-        if self._flight is not None and not self._flight.done():
-            self._flight.set_result(data)
+        if (flight := self._flight) is not None:
+            self._forget(flight)
+            if not flight.landed.done():
+                flight.landed.set_result(data)
 
 
 def _add(kept: list[Batch], batch: Batch) -> None:
