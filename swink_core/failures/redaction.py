@@ -7,6 +7,7 @@ import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 _IN_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
@@ -149,6 +150,29 @@ def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
     return found - {""}
 
 
+def credentials_in_body(data: Any, name: str = "") -> set[str]:
+    """Return the secrets in the fields of a request's JSON data, at any depth.
+
+    Secrets are fields whose names mean nothing but credentials, such as `api_key`, and the secrets
+    of nested `headers` and URLs. `name` is the name of the field with this data.
+    """
+    if isinstance(data, str):
+        field = _squashed(name)
+        is_secret = field == "token" or field.endswith(_SECRET_FIELDS)
+        url = data if field.endswith("url") else ""
+        return credentials_in({name: data} if is_secret else {}, url)
+    found: set[str] = set()
+    if isinstance(data, Mapping):
+        if _squashed(name).endswith("headers"):
+            found |= credentials_in({str(n): v for n, v in data.items() if isinstance(v, str)})
+        for key, value in data.items():
+            found |= credentials_in_body(value, str(key))
+    elif isinstance(data, list | tuple):
+        for value in data:
+            found |= credentials_in_body(value, name)
+    return found
+
+
 def _query(url: str) -> list[tuple[str, str]]:
     try:
         return parse_qsl(urlsplit(url).query)
@@ -157,6 +181,23 @@ def _query(url: str) -> list[tuple[str, str]]:
 
 
 _CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password", "signature")
+
+
+_SECRET_FIELDS = (
+    "authorization", "authorizationtoken", "authtoken", "apikey", "apitoken", "accesskey",
+    "accesstoken", "bearertoken", "idtoken", "privatekey", "refreshtoken", "secretkey",
+    "sessiontoken", "subscriptionkey", "secret", "password", "cookie",
+)  # fmt: skip
+"""The ends of the names of secret fields in a body, in small letters and without separators.
+
+The words for names of headers do not suit bodies, which have fields such as `max_tokens`,
+`prompt_cache_key`, and `key` for the name of a piece of metadata.
+"""
+
+
+@lru_cache(maxsize=256)
+def _squashed(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 @lru_cache(maxsize=256)

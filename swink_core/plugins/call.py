@@ -20,7 +20,7 @@ from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Classification, Failure
 from swink_core.failures.faults import ends_program, not_a_body
 from swink_core.failures.kinds import CODES
-from swink_core.failures.redaction import credentials_in, redact
+from swink_core.failures.redaction import credentials_in, credentials_in_body, redact
 from swink_core.plugins.attempt import Attempt, Leg, Plan, TokenCounter
 from swink_core.plugins.changes import gather_changes, gathered_notices
 from swink_core.plugins.client_tasks import ClientTasks
@@ -284,7 +284,7 @@ class Call:
         if options.headers or options.base_url:
             self.hide(options.headers, options.base_url or "")
         if options.extra:
-            self.hide({name: v for name, v in options.extra.items() if isinstance(v, str)})
+            self.secrets |= credentials_in_body(options.extra)
 
     def add(self, usage: Usage | None, cost: Cost | None = None, charge: Charge = NOTHING) -> None:
         """Add the usage, cost and charge of an attempt to the totals."""

@@ -159,6 +159,15 @@ ATTEMPTS_SECRETS: list[tuple[dict[str, Any], bool]] = [
     ({"base_url": "https://acme.invalid/sk-canary-1"}, False),
     ({"extra": {"api_key": "sk-canary-1", "top_k": 5}}, True),
     ({"extra": {"user": "sk-canary-1"}}, False),
+    ({"extra": {"prompt_cache_key": "sk-canary-1"}}, False),
+    ({"extra": {"tools": [{"type": "mcp", "authorization": "sk-canary-1"}]}}, True),
+    ({"extra": {"tools": [{"headers": {"Authorization": "Bearer sk-canary-1"}}]}}, True),
+    ({"extra": {"tools": [{"headers": {"X-Team": "sk-canary-1"}}]}}, False),
+    ({"extra": {"tools": [{"server_url": "https://a.example/sse?api_key=sk-canary-1"}]}}, True),
+    ({"extra": {"tools": [{"filters": {"key": "sk-canary-1", "value": "x"}}]}}, False),
+    ({"extra": {"mcp_servers": ({"authorization_token": "sk-canary-1"},)}}, True),
+    ({"extra": {"a": {"accessToken": "sk-canary-1"}, "token": "sk-canary-1"}}, True),
+    ({"extra": {"stop_tokens": ["sk-canary-1"], "eos_token": "sk-canary-1"}}, False),
 ]
 
 

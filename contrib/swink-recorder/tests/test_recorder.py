@@ -201,6 +201,18 @@ async def test_only_the_owner_can_read_it(path: Path) -> None:
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
+async def test_credentials_in_nested_fields_of_extra_are_in_no_file(path: Path) -> None:
+    headers = {"Authorization": "Bearer mcp-canary-1"}
+    tool = {"type": "mcp", "authorization": "mcp-canary-2", "headers": headers}
+    recorder = Recorder(path)
+    async with acme(said("Hello"), plugins=[recorder]) as client:
+        await client.complete("acme/large", "Hi", extra={"tools": [tool], "user": "someone"})
+    await recorder.aclose()
+    files = [path] if path.is_file() else list(path.iterdir())  # noqa: ASYNC240
+    assert any(b"someone" in file.read_bytes() for file in files)
+    assert not any(b"mcp-canary" in file.read_bytes() for file in files)
+
+
 @pytest.mark.parametrize("size", [2, 7, 20])
 async def test_a_key_is_nowhere_though_the_answer_has_it_in_pieces(size: int, path: Path) -> None:
     pieces = [KEY[at : at + size] for at in range(0, len(KEY), size)]
