@@ -197,7 +197,7 @@ OPTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"metadata": {"user_id": "u"}}, {"user": "u"}),
     (thinking(), {"thinking": "high"}),
     (thinking(output_config={"effort": "low"}), {"thinking": "low"}),
-    (thinking(output_config={"effort": "max"}), {"thinking": "extra_high"}),
+    ({"thinking": {"type": "between_tools"}}, {"thinking": "off"}),
     ({"thinking": {"type": "enabled", "budget_tokens": 2000}}, {"thinking": 2000}),
     ({"thinking": {"type": "disabled"}}, {"thinking": "off"}),
     ({"tool_choice": {"type": "any"}}, {"tool_choice": "required"}),
@@ -222,6 +222,34 @@ def test_options(fields: dict[str, Any], expected: dict[str, Any]) -> None:
     asked = read(**fields)
     assert asked.options == {"max_tokens": 5, **expected}
     assert (asked.dropped, asked.own) == ([], {})
+
+
+EFFORTS: list[tuple[str, dict[str, Any], Any, bool]] = [
+    ("low", {"type": "disabled"}, "off", False),
+    ("low", {"type": "between_tools"}, "off", False),
+    ("low", {"type": "enabled", "budget_tokens": 2000}, 2000, False),
+    ("max", {"type": "adaptive"}, "extra_high", True),
+    ("newest", {"type": "adaptive", "display": "omitted"}, "high", True),
+]
+"""The effort, the thinking, swink's option, and whether Anthropic gets the fields instead."""
+
+
+@pytest.mark.parametrize(("effort", "said", "expected", "is_kept"), EFFORTS)
+def test_an_effort_that_the_thinking_option_does_not_contain_is_kept_for_anthropic(
+    effort: str, said: dict[str, Any], expected: Any, is_kept: bool
+) -> None:
+    asked = read(thinking=said, output_config={"effort": effort})
+    assert asked.options["thinking"] == expected
+    kept = {"thinking": said} if is_kept else {}
+    assert (asked.own, asked.dropped) == ({**kept, "output_config": {"effort": effort}}, [])
+    assert asked.own_options == ({"thinking": None} if is_kept else {})
+
+
+def test_an_unknown_type_of_thinking_is_dropped() -> None:
+    asked = read(thinking={"type": "deep"}, output_config={"effort": "low"})
+    assert "thinking" not in asked.options
+    assert asked.dropped == ["thinking.type (deep)"]
+    assert asked.own == {"output_config": {"effort": "low"}}
 
 
 def test_the_system_prompt_is_a_string_or_blocks() -> None:

@@ -147,6 +147,30 @@ async def test_cache_marks_reach_anthropic_where_the_client_placed_them() -> Non
     assert "x-swink-dropped" not in answer.headers
 
 
+@pytest.mark.parametrize(
+    ("model", "level", "fields", "dropped"),
+    [
+        (
+            "anthropic/claude-opus-5",
+            None,
+            {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}},
+            None,
+        ),
+        ("openrouter/any", "extra_high", {}, "output_config"),
+    ],
+)
+async def test_an_effort_without_a_level_reaches_anthropic_unchanged(
+    model: str, level: str | None, fields: dict[str, Any], dropped: str | None
+) -> None:
+    upstream = Scripted(ANSWER)
+    said = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}}
+    body = {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    async with serving(upstream) as gateway:
+        answer = await ask(gateway, "/v1/messages", {**body, **said})
+    assert (upstream.options.thinking, upstream.options.extra) == (level, fields)
+    assert answer.headers.get("x-swink-dropped") == dropped
+
+
 async def test_an_option_stands_for_cache_marks_at_other_providers() -> None:
     upstream = Scripted(ANSWER)
     async with serving(upstream) as gateway:

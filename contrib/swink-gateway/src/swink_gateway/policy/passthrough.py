@@ -205,9 +205,9 @@ def addressed(
     """
     if speaks != wire_format:
         kept = {name: asked.own[name] for name in SHARED if is_own and name in asked.own}
-        own = {n: v for n, v in asked.own.items() if n not in kept}
-        if asked.own_options:
-            own.pop(MARK, None)
+        in_options = {*kept, *asked.own_options, MARK}
+        own = {n: v for n, v in asked.own.items() if n not in in_options}
+        if "cache" in asked.own_options:
             asked = evolve(asked, context=_unmarked(asked.context))
         asked = evolve(asked, own=own)
         for name in [name for name in LEANT_ON if asked.own.get(name)]:

@@ -65,6 +65,7 @@ class _Reader:
         self._names: dict[str, str] = {}
         self._own_tools: list[dict[str, Any]] = []
         self._own_output: dict[str, Any] = {}
+        self._own_thinking: dict[str, Any] = {}
         self._marked = False
         self._is_mark_lost = False
         self._thoughts = False
@@ -89,6 +90,9 @@ class _Reader:
         asked.own = {**said.rest(), **(automatic or {})}
         if self._own_tools:
             asked.own["tools"] = self._own_tools
+        if self._own_thinking:
+            asked.own["thinking"] = self._own_thinking
+            asked.own_options["thinking"] = None
         if self._own_output:
             asked.own["output_config"] = self._own_output
         asked.said["thoughts"] = self._thoughts
@@ -133,29 +137,39 @@ class _Reader:
         return most
 
     def _thinking(self) -> dict[str, Any]:
-        """Return the thinking options; the API's default effort is high."""
+        """Return the thinking options; the API's default effort is high.
+
+        An effort that the option does not contain is kept for Anthropic: beside thinking that is
+        off or has a budget, and for which swink has no level, such as `max`.
+        """
         effort: str | None = None
+        is_in_option = False
         options: dict[str, Any] = {}
         if (output := self._said.object("output_config")) is not None:
             effort = output.text("effort")
             if (form := output.object("format")) is not None:
                 form.text("type")
                 options["response_format"] = form.take("schema", dict)
-        thinking = self._said.object("thinking")
-        if thinking is None:
-            if effort is not None:  # swink has this option only for thinking
-                self._own_output = {"effort": effort}
-            return options
-        self._thoughts = thinking.text("display") != "omitted"
-        tokens = thinking.whole_number("budget_tokens")
-        match thinking.required("type"):
-            case "disabled":
-                self._thoughts = False
-                options["thinking"] = "off"
-            case "enabled" if tokens:
-                options["thinking"] = tokens
-            case _:
-                options["thinking"] = EFFORTS.get(effort or "", "high")
+        if (thinking := self._said.object("thinking")) is not None:
+            self._thoughts = thinking.text("display") != "omitted"
+            tokens = thinking.whole_number("budget_tokens")
+            match thinking.required("type"):
+                case "disabled":
+                    self._thoughts = False
+                    options["thinking"] = "off"
+                case "between_tools":  # the least that the model accepts
+                    options["thinking"] = "off"
+                case "enabled" if tokens:
+                    options["thinking"] = tokens
+                case "adaptive" | "enabled":
+                    options["thinking"] = EFFORTS.get(effort or "", "high")
+                    is_in_option = effort is None or (effort in EFFORTS and effort != "max")
+                    if not is_in_option:
+                        self._own_thinking = thinking.all()
+                case kind:
+                    thinking.drop("type", kind)
+        if effort is not None and not is_in_option:
+            self._own_output = {"effort": effort}
         return options
 
     def _tool(self, said: Fields) -> Tool | None:
