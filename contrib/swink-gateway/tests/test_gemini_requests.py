@@ -88,6 +88,7 @@ CONTENTS: list[tuple[str, list[Any], list[Any]]] = [
                 {"fileData": {"mimeType": "image/jpeg", "fileUri": "https://x/a.jpg"}},
                 {"file_data": {"file_uri": UPLOADED}},
                 {"fileData": {"fileUri": "gs://bucket/a.mp4"}, "videoMetadata": {"fps": 1}},
+                {"fileData": {"fileUri": "gs://bucket/b", "mimeType": "video/mp4"}},
             )
         ],
         [
@@ -102,6 +103,9 @@ CONTENTS: list[tuple[str, list[Any], list[Any]]] = [
                     DocumentBlock(
                         FileIdSource(WIRE, "gs://bucket/a.mp4"),
                         metadata={"videoMetadata": {"fps": 1}},
+                    ),
+                    DocumentBlock(
+                        FileIdSource(WIRE, "gs://bucket/b"), metadata={"mimeType": "video/mp4"}
                     ),
                 ]
             )

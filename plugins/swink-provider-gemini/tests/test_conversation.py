@@ -177,6 +177,11 @@ MEDIA: list[tuple[str, Any, dict[str, Any]]] = [
         {"fileData": {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/a1"}},
     ),
     (
+        "a file with its media type",
+        DocumentBlock(FileIdSource("gemini", "gs://a/b"), metadata={"mimeType": "video/mp4"}),
+        {"fileData": {"fileUri": "gs://a/b", "mimeType": "video/mp4"}},
+    ),
+    (
         "an uploaded file by its address",
         DocumentBlock(FileIdSource("gemini", "https://a.example/files/a1")),
         {"fileData": {"fileUri": "https://a.example/files/a1"}},

@@ -57,6 +57,9 @@ Source: https://ai.google.dev/gemini-api/docs/thought-signatures.
 MEDIA_FIELDS = ("mediaResolution", "videoMetadata")
 """Metadata fields that are sent with a media part."""
 
+MEDIA_TYPE = "mimeType"
+"""The metadata field with the media type of a file that is known by its id."""
+
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 AUDIO = (
     "audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac",
@@ -181,7 +184,7 @@ def _token(message: Any, provider: str) -> str | None:
 
 
 class _Converter(MessageConverter):
-    block_fields = MEDIA_FIELDS
+    block_fields = (*MEDIA_FIELDS, MEDIA_TYPE)
 
     def __init__(self, provider: str, signed_calls: bool) -> None:
         super().__init__(provider)
@@ -295,7 +298,9 @@ def _source(block: ImageBlock | DocumentBlock | AudioBlock) -> dict[str, Any]:
     source = block.source
     if isinstance(source, FileIdSource):
         name = source.id if "/" in source.id else f"files/{source.id}"
-        return {"fileData": {"fileUri": name if "://" in name else f"{FILES}{name}"}}
+        kind = (block.metadata or {}).get(MEDIA_TYPE)
+        typed = {} if kind is None else {MEDIA_TYPE: kind}
+        return {"fileData": {"fileUri": name if "://" in name else f"{FILES}{name}", **typed}}
     if isinstance(source, UrlSource) and media_type_of(source) is None:
         return {"fileData": {"fileUri": source.url}}
     forms = FORMS[block.type]

@@ -137,6 +137,7 @@ class Contents:
         name = file.text("displayName")
         if uri.startswith(("http://", "https://")) and _FILES not in uri:
             return _media_block(kind, UrlSource(uri, kind or None), name, notes)
+        notes |= {"mimeType": kind} if kind else {}  # the source of a file id has no media type
         return _media_block(kind, FileIdSource(self._wire_format, uri), name, notes)
 
     def _result(self, response: Fields) -> ToolResultMessage:
