@@ -156,7 +156,7 @@ async def test_cache_marks_reach_anthropic_where_the_client_placed_them() -> Non
             {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}},
             None,
         ),
-        ("openrouter/any", "extra_high", {}, "output_config"),
+        ("openrouter/any", "extra_high", {}, "output_config.effort"),
     ],
 )
 async def test_an_effort_without_a_level_reaches_anthropic_unchanged(
@@ -179,6 +179,43 @@ async def test_an_option_stands_for_cache_marks_at_other_providers() -> None:
     assert upstream.context.tools[0].metadata is None
     assert (upstream.options.cache, upstream.options.extra) == (swink.CacheStrategy(), {})
     assert "x-swink-dropped" not in answer.headers
+
+
+# the path, a field with parts that are not options, and these parts
+PARTLY_READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    (
+        "/v1/messages",
+        {"thinking": {"type": "adaptive", "block_binding": {"a": 1}}},
+        {"thinking": {"block_binding": {"a": 1}}},
+    ),
+    (
+        "/v1/messages",
+        {"output_config": {"effort": "low", "task_budget": {"total": 9}}},
+        {"output_config": {"effort": "low", "task_budget": {"total": 9}}},
+    ),
+    (
+        "/v1/responses",
+        {"reasoning": {"effort": "high", "mode": "pro"}},
+        {"reasoning": {"mode": "pro"}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "said", "kept"), PARTLY_READ, ids=str)
+async def test_unknown_parts_of_known_fields_reach_their_vendor(
+    path: str, said: dict[str, Any], kept: dict[str, Any]
+) -> None:
+    is_messages = path == "/v1/messages"
+    body = {"messages": ITEMS[:1], "max_tokens": 9} if is_messages else {"input": "Hi"}
+    own = "anthropic/claude-opus-5" if is_messages else "openai/gpt-5.1"
+    for model, extra in ((own, kept), ("openrouter/any", {})):
+        upstream = Scripted(ANSWER)
+        async with serving(upstream) as gateway:
+            answer = await ask(gateway, path, {"model": model, **body, **said})
+        assert upstream.options.extra == extra
+        ((name, parts),) = kept.items()
+        lost = [] if extra else [f"{name}.{part}" for part in parts]
+        assert answer.headers.get("x-swink-dropped", "") == ", ".join(lost)
 
 
 async def test_metadata_of_a_response_reaches_its_vendor_and_comes_back() -> None:

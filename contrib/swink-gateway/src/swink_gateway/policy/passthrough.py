@@ -93,6 +93,10 @@ Source: the request bodies of both APIs in https://developers.openai.com/api/ref
 """
 
 
+PARTLY_READ = ("output_config", "reasoning", "thinking")
+"""Fields of which a part is an option; the names of the other parts are reported."""
+
+
 def own_api(info: ProviderInfo | None, wire_format: str) -> str | None:
     """Return the name of the API with this wire format at a provider with several APIs.
 
@@ -268,6 +272,8 @@ def _named(asked: Asked) -> list[str]:
     for name, value in asked.own.items():
         if name == "tools":
             named += [f"tools ({tool.get('type')})" for tool in value]
+        elif name in PARTLY_READ and isinstance(value, Mapping):
+            named += [f"{name}.{inner}" for inner in value]
         else:
             named.append(name)
     for tool in asked.context.tools:

@@ -66,6 +66,7 @@ class _Reader:
         self._own_tools: list[dict[str, Any]] = []
         self._own_output: dict[str, Any] = {}
         self._own_thinking: dict[str, Any] = {}
+        self._is_thinking_kept = False
         self._marked = False
         self._is_mark_lost = False
         self._thoughts = False
@@ -92,7 +93,7 @@ class _Reader:
             asked.own["tools"] = self._own_tools
         if self._own_thinking:
             asked.own["thinking"] = self._own_thinking
-            asked.own_options["thinking"] = None
+            asked.own_options |= {"thinking": None} if self._is_thinking_kept else {}
         if self._own_output:
             asked.own["output_config"] = self._own_output
         asked.said["thoughts"] = self._thoughts
@@ -150,6 +151,7 @@ class _Reader:
             if (form := output.object("format")) is not None:
                 form.text("type")
                 options["response_format"] = form.take("schema", dict)
+            self._own_output = output.rest()
         if (thinking := self._said.object("thinking")) is not None:
             self._thoughts = thinking.text("display") != "omitted"
             tokens = thinking.whole_number("budget_tokens")
@@ -166,10 +168,12 @@ class _Reader:
                     is_in_option = effort is None or (effort in EFFORTS and effort != "max")
                     if not is_in_option:
                         self._own_thinking = thinking.all()
+                        self._is_thinking_kept = True
                 case kind:
                     thinking.drop("type", kind)
+            self._own_thinking = self._own_thinking or thinking.rest()
         if effort is not None and not is_in_option:
-            self._own_output = {"effort": effort}
+            self._own_output = {"effort": effort, **self._own_output}
         return options
 
     def _tool(self, said: Fields) -> Tool | None:

@@ -128,8 +128,9 @@ class _Reader:
             effort = reasoning.text("effort")
             reasoning.text("summary")  # summaries of thinking are always sent
             options["thinking"] = EFFORTS.get(effort or "")
-            if effort and effort not in EFFORTS:
-                self._own_fields["reasoning"] = {"effort": effort}
+            own = {"effort": effort} if effort and effort not in EFFORTS else {}
+            if own := {**own, **reasoning.rest()}:
+                self._own_fields["reasoning"] = own
         if (text := said.object("text")) is not None:
             form = text.object("format")
             kind = None if form is None else form.text("type")
@@ -137,8 +138,8 @@ class _Reader:
                 options["response_format"] = response_format(form)
             elif kind == "json_object":
                 options["response_format"] = "json"
-            if own := text.rest():
-                self._own_fields["text"] = own
+            if left := text.rest():
+                self._own_fields["text"] = left
         return {name: value for name, value in options.items() if value is not None}
 
     def _tool_choice(self) -> str | None:
