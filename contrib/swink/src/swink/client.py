@@ -391,9 +391,9 @@ def stream_answer(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> AnswerStream[T]:
-    """Stream a typed answer with a new client.
+    """Stream a typed answer with a new client, which is closed together with the stream.
 
-    The client is closed together with the stream, and at the end of its `result()`.
+    The end of `result()` closes the client, too.
     """
     client = Client()
     stream = client.stream_answer(

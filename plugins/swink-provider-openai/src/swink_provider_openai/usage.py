@@ -139,9 +139,9 @@ def _first_number(flat: Mapping[str, Any], names: list[str]) -> int | None:
 def _cost(flat: Mapping[str, Any]) -> float | None:
     """Return the reported cost; `None` if it is not known.
 
-    OpenRouter's field `cost` is the amount that OpenRouter charges. If `is_byok` is true, the vendor
-    bills the user for the answer, and `upstream_inference_cost` is the amount of that bill. With
-    other answers, this field is null or repeats `cost`.
+    OpenRouter's field `cost` is the amount that OpenRouter charges. If `is_byok` is true, the
+    vendor bills the user for the answer, and `upstream_inference_cost` is the amount of that bill.
+    With other answers, this field is null or repeats `cost`.
     https://openrouter.ai/docs/cookbook/administration/usage-accounting, and recorded answers.
     """
     for name in _DOLLARS:

@@ -38,9 +38,9 @@ class Asked:
     such a provider has a field; the gateway reports these paths to the client if it drops the data.
     If `own_places` is empty, the gateway reports the names in `own` instead. `own_options` are the
     values of options for such a provider, for options that stand for cache marks or fields of the
-    request; `None` means that only the marks or fields are sent. `tools` maps the names
-    of tools that are sent to the provider to the client's names. `said` is data from the request
-    that the encoder of the answer needs. `inherited` contains the names of those `options` that a
+    request; `None` means that only the marks or fields are sent. `tools` maps the names of tools
+    that are sent to the provider to the client's names. `said` is data from the request that the
+    encoder of the answer needs. `inherited` contains the names of those `options` that a
     swink client sets for all its calls. `extra` contains body fields for this call only; they
     override the fields in an inherited option `extra`. `idle` is the stop reason of a request that
     the gateway answers without calling a provider (`None`: a normal request). `patience` is the
