@@ -69,10 +69,12 @@ def name_of(dist: Any) -> str:
     If the metadata is missing or damaged, take the name from the name of the metadata folder.
     """
     with suppress(TypeError):  # an object that is no key of a weak dictionary
-        if dist not in _names:
-            _names[dist] = _fact(dist, "name") or _stem(dist)[0]
-        return _names[dist]
-    return _fact(dist, "name") or _stem(dist)[0]
+        if dist in _names:
+            return _names[dist]
+    name = _fact(dist, "name") or _stem(dist)[0]
+    with suppress(TypeError):
+        _names[dist] = name
+    return name
 
 
 def version_of(dist: Any) -> str:
