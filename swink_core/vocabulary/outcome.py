@@ -184,7 +184,11 @@ class Usage(Record):
         return self
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum of two usages; a number that is unknown in both stays unknown."""
+        """Return the sum of two usages; a number that is unknown in both stays unknown.
+
+        Whole numbers in `extra` are counts, such as searches, and are summed. Other values, such as
+        a service tier or a rate, are those of `other` if both usages have them.
+        """
         return Usage(
             _sum(self.input, other.input),
             _sum(self.output, other.output),
@@ -192,13 +196,21 @@ class Usage(Record):
             _sum(self.cache_write, other.cache_write),
             _sum(self.reasoning, other.reasoning),
             _sum(self.total, other.total),
-            {**self.extra, **other.extra},
+            _merged(self.extra, other.extra),
             self.reported or other.reported,
         )
 
     def __radd__(self, start: int) -> Usage:
         """Return the usage itself, so that `sum()` can add it to its start value 0."""
         return NotImplemented if start else self
+
+
+def _merged(extra: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    merged = {**extra, **other}
+    for name in extra.keys() & other.keys():
+        if type(extra[name]) is int and type(other[name]) is int:  # a bool is no count
+            merged[name] += extra[name]
+    return merged
 
 
 class Cost(Record):

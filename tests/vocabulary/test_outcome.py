@@ -34,7 +34,13 @@ SUMS = [
         "figures_of_the_providers_own",
         Usage(extra={"a": 1, "b": 1}),
         Usage(extra={"b": 2}),
-        Usage(extra={"a": 1, "b": 2}),
+        Usage(extra={"a": 1, "b": 3}),
+    ),
+    (
+        "values_that_are_not_counts",
+        Usage(extra={"tier": "flex", "rate": 9.5, "free": True, "parts": {"a": 1}, "mixed": 1}),
+        Usage(extra={"tier": "batch", "rate": 3.5, "free": True, "parts": {"a": 2}, "mixed": 0.5}),
+        Usage(extra={"tier": "batch", "rate": 3.5, "free": True, "parts": {"a": 2}, "mixed": 0.5}),
     ),
 ]
 
