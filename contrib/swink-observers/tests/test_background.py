@@ -162,6 +162,29 @@ async def test_an_event_finds_the_call_as_it_was() -> None:
     assert found[-1] == ("done", (2, True))
 
 
+class Charges:
+    """Notes the charge of an attempt at each event that ends one."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, swink.Charge]] = []
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        if isinstance(event, swink.Retry | swink.Done):
+            self.seen.append((event.type, call.attempt.charge))
+
+
+async def test_the_charge_of_an_attempt_is_the_one_that_was_taken() -> None:
+    prompt, late = Charges(), Charges()
+    async with Background(late) as observer:
+        await call_with(prompt, observer, models=["echo/flaky"])
+    assert late.seen == prompt.seen
+    assert [(name, charge.estimated) for name, charge in late.seen] == [
+        ("retry", False),
+        ("done", False),
+    ]
+
+
 class Misnamed:
     def on_event(self, e: swink.AssistantMessageEvent, call: swink.Call) -> None: ...
 

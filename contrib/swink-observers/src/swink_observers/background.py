@@ -15,6 +15,7 @@ import inspect
 import logging
 import threading
 from contextvars import copy_context
+from copy import copy
 from queue import SimpleQueue
 from typing import Any, Self, get_args
 
@@ -152,4 +153,4 @@ def _is_of_now(kept: Attempt, attempt: Attempt) -> bool:
 
 def _copied(call: swink.Call) -> swink.Call:
     """Copy the call and its attempt, which the event loop continues to change."""
-    return evolve(call, attempt=evolve(call.attempt), totals=swink.replace(call.totals))
+    return evolve(call, attempt=copy(call.attempt), totals=swink.replace(call.totals))
