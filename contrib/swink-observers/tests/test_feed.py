@@ -89,6 +89,31 @@ async def test_content_does_not_wait_for_the_next_chunk() -> None:
     assert sizes == [8_000, 1_000]
 
 
+async def test_content_is_that_of_its_block_where_several_are_open() -> None:
+    feed, call = Feed(content=True), call_of(object(), swink.Model("acme", "large"))
+    one, other = '{"city":"Oslo"}', '{"city":"Rome"}'
+    for event in (
+        *(swink.Start(), swink.TextStart(0), swink.TextDelta(0, "Hi")),
+        *(swink.ToolCallStart(1, "a", "look"), swink.ToolCallDelta(1, one[:9])),
+        *(swink.TextDelta(0, " you"), swink.TextEnd(0), swink.ToolCallStart(2, "b", "look")),
+        *(swink.ToolCallDelta(1, one[9:]), swink.ToolCallDelta(2, other)),
+        *(swink.ToolCallEnd(1), swink.ToolCallEnd(2), swink.Start(), swink.ThinkingStart(0)),
+        *(swink.ThinkingDelta(0, "hm"), swink.ThinkingEnd(0)),
+    ):
+        feed.on_event(event=event, call=call)
+    records = told(await followed(feed, last=20))
+    assert [
+        (data["block"], data["kind"], data["text"]) for name, data in records if name == "content"
+    ] == [
+        (0, "text", "Hi"),
+        (1, "tool_call", one[:9]),
+        (0, "text", " you"),
+        (1, "tool_call", one[9:]),
+        (2, "tool_call", other),
+        (0, "thinking", "hm"),
+    ]
+
+
 def shown(feed: Feed, clock: ManualClock, *events: Any) -> None:
     """Show events to a feed; numbers among them are seconds that pass."""
     call = call_of(object(), swink.Model("acme", "large"), clock=clock)

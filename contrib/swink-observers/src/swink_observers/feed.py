@@ -209,7 +209,9 @@ class _Call(CallState):
         self._first: float | None = None
         self._last_told = call.started_at
         self._characters = 0  # characters of the attempt
-        self._pieces: list[str] = []
+        self._pieces: list[str] = []  # deltas of one block that are not published yet
+        self._block = -1  # the block of these deltas
+        self._kinds: dict[int, str] = {}  # the kind of each block of the attempt
         self._facts: dict[str, Any] = {"call": call.id, "model": str(call.model)}
         self._retries = 0
         self._publish("begin")
@@ -256,7 +258,9 @@ class _Call(CallState):
         """Count a delta, and store it if content is published."""
         self._characters += len(event.delta)
         if self._feed.content:
-            self._block = event.content_index
+            if event.content_index != self._block:  # several tool calls may be open
+                self._tell_content()
+                self._block = event.content_index
             self._pieces.append(event.delta)
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
@@ -264,8 +268,9 @@ class _Call(CallState):
         self._tell_content()
         match event:
             case swink.TextStart() | swink.ThinkingStart() | swink.ToolCallStart():
-                self._kind = event.type.removesuffix("_start")
+                self._kinds[event.content_index] = event.type.removesuffix("_start")
             case swink.Start():
+                self._kinds.clear()
                 self._characters, self._first = 0, None
                 self._attempt = call.attempt
                 self._facts["model"] = str(call.model)
@@ -283,7 +288,7 @@ class _Call(CallState):
         text = "".join(self._pieces)
         self._pieces.clear()
         for start in range(0, len(text), MOST_CONTENT):
-            told = {"block": self._block, "kind": self._kind}
+            told = {"block": self._block, "kind": self._kinds[self._block]}
             piece = text[start : start + MOST_CONTENT].encode("utf-8", "replace").decode()
             self._publish("content", **told, text=piece)
 
