@@ -220,6 +220,28 @@ def test_an_answer_from_a_cache_has_no_tokens_and_no_chunks() -> None:
     assert not [name for name in told.call.attributes if "usage" in name or "cost" in name]
 
 
+def test_a_failed_attempt_before_an_answer_from_a_cache_is_reported() -> None:
+    told = Telemetry()
+    observer, call = told.observer(), call_of(object(), swink.Model("acme", "large"))
+    call.add(swink.Usage(10, 3), swink.Cost(total=0.25))
+    call.add(swink.Usage(0, 0), swink.Cost(total=0.0))
+    call.attempts = 2
+    retry = swink.Retry(2, 1, 0.0, "busy", "acme/large")
+    done = swink.Done(swink.StopReason.STOP, swink.Usage(0, 0), swink.Cost(total=0.0))
+    for event in (swink.Start(), retry, swink.Start(), swink.Notice("cache_hit"), done):
+        observer.on_event(event=event, call=call)
+    assert told.call.attributes is not None
+    expected = {
+        "swink.cached": True,
+        "swink.cost": 0.25,
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 3,
+    }
+    assert expected.items() <= told.call.attributes.items()
+    tokens = told.points()["gen_ai.client.token.usage"]
+    assert sum(point.sum for point in tokens) == 13
+
+
 # -- content, context, configuration -------------------------------------------------------------
 
 

@@ -114,6 +114,35 @@ async def test_content_is_that_of_its_block_where_several_are_open() -> None:
     ]
 
 
+# (attempts, what the call took, what the record says of it)
+CACHED: list[tuple[int, swink.Usage, swink.Cost, dict[str, Any]]] = [
+    (1, swink.Usage(0, 0), swink.Cost(total=0.0), {"output": None}),
+    (2, swink.Usage(10, 3), swink.Cost(total=0.25), {"input": 10, "output": 3, "cost": 0.25}),
+    (
+        2,
+        swink.Usage(10, 3),
+        swink.Cost(total=0.25, estimated=True),
+        {"input": 10, "output": 3, "cost": 0.25, "estimated": True},
+    ),
+]
+
+
+@pytest.mark.parametrize(("attempts", "usage", "cost", "expected"), CACHED)
+async def test_an_answer_from_a_cache_took_what_the_attempts_before_it_took(
+    attempts: int, usage: swink.Usage, cost: swink.Cost, expected: dict[str, Any]
+) -> None:
+    feed, call = Feed(), call_of(object(), swink.Model("acme", "large"))
+    call.attempts = attempts
+    call.add(usage, cost)
+    done = swink.Done(swink.StopReason.STOP, swink.Usage(0, 0), swink.Cost(total=0.0))
+    for event in (swink.Start(), swink.Notice("cache_hit"), done):
+        feed.on_event(event=event, call=call)
+    [end] = [data for name, data in told(await followed(feed, last=9)) if name == "end"]
+    taken = ("input", "output", "cost", "estimated")
+    assert {name: end[name] for name in taken if name in end} == expected
+    assert (end["cached"], end["rate"]) == (True, None)
+
+
 def shown(feed: Feed, clock: ManualClock, *events: Any) -> None:
     """Show events to a feed; numbers among them are seconds that pass."""
     call = call_of(object(), swink.Model("acme", "large"), clock=clock)

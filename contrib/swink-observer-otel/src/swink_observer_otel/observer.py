@@ -253,12 +253,14 @@ class _Call(CallState):
         ended.attributes["swink.attempts"] = call.attempts
         if self.cached:
             ended.attributes["swink.cached"] = ended.metric_attributes["swink.cached"] = True
-        elif usage is not None:
+        # a cached answer takes nothing, but failed attempts before it may have
+        is_free = self.cached and call.attempts < 2
+        if usage is not None and not is_free:
             ended.input_tokens, ended.output_tokens = usage.input, usage.output
             ended.thinking_tokens = usage.reasoning
             ended.cache_read_input_tokens = usage.cache_read
             ended.cache_write_input_tokens = usage.cache_write
-        if cost is not None and cost.total is not None and not self.cached:
+        if cost is not None and cost.total is not None and not is_free:
             ended.attributes["swink.cost"] = cost.total  # US dollars
             if cost.estimated:
                 ended.attributes["swink.cost.estimated"] = True

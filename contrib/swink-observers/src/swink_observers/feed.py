@@ -298,12 +298,13 @@ class _Call(CallState):
         told: dict[str, Any] = {"stop": event.stop_reason}
         if self.cached:
             told |= {"cached": True, "output": None, "rate": None}
-        else:
+        elif event.usage is not None and event.usage.output is not None:
+            told["rate"] = self._rate(event.usage.output, end)
+        # a cached answer takes nothing, but failed attempts before it may have
+        if not self.cached or call.attempts > 1:
             told |= {"input": usage.input, "output": usage.output, "cost": cost.total}
             if cost.estimated:
                 told["estimated"] = True
-            if event.usage is not None and event.usage.output is not None:
-                told["rate"] = self._rate(event.usage.output, end)
         if isinstance(event, swink.Error):
             told |= {"kind": event.error_kind, "error": _said(event.error_message, call)}
         self._publish("end", **{**self.told(end), **told})
