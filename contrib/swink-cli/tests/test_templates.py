@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,26 @@ def test_no_template_holds_a_key(swink: Any, folder: Path) -> None:
     done = swink("-t", "open", "-m", "echo/echo", "Hi")
     assert (done.returncode, done.stdout) == (2, "")
     assert "a template cannot contain a key" in done.stderr
+
+
+def test_options_with_credentials_are_not_saved_and_are_named(swink: Any, folder: Path) -> None:
+    secret = "canary-0123456789"
+    done = swink(
+        "ask", "-m", "echo/echo", "--save", "kept", "Hi",
+        "-o", "max_tokens=100", "-o", "headers.X-Team=blue",
+        "-o", f"headers.Authorization=Bearer {secret}", "-o", "headers.X-Api-Key=123456789",
+        "-o", f'extra={{"inner": {{"api_key": "{secret}"}}}}', "-o", f"api_key={secret}",
+        "--base-url", f"https://me:{secret}@gateway.invalid/v1",
+        "--mcp", "https://docs.invalid/mcp", "--mcp", f"https://docs.invalid/mcp?token={secret}",
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert secret not in done.stderr
+    assert "-o headers.Authorization, -o headers.X-Api-Key, -o extra, -o api_key" in done.stderr
+    assert "--base-url" in done.stderr
+    assert "--mcp" in done.stderr
+    assert tomllib.loads((folder / "kept.toml").read_text()) == {
+        "model": ["echo/echo"],
+        "option": ["max_tokens=100", "headers.X-Team=blue"],
+        "mcp": ["https://docs.invalid/mcp"],
+        "prompt": "Hi",
+    }

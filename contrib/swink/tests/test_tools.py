@@ -417,7 +417,7 @@ def search(query: str, *, api_key: str, tenant: str = "none", limit: int = 5) ->
 
 
 class Inner(functools.partial[str]):
-    """A class of its own, so that `partial` does not merge it with the outer one."""
+    """A class whose objects the outer `partial` does not merge with itself."""
 
 
 @functools.wraps(functools.partial(search, api_key="sk-1", tenant="ann"))

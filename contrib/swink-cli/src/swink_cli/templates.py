@@ -15,8 +15,10 @@ the prompt. Other variables come from `-p NAME=VALUE`, or have a default.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from string import Template as Text
 from typing import Any
@@ -30,6 +32,8 @@ import swink_core as swink
 from swink_cli.completion import offered
 from swink_cli.files import private_folder, replace_file
 from swink_cli.settings import settings_path
+from swink_cli.terminal import say
+from swink_recorder.scrub import is_secret, scrub_url
 
 __all__ = [
     "Template",
@@ -219,20 +223,28 @@ def read_template(name: str, command: click.Command) -> Template:
 
 
 def save_template(name: str, prompt: Sequence[str], context: click.Context) -> Path:
-    """Save the options and the prompt of a command line as a template, and return the file."""
+    """Save the options and the prompt of a command line as a template, and return the file.
+
+    Options that contain credentials are left out, and a notice names them.
+    """
     import tomlkit
 
     path = template_path(name)
     said = tomlkit.document()
+    left_out: list[str] = []
     for key, parameter in _parameters(context.command).items():
         if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
             value = context.params[str(parameter.name)]
-            if isinstance(value, tuple):
-                value = [str(one) for one in value if not _is_secret(one)]
-            if value != []:
-                said[key] = value
+            many = [str(one) for one in (value if isinstance(value, tuple) else [value])]
+            kept = [one for one in many if not _holds_credentials(key, one)]
+            left_out += [_named(key, one) for one in many if one not in kept]
+            if kept:
+                said[key] = kept if isinstance(value, tuple) else value
     if prompt:
         said["prompt"] = " ".join(prompt)
+    if left_out:
+        named = ", ".join(left_out)
+        say(f"notice: a template contains no credentials, so it does not contain {named}")
     if not said:
         raise swink.UsageError(
             "the template would be empty", resolution="Pass options or a prompt with --save."
@@ -252,6 +264,38 @@ def save_template(name: str, prompt: Sequence[str], context: click.Context) -> P
 def _is_secret(value: Any) -> bool:
     """Return whether a value of `-o` contains a credential."""
     return str(value).partition("=")[0].strip() == "api_key"
+
+
+def _holds_credentials(key: str, value: str) -> bool:
+    """Return whether the value of an option contains credentials, by the names inside it."""
+    name, _, text = value.partition("=") if key == "option" else ("", "", value)
+    try:
+        parsed = text if name.startswith("headers.") else json.loads(text)
+    except (ValueError, RecursionError):
+        parsed = text
+    return _is_secret(value) or _has_secret(parsed, any(map(is_secret, name.split("."))))
+
+
+def _has_secret(value: Any, is_named: bool) -> bool:
+    """Return whether a value contains a text whose name, or whose address, contains a secret.
+
+    With `is_named`, the value's own name indicates a secret. Numbers, as in `max_tokens=100`, are
+    not secret.
+    """
+    if isinstance(value, dict):
+        return any(_has_secret(each, is_named or is_secret(key)) for key, each in value.items())
+    if isinstance(value, list):
+        return any(_has_secret(each, is_named) for each in value)
+    if not isinstance(value, str):
+        return False
+    with suppress(ValueError):  # text that only looks like an address
+        return is_named or ("://" in value and scrub_url(value) != value)
+    return False
+
+
+def _named(key: str, value: str) -> str:
+    """Return an option of a command line without its value."""
+    return f"-o {value.partition('=')[0]}" if key == "option" else f"--{key}"
 
 
 def _parameters(command: click.Command) -> dict[str, click.Option]:
