@@ -11,13 +11,15 @@ import threading
 import types
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import attrs
 import msgspec
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from signatures import SIGNATURES, Address, City, Colour, Level, Line, Person, Point, Size
 
 import swink
@@ -448,6 +450,33 @@ async def test_a_keyword_that_partial_binds_is_no_parameter_of_the_tool(given: A
     assert (refused.is_error, "unknown parameter tenant" in str(refused.content)) == (True, True)
 
 
+def _node(name: str, kind: Any) -> Any:
+    """Return a class that contains objects of itself, as in another module with the same name."""
+    made = attrs.make_class("Node", {"parts": attrs.field(type=Any), name: attrs.field(type=kind)})
+    made.__annotations__ = {"parts": list[made], name: kind}  # type: ignore[valid-type]
+    return made
+
+
+def test_classes_with_the_same_name_have_a_schema_each() -> None:
+    def compare(one: Any, other: Any, third: Any) -> str:
+        """Compare."""
+        return ""
+
+    price, colour = _node("price", int), _node("colour", str)
+    compare.__annotations__ |= {"one": price, "other": list[colour], "third": price}
+    schema = swink.tool(compare).definition.parameters
+    held, properties = schema["$defs"], schema["properties"]
+    other = properties["other"]["items"]
+    assert properties["one"]["properties"]["parts"]["items"] == {"$ref": "#/$defs/Node"}
+    assert properties["third"] == properties["one"]
+    assert other == {"$ref": "#/$defs/Node_other"}
+    assert {name: {*each["properties"]} for name, each in held.items()} == {
+        "Node": {"parts", "price"},
+        "Node_other": {"parts", "colour"},
+    }
+    assert held["Node_other"]["properties"]["parts"]["items"] == other
+
+
 def test_a_tool_is_still_the_function() -> None:
     @swink.tool(name="sum", description="Sum up.", strict=True)
     def add_up(a: int, b: int = 2) -> int:
@@ -606,3 +635,19 @@ def test_an_integer_that_is_a_key_of_an_object_fits() -> None:
     assert Schema(dict[int, str]).load({"1": "x"}) == {1: "x"}
     label: Label = Schema(Label).load({"text": "a", "places": {"1": {"text": "b"}}})
     assert label.places == {1: Label("B")}
+
+
+class Booking(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    day: date
+    seats: tuple[int, int]
+    id: UUID
+
+
+def test_a_strict_model_of_pydantic_is_read_as_json() -> None:
+    schema: Schema[Booking] = Schema(Booking)
+    data = {"day": "2026-11-30", "seats": [1, 2], "id": str(UUID(int=1))}
+    assert schema.load(data) == Booking(day=date(2026, 11, 30), seats=(1, 2), id=UUID(int=1))
+    with pytest.raises(ValueError, match=r"valid integer - at `\$\.seats\.0`"):
+        schema.load({**data, "seats": ["1", 2]})

@@ -9,6 +9,7 @@ only for such a type, when the caller has already imported it.
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -137,7 +138,8 @@ def _by_pydantic(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
 
     def load(data: Any) -> Any:
         try:
-            return adapter.validate_python(data)
+            # A strict model accepts a date or a tuple only from JSON.
+            return adapter.validate_json(json.dumps(data))
         except ValidationError as error:
             told = (f"{each['msg']} - at `{_place(each['loc'])}`" for each in error.errors())
             raise ValueError("; ".join(told)) from error

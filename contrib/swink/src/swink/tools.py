@@ -385,6 +385,10 @@ def _object_of(parameters: list[_Parameter], said: dict[str, str]) -> dict[str, 
     definitions: dict[str, Any] = {}
     for one in parameters:
         schema = {key: value for key, value in one.schema.json.items() if key != "title"}
+        held = schema.get("$defs", {})
+        taken = {name for name in held if definitions.get(name, held[name]) != held[name]}
+        if taken:  # by other classes with the same names
+            schema = _renamed(schema, {f"#/$defs/{name}": f"{name}_{one.name}" for name in taken})
         definitions |= schema.pop("$defs", {})
         if said.get(one.name):
             schema.setdefault("description", said[one.name])
@@ -396,6 +400,26 @@ def _object_of(parameters: list[_Parameter], said: dict[str, str]) -> dict[str, 
         whole["required"] = required
     whole["additionalProperties"] = False
     return {**whole, "$defs": definitions} if definitions else whole
+
+
+def _renamed(schema: Any, names: dict[str, str]) -> Any:
+    """Return a schema in which definitions have other names; `names` maps references to names."""
+    if isinstance(schema, list):
+        return [_renamed(each, names) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    renamed: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "$ref" and value in names:
+            renamed[key] = f"#/$defs/{names[value]}"
+        elif key == "$defs":
+            renamed[key] = {
+                names.get(f"#/$defs/{name}", name): _renamed(each, names)
+                for name, each in value.items()
+            }
+        else:
+            renamed[key] = _renamed(value, names)
+    return renamed
 
 
 def _hints(function: Any, called: str) -> dict[str, Any]:
