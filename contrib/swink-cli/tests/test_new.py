@@ -44,7 +44,7 @@ def test_the_name_of_an_installed_provider_is_refused(
         new("acme", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["Acme", "9lives", "a b", "../acme"])
+@pytest.mark.parametrize("name", ["Acme", "9lives", "a b", "../acme", "acme-", "acme_", "none"])
 def test_an_invalid_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(swink.UsageError, match="invalid plugin name"):
         new(name, tmp_path)
