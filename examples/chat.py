@@ -13,9 +13,12 @@ def main(model: str) -> None:
     with swink.SyncClient() as client:
         while True:
             try:
-                conversation.append(swink.UserMessage(input("> ")))
+                line = input("> ")
             except EOFError:
                 break
+            if not line.strip():
+                continue
+            conversation.append(swink.UserMessage(line))
             with client.stream(model, conversation) as stream:
                 try:
                     for piece in stream.text:

@@ -30,7 +30,12 @@ class Row:
 async def ask(client: swink.Client, row: Row) -> None:
     """Ask one model, keeping its row up to date."""
     began = time.monotonic()
-    async with client.stream(row.model, QUESTION) as stream:
+    try:
+        stream = client.stream(row.model, QUESTION)
+    except swink.UsageError as error:  # an unknown provider, for example
+        row.state = error.title
+        return
+    async with stream:
         row.message = stream.message
         async for event in stream:
             match event:

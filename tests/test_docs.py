@@ -314,6 +314,11 @@ def test_the_redactor_of_the_page_finds_a_key_wherever_deltas_cut_it(
     assert [type(event) for event in found[-2:]] == [type(end), swink.Done]
 
 
+@pytest.mark.parametrize("after", ["Ab1" * 16, "proj-" + "Ab1_" * 30, "ant-api03-" + "Ab1-" * 25])
+def test_the_redactor_of_the_page_finds_keys_of_every_form(after: str) -> None:
+    assert _redactors()["without_secrets"](f"Use sk-{after}, please.") == "Use [secret], please."
+
+
 @given(st.text("sk-12", max_size=300))
 def test_the_redactor_of_the_page_holds_back_no_more_than_a_key_has(text: str) -> None:
     page = _redactors()

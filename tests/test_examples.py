@@ -35,11 +35,13 @@ EXAMPLES = ROOT / "examples"
 
 PROGRAMS = [
     ("chat.py", "Hello\nAnd you?\n", ["> Hello > And you? >", "took Usage(input=5"]),
+    ("chat.py", "\nHello\n \n", ["> > Hello > >", "took Usage(input=1"]),
     ("chat.py echo/fail-quota-exhausted-after-1", "a b\nc d\n", ["> a [", "> c ["]),
     ("tool_loop.py", "y\n", ["-> count(", "<- 12", "on their way", "2 turns"]),
     ("tool_loop.py", "n\n", ["-> order(", "<- The user does not want that.", "2 turns"]),
     ("typed_answers.py", "", ["so far: {'customer': 'One lamp", "Complaint(customer='One lamp"]),
     ("fan_out.py", "", ["echo/slow stop", "echo/flaky stop", "quota-exhausted quota_exhau"]),
+    ("fan_out.py ech/echo echo/echo", "", ["ech/echo Unknown prov", "echo/echo stop"]),
     ("observer.py", "", ['"stop", "attempts": 1', '"attempts": 2', '"content_filtered"']),
 ]
 
