@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any, TypeAlias
 
@@ -138,16 +138,18 @@ def placed_turns(
     result = PlacedTurns()
     turns = result.turns  # most messages are unchanged, and appended without a call of `add`
     indexes = result.at
-    waiting: _Calls = {}  # tool calls of turn `asking`, the last answer
+    waiting: dict[str, ToolCallBlock] = {}  # tool calls of turn `asking`, the last answer
+    later: list[ToolCallBlock] = []  # its calls with the id of a call in `waiting`
     asking = 0
     words: list[_Words] = []  # results without a call, and system messages; added after the results
 
     def settle() -> None:
         if waiting:
-            _answer_calls(result, asking, waiting)
+            _answer_calls(result, asking, [*waiting.values(), *later])
         for turn, at, places in words:
             result.add(turn, at, places)
         waiting.clear()
+        later.clear()
         words.clear()
 
     for at, message in enumerate(context.messages, first_of(context)):
@@ -162,13 +164,16 @@ def placed_turns(
                 waiting = calls
             elif (kept := _kept(message, at, provider)) is not None:
                 result.add(*kept)
-                waiting = _by_id(kept[0].tool_calls)
+                waiting = {}
+                for made in kept[0].tool_calls:
+                    if waiting.setdefault(made.id, made) is not made:
+                        later.append(made)
         elif isinstance(message, ToolResultMessage):
-            call = None
-            if asked := waiting.get(message.tool_call_id):
-                call = asked.pop(0)
-                if not asked:
-                    del waiting[call.id]
+            call = waiting.pop(message.tool_call_id, None)
+            if later and call is not None:
+                same = next((n for n, c in enumerate(later) if c.id == call.id), None)
+                if same is not None:
+                    waiting[call.id] = later.pop(same)
             if call is not None and not message.tool_name:
                 message = replace(message, tool_name=call.name)
             if call is not None or has_place(message):
@@ -191,22 +196,13 @@ def placed_turns(
 _Words: TypeAlias = tuple[Message, int, Sequence[int] | None]
 """The arguments for `PlacedTurns.add`."""
 
-_Calls: TypeAlias = dict[str, list[ToolCallBlock]]
-"""Tool calls without a result, by id. Results belong to calls with the same id in their order."""
 
-
-def _by_id(calls: Iterable[ToolCallBlock]) -> _Calls:
-    found: _Calls = {}
-    for call in calls:
-        found.setdefault(call.id, []).append(call)
-    return found
-
-
-def _answer_calls(result: PlacedTurns, asking: int, waiting: _Calls) -> None:
+def _answer_calls(result: PlacedTurns, asking: int, waiting: list[ToolCallBlock]) -> None:
     """Add an error result for each tool call in a turn if the call has no result."""
     content = result.turns[asking].content
+    open_calls = {*map(id, waiting)}
     for block, path in zip(content, result.paths_of_blocks(asking), strict=True):
-        if isinstance(block, ToolCallBlock) and any(block is c for c in waiting.get(block.id, ())):
+        if id(block) in open_calls and isinstance(block, ToolCallBlock):
             report_change(path, UNANSWERED, CHANGED)
             answer = ToolResultMessage(block.id, block.name, NO_RESULT, is_error=True)
             result.add(answer, result.at[asking])
@@ -285,25 +281,27 @@ def _add_user(message: UserMessage, at: int, result: PlacedTurns) -> None:
         result.add(replace(message, content=[content[place] for place in kept]), at, kept)
 
 
-def _calls_if_whole(message: AssistantMessage, provider: str) -> _Calls | None:
+def _calls_if_whole(message: AssistantMessage, provider: str) -> dict[str, ToolCallBlock] | None:
     """Return the tool calls of an assistant message by id, if the whole message may be sent.
 
-    Return `None` if blocks may have to be left out, so that `_kept` must check each block.
+    Return `None` if blocks may have to be left out, so that `_kept` must check each block, or if
+    two calls have the same id.
     """
     if message.provider is not None and message.provider != provider:
         return None
     if message.stop_reason in _CUT or not message.content:
         return None
-    calls: list[ToolCallBlock] = []
+    calls: dict[str, ToolCallBlock] = {}
     for block in message.content:
         if type(block) is ToolCallBlock:
-            calls.append(block)
+            if calls.setdefault(block.id, block) is not block:
+                return None
         elif type(block) is TextBlock:
             if not block.text:
                 return None
         elif type(block) is not ThinkingBlock:
             return None
-    return _by_id(calls)
+    return calls
 
 
 def _kept(
