@@ -168,7 +168,7 @@ GATEWAYS_FILES = [
 
 @pytest.mark.parametrize("text", GATEWAYS_FILES)
 async def test_a_gateway_would_take_the_files_that_its_pages_show(text: str) -> None:
-    known = {name: f"value of {name}" for name in re.findall(r"\$\{(\w+)\}", text)}
+    known = {name: f"value-of-{name}" for name in re.findall(r"\$\{(\w+)\}", text)}
     routes = "" if "[routes.best]" in text else '[routes.best]\ntiers = "echo/echo"\n'
     async with swink.Client() as client:
         usable(client, Source("the page", text + routes), known)
