@@ -413,8 +413,9 @@ class Driver:
         else:
             seen = self._tokens_seen(batch)
             terminal.cost = attempt.settle(usage, terminal.cost, seen, is_complete, now)
-        voided = attempt.charge_voided(now)
-        call.add(voided.usage, voided.cost)
+        if attempt.voided:
+            voided = attempt.charge_voided(now)
+            call.add(voided.usage, voided.cost)
         call.add(usage, terminal.cost, attempt.charge)
 
     def _tokens_seen(self, batch: Batch) -> int:

@@ -207,7 +207,7 @@ class Usage(Record):
 
 def _merged(extra: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     merged = {**extra, **other}
-    for name in extra.keys() & other.keys():
+    for name in (extra.keys() & other.keys()) if extra else ():
         if type(extra[name]) is int and type(other[name]) is int:  # a bool is no count
             merged[name] += extra[name]
     return merged
@@ -235,13 +235,15 @@ class Cost(Record):
         The total is the sum of the known costs: if only one of the two totals is known, the known
         parts of the other cost are added to it.
         """
-        has_total = self.total is not None or other.total is not None
+        total, others = self.total, other.total
+        if (total is None) is not (others is None):
+            total, others = dollars_of(self), dollars_of(other)
         return Cost(
             _sum(self.input, other.input),
             _sum(self.output, other.output),
             _sum(self.cache_read, other.cache_read),
             _sum(self.cache_write, other.cache_write),
-            _sum(dollars_of(self), dollars_of(other)) if has_total else None,
+            _sum(total, others),
             _sum(self.fees, other.fees),
             self.estimated or other.estimated,
         )
