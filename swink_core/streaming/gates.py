@@ -79,6 +79,7 @@ class ClientGates:
 
     def __init__(self, gates: Sequence[Gate]) -> None:
         self._gates = tuple(map(Entrance, gates))
+        self._ids = frozenset(map(id, gates))
         self._unreported: deque[Failure] = deque()
 
     async def enter(self, call: Call, entered: list[Entrance]) -> Failure | None:
@@ -92,8 +93,7 @@ class ClientGates:
         attempt = call.attempt
         gates = self._gates
         if call.gates:  # one that is a gate of the client as well is entered once
-            others = {id(entrance.gate) for entrance in gates}
-            gates = (*gates, *(Entrance(gate) for gate in call.gates if id(gate) not in others))
+            gates = (*gates, *[Entrance(gate) for gate in call.gates if id(gate) not in self._ids])
         for entrance in gates:
             gate = entrance.gate
             try:

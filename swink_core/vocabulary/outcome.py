@@ -207,7 +207,9 @@ class Usage(Record):
 
 def _merged(extra: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     merged = {**extra, **other}
-    for name in (extra.keys() & other.keys()) if extra else ():
+    if not extra or not other:
+        return merged
+    for name in extra.keys() & other.keys():
         if type(extra[name]) is int and type(other[name]) is int:  # a bool is no count
             merged[name] += extra[name]
     return merged

@@ -175,7 +175,8 @@ class ChatParser:
             failure = _read_failure(frame)
         usage = chunk.usage or groq.get("usage")
         if usage:
-            self._counted = self._counted or follows_content(usage, chunk.choices, out)
+            if out.stop_reason is None and not self._counted:
+                self._counted = follows_content(usage, chunk.choices, out)
             report_usage(usage, out, (out.metadata or {}).get("service_tier"))
         for choice in chunk.choices or ():
             if choice.index:

@@ -228,8 +228,12 @@ def addressed(
         if kept:
             options["extra"] = kept
         return evolve(asked, options=options, dropped=dropped, own={}, headers={})
-    options = {name: asked.own_options.get(name, said) for name, said in asked.options.items()}
-    options = {name: said for name, said in options.items() if said is not None}
+    options = dict(asked.options)
+    for name in asked.own_options.keys() & options.keys():
+        if (own_option := asked.own_options[name]) is None:
+            del options[name]
+        else:
+            options[name] = own_option
     if asked.own:
         options["extra"] = asked.own
     if asked.headers:
