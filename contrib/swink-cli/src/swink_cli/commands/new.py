@@ -15,8 +15,9 @@ __all__ = ["command"]
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "template"
 
-NAME = re.compile(r"(?!(none|true|false)$)[a-z]([a-z0-9_-]*[a-z0-9])?")
-"""Names of plugins: the class is named after the plugin, and `None` cannot be a class."""
+NAME = re.compile(r"[a-z][a-z0-9_-]*")
+CONSTANTS = ("none", "true", "false")
+"""The class is named after the plugin, and a class cannot have the name of a constant."""
 
 UNFIT = frozenset("\\{}")
 PREFIX = "swink-provider-"
@@ -33,8 +34,12 @@ def _check_name(_: click.Context, __: click.Parameter, name: str) -> str:
     if not NAME.fullmatch(name):
         raise _failed(
             f"invalid plugin name: {name!r}",
-            "Use lower-case letters, digits, - and _. Begin with a letter, end with a letter or a "
-            "digit, and choose no constant of Python.",
+            "Use lower-case letters, digits, - and _, starting with a letter.",
+        )
+    if name in CONSTANTS or name.endswith(("-", "_")):
+        raise _failed(
+            f"invalid plugin name: {name!r}",
+            "End it with a letter or a digit, and choose no constant of Python.",
         )
     return name
 
