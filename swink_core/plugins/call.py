@@ -284,6 +284,7 @@ class Call:
         if options.headers or options.base_url:
             self.hide(options.headers, options.base_url or "")
         if options.extra:
+            self.hide({name: v for name, v in options.extra.items() if isinstance(v, str)})
             self.secrets |= credentials_in_body(options.extra)
 
     def add(self, usage: Usage | None, cost: Cost | None = None, charge: Charge = NOTHING) -> None:

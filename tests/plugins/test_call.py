@@ -159,7 +159,8 @@ ATTEMPTS_SECRETS: list[tuple[dict[str, Any], bool]] = [
     ({"base_url": "https://acme.invalid/sk-canary-1"}, False),
     ({"extra": {"api_key": "sk-canary-1", "top_k": 5}}, True),
     ({"extra": {"user": "sk-canary-1"}}, False),
-    ({"extra": {"prompt_cache_key": "sk-canary-1"}}, False),
+    ({"extra": {"signature": "sk-canary-1"}}, True),
+    ({"extra": {"a": {"prompt_cache_key": "sk-canary-1"}}}, False),
     ({"extra": {"tools": [{"type": "mcp", "authorization": "sk-canary-1"}]}}, True),
     ({"extra": {"tools": [{"headers": {"Authorization": "Bearer sk-canary-1"}}]}}, True),
     ({"extra": {"tools": [{"headers": {"X-Team": "sk-canary-1"}}]}}, False),
@@ -167,7 +168,7 @@ ATTEMPTS_SECRETS: list[tuple[dict[str, Any], bool]] = [
     ({"extra": {"tools": [{"filters": {"key": "sk-canary-1", "value": "x"}}]}}, False),
     ({"extra": {"mcp_servers": ({"authorization_token": "sk-canary-1"},)}}, True),
     ({"extra": {"a": {"accessToken": "sk-canary-1"}, "token": "sk-canary-1"}}, True),
-    ({"extra": {"stop_tokens": ["sk-canary-1"], "eos_token": "sk-canary-1"}}, False),
+    ({"extra": {"stop_tokens": ["sk-canary-1"], "a": {"eos_token": "sk-canary-1"}}}, False),
 ]
 
 
