@@ -115,6 +115,21 @@ async def test_rows_are_handed_over_and_answered_at_a_batchs_price(
     assert lines["r0"]["cost"] == pytest.approx(ordinary.total / 2)
 
 
+@pytest.mark.parametrize("vendor", ["openai", "mistral", "gemini", "bedrock"], indirect=True)
+async def test_rows_of_a_batch_that_failed_as_a_whole_state_the_reason_and_are_submitted_again(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
+) -> None:
+    vendor[1].rejects = "The queue of this account is full."
+    tally, lines = await asked(tmp_path, vendor, ROWS[:2])
+    assert tally.kinds == {"batch_failed": 2}
+    assert lines["r0"]["error"]["message"] == (
+        "The whole batch failed: The queue of this account is full."
+    )
+    vendor[1].rejects = ""
+    tally, lines = await asked(tmp_path, vendor, ROWS[:2])
+    assert (tally.answered, len(vendor[1].batches), vendor[1].faults) == (2, 2, [])
+
+
 @pytest.mark.parametrize("vendor", ["openai"], indirect=True)
 async def test_a_typed_answer_that_does_not_fit_is_counted_once(
     tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]

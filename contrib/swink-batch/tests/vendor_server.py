@@ -41,6 +41,7 @@ class VendorServer(LoopbackServer):
         self.files: dict[str, bytes] = {}
         self.faults: list[str] = []
         self.is_busy = False
+        self.rejects = ""  # the reason why a whole batch fails
         self.withholds = (
             ""  # of a submission: the "request", the "answer", or the connection ("cut")
         )

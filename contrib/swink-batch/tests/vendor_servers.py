@@ -81,12 +81,15 @@ class OpenAIServer(VendorServer):
         return batch
 
     def told(self, batch: dict[str, Any], ended: bool) -> dict[str, Any]:
-        files = self._result_files(batch) if ended else [None, None]
+        rejected = ended and self.rejects
+        files = self._result_files(batch) if ended and not rejected else [None, None]
         status = "cancelled" if batch["cancelled"] else "completed" if ended else "in_progress"
+        why = {"code": "empty_file", "message": self.rejects, "param": None, "line": None}
         return {
             "id": batch["id"],
             "metadata": batch["metadata"],
-            "status": status,
+            "status": "failed" if rejected else status,
+            "errors": {"object": "list", "data": [why]} if rejected else None,
             "output_file_id": files[0],
             "error_file_id": files[1],
         }
@@ -132,12 +135,15 @@ class MistralServer(OpenAIServer):
         return {"object": "list", "data": newest[page : page + 1], "total": len(newest) * 100}
 
     def told(self, batch: dict[str, Any], ended: bool) -> dict[str, Any]:
-        files = self._result_files(batch) if ended else [None, None]
+        rejected = ended and self.rejects
+        files = self._result_files(batch) if ended and not rejected else [None, None]
         status = "CANCELLED" if batch["cancelled"] else "SUCCESS" if ended else "RUNNING"
+        errors = [{"message": self.rejects, "count": 1}] if rejected else []
         total = len(batch["requests"])
         return {
-            "id": batch["id"], "object": "batch", "status": status, "input_files": ["file-1"],
-            "endpoint": "/v1/chat/completions", "errors": [], "created_at": 1,
+            "id": batch["id"], "object": "batch", "input_files": ["file-1"],
+            "status": "FAILED" if rejected else status,
+            "endpoint": "/v1/chat/completions", "errors": errors, "created_at": 1,
             "total_requests": total, "completed_requests": total if ended else 0,
             "succeeded_requests": total if ended else 0, "failed_requests": 0,
             "output_file": files[0], "error_file": files[1], "metadata": batch["metadata"],
@@ -257,7 +263,9 @@ class GeminiServer(VendorServer):
         state = "CANCELLED" if batch["cancelled"] else "SUCCEEDED" if ended else "RUNNING"
         about: dict[str, Any] = {"state": f"BATCH_STATE_{state}", "displayName": batch["name"]}
         told: dict[str, Any] = {"name": f"batches/{batch['id']}", "metadata": about}
-        if ended:
+        if ended and self.rejects:
+            told |= {"done": True, "error": {"code": 3, "message": self.rejects}}
+        elif ended:
             results = [self._result(*row) for row in self.results(batch)]
             about["output"] = {"inlinedResponses": {"inlinedResponses": results}}
             told |= {"done": True, "response": about["output"]}
@@ -324,6 +332,8 @@ class BedrockServer(VendorServer):
         batch, ended = self.look(found[1])
         told = {name: batch["asked"][name] for name in ("inputDataConfig", "outputDataConfig")}
         status = "Stopped" if batch["cancelled"] else "Completed" if ended else "InProgress"
+        if ended and self.rejects:
+            return json.dumps({**told, "status": "Failed", "message": self.rejects}).encode()
         if ended:
             folder = told["outputDataConfig"]["s3OutputDataConfig"]["s3Uri"]
             name = told["inputDataConfig"]["s3InputDataConfig"]["s3Uri"].rpartition("/")[2]

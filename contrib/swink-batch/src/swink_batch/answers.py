@@ -40,7 +40,8 @@ class Failed(msgspec.Struct, omit_defaults=True):
 
     `kind` is the kind of the failure (see the page "Failures"), or `bad_row` if the row is
     invalid, or `bad_answer` if the answer does not match the requested type, or `batch_ended` if
-    the vendor's batch ended without an answer to the row.
+    the vendor's batch ended without an answer to the row, or `batch_failed` if the whole batch
+    failed.
     """
 
     kind: str

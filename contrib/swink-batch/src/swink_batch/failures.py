@@ -5,7 +5,7 @@ from __future__ import annotations
 from swink_core import StreamError, SwinkError, UsageError
 from swink_core.providers import KINDS
 
-__all__ = ["HOPELESS", "MOST_HOPELESS", "PASSING", "refusal_of"]
+__all__ = ["BATCH_FAILED", "HOPELESS", "MOST_HOPELESS", "PASSING", "refusal_of"]
 
 HOPELESS = frozenset(kind for kind, row in KINDS.items() if row.scope == "account")
 """Kinds of failure of the account (such as an exhausted balance), which may affect every row."""
@@ -13,8 +13,12 @@ HOPELESS = frozenset(kind for kind, row in KINDS.items() if row.scope == "accoun
 MOST_HOPELESS = 10
 """A run ends after this many consecutive failures whose kinds are in `HOPELESS`."""
 
-PASSING = HOPELESS | frozenset(
-    kind for kind, row in KINDS.items() if row.scope in ("service", "machine", "caller")
+BATCH_FAILED = "batch_failed"
+"""The kind of failure of each row of a batch that the vendor rejected as a whole."""
+
+PASSING = HOPELESS.union(
+    (kind for kind, row in KINDS.items() if row.scope in ("service", "machine", "caller")),
+    (BATCH_FAILED,),
 )
 """Kinds of failure that the row did not cause; the next run retries these rows."""
 

@@ -77,7 +77,10 @@ class BatchAPI(Protocol):
     def poll(
         self, like: HTTPRequest, id: str
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Check a batch; return the argument `sources` of `results`, or `None` while it runs."""
+        """Check a batch; return the argument `sources` of `results`, or `None` while it runs.
+
+        Raises ProviderFailure if the whole batch failed; its message is the vendor's reason.
+        """
 
     def results(
         self, like: HTTPRequest, id: str, sources: Sequence[str]
@@ -159,7 +162,8 @@ class Vendor:
     async def poll(self, id: str) -> Sequence[str] | None:
         """Return the argument `sources` of `results`, or `None` while the batch is running.
 
-        Raises SwinkError if the vendor rejects the request.
+        Raises ProviderFailure if the whole batch failed, and SwinkError if the vendor rejects the
+        request.
         """
         try:
             found: Sequence[str] | None = await self._carry_out("poll", id)

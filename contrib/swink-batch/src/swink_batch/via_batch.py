@@ -19,11 +19,12 @@ from typing import Any
 import backoff
 
 from swink_batch.answers import Answer, Failed, as_json, bad_row, failed, in_dollars, succeeded
+from swink_batch.failures import BATCH_FAILED
 from swink_batch.forms import Request
 from swink_batch.ledger import Intent, Ledger, id_part, row_name
 from swink_batch.runner import Runner, together
 from swink_batch.vendors import Unsettled, Vendor, batch_price, batch_reservation
-from swink_core import Charge, LimitReached, SwinkError, UsageError
+from swink_core import Charge, LimitReached, ProviderFailure, SwinkError, UsageError
 
 __all__ = ["BatchRunner"]
 
@@ -38,6 +39,8 @@ SETTLE_SECONDS = 10.0
 A batch may appear in the list some seconds after its submission. The time is counted from the first
 check of the resumed run, because the ledger does not contain the time at which the upload ended.
 """
+
+_AGAIN = "Correct the cause, and start the run again: it submits these rows again."
 
 
 class BatchRunner(Runner):
@@ -216,21 +219,25 @@ class BatchRunner(Runner):
 
         Ignore the results of other rows: a later run that contains those rows stores them.
         """
-        if self._job.cancel and await vendor.poll(id) is None:
-            await vendor.cancel(id)
-        if (
-            self.tally.stopped is not None
-            or (found := await self._wait(_polled(vendor.poll, id))) is None
-        ):
-            return  # the next run will look again
-        [sources] = found
-        for name, status, body in await vendor.results(id, sources or ()):
+        why = Failed("batch_ended", "The batch ended without an answer to this row.")
+        sources: Sequence[str] | None = None
+        try:
+            if self._job.cancel and await vendor.poll(id) is None:
+                await vendor.cancel(id)
+            if (
+                self.tally.stopped is not None
+                or (found := await self._wait(_polled(vendor.poll, id))) is None
+            ):
+                return  # the next run will look again
+            [sources] = found
+        except ProviderFailure as error:
+            why = Failed(BATCH_FAILED, f"The whole batch failed: {error.message}", _AGAIN)
+        for name, status, body in await vendor.results(id, sources) if sources else ():
             if (request := waiting.pop(name, None)) is not None:
                 answer = await self._answer(vendor, request, status, body)
                 await self._take(request, answer)
         for name in ours:
             if (request := waiting.pop(name, None)) is not None:
-                why = Failed("batch_ended", "The batch ended without an answer to this row.")
                 await self._take(request, Answer(id=request.id, error=why))
         ledger.end(id, ours)
         self.tally.under_way = len(waiting)

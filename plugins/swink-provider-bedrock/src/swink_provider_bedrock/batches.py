@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from swink_core import UsageError
+from swink_core import Failure, ProviderFailure, UsageError
 from swink_core.providers import HTTPRequest
 
 __all__ = ["BedrockBatches"]
@@ -104,10 +104,15 @@ class BedrockBatches:
         return found
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Check a job; return the S3 locations of the answers, or `None` while it is running."""
+        """Check a job; return the S3 locations of the answers, or `None` while it is running.
+
+        Raises ProviderFailure if the job has failed.
+        """
         job = msgspec.json.decode((yield _job(like, id)))
         if job["status"] not in ENDED:
             return None
+        if job["status"] == "Failed":
+            raise ProviderFailure(Failure("request", message=job.get("message")))
         if job["status"] not in ("Completed", "PartiallyCompleted"):
             return []
         source = job["inputDataConfig"]["s3InputDataConfig"]["s3Uri"].rpartition("/")[2]

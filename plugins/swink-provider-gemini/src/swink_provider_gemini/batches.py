@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from swink_core import Failure, ProviderFailure
 from swink_core.providers import HTTPRequest
 
 __all__ = ["GeminiBatches"]
@@ -26,6 +27,9 @@ NAME = "swink-"
 
 CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
 """The HTTP statuses for the codes of google.rpc.Code."""
+
+CANCELLED = 1
+"""The code of google.rpc.Code for a cancelled operation."""
 
 
 class GeminiBatches:
@@ -68,8 +72,14 @@ class GeminiBatches:
             next_page = f"&pageToken={quote(token, safe='')}"
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Check a batch; return `[id]` if it has ended, or `None` while it is running."""
+        """Check a batch; return `[id]` if it has ended, or `None` while it is running.
+
+        Raises ProviderFailure if the batch has failed. A cancelled batch has not failed.
+        """
         operation = msgspec.json.decode((yield HTTPRequest(_address(like, id), method="GET")))
+        error = operation.get("error")
+        if error and error.get("code") != CANCELLED:
+            raise ProviderFailure(Failure("request", message=error.get("message")))
         return [id] if operation.get("done") else None
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:

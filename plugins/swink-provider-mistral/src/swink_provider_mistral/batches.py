@@ -40,3 +40,7 @@ class MistralBatches(OpenAIBatches):
     def files(self, batch: dict[str, Any]) -> list[str | None]:
         """Return the ids of the files with a job's results."""
         return [batch.get("output_file"), batch.get("error_file")]
+
+    def errors(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the reasons why the whole job failed."""
+        return batch.get("errors") or []

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from swink_core import Failure, ProviderFailure
 from swink_core.providers import HTTPRequest
 
 __all__ = ["OpenAIBatches", "Row", "whole"]
@@ -68,12 +69,18 @@ class OpenAIBatches:
         return {"input_file_id": file, "endpoint": f"/v1{api}", "completion_window": "24h"}
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Check a batch; return the ids of the result files, or `None` while it is running."""
+        """Check a batch; return the ids of the result files, or `None` while it is running.
+
+        Raises ProviderFailure if the batch has failed and has no results.
+        """
         base, _ = _parts(like)
         batch = _read((yield HTTPRequest(f"{base}{self.path}/{id}", method="GET")))
         if batch["status"] not in self.ended:
             return None
-        return [file for file in self.files(batch) if file]
+        found = [file for file in self.files(batch) if file]
+        if not found and (why := "; ".join(each["message"] for each in self.errors(batch))):
+            raise ProviderFailure(Failure("request", message=why))
+        return found
 
     def find(self, like: HTTPRequest, intent: Any) -> Says:
         """Find the batch whose metadata contain the token of `intent`, an earlier submission.
@@ -100,6 +107,10 @@ class OpenAIBatches:
     def files(self, batch: dict[str, Any]) -> list[str | None]:
         """Return the ids of the files with a batch's results."""
         return [batch.get("output_file_id"), batch.get("error_file_id")]
+
+    def errors(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the reasons why the whole batch failed."""
+        return (batch.get("errors") or {}).get("data") or []
 
     def results(self, like: HTTPRequest, id: str, sources: Sequence[str]) -> Says:
         """Return the results of a batch from its result files, whose ids are `sources`.
