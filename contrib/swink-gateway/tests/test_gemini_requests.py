@@ -267,6 +267,15 @@ CONFIGS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
         {},
         {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
     ),
+    (
+        {"thinkingConfig": {"thinkingLevel": "ULTRA"}},
+        {},
+        {
+            "generationConfig": {
+                "thinkingConfig": {"includeThoughts": False, "thinkingLevel": "ULTRA"}
+            }
+        },
+    ),
     ({"responseMimeType": "application/json"}, {"response_format": "json"}, {}),
     (
         {"responseMimeType": "application/json", "responseSchema": {"type": "STRING"}},

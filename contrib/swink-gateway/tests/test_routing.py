@@ -432,7 +432,7 @@ NESTED_WORDS: list[tuple[str, str, dict[str, Any], str, dict[str, Any]]] = [
         "leave_out = ['thinking']",
         GEMINI,
         {"generationConfig": {"thinking_config": {"thinking_level": "ULTRA"}}},
-        "generationConfig.thinkingConfig.thinkingLevel (ULTRA), generationConfig.thinkingConfig",
+        "generationConfig.thinkingConfig",
         {},
     ),
     (

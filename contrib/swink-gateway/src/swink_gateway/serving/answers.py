@@ -131,7 +131,7 @@ class OneAnswer:
             if request_id := call.request_id:
                 headers |= dict.fromkeys(REQUEST_IDS, request_id)
         if self._asked.dropped:
-            headers[DROPPED] = ", ".join(self._asked.dropped)
+            headers[DROPPED] = ", ".join(dict.fromkeys(self._asked.dropped))
         if self._notices:
             headers[NOTICES] = "; ".join(self._notices)
         hide = call.redact

@@ -197,7 +197,7 @@ def _thinking(thinking: Fields, asked: Asked) -> str | int | None:
     own["includeThoughts"] = shown
     if level:
         own["thinkingLevel"] = level
-        thinking.drop("thinkingLevel", level)
+        asked.own_places.append(thinking.place("thinkingLevel"))
     elif budget is not None:
         own["thinkingBudget"] = budget  # negative: the model decides, as it does by default
     return None
