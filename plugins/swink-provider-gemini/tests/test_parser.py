@@ -304,6 +304,26 @@ async def test_sources_join_the_signature_of_the_last_text() -> None:
     assert message.content == [TextBlock("a"), TextBlock("", about)]
 
 
+# (model version, queries in the answer, searches that Google bills): empty queries are free, and
+# equal queries count once. Source: https://ai.google.dev/gemini-api/docs/google-search
+SEARCHES: list[tuple[str, list[str], int | None]] = [
+    ("gemini-3.5-flash", ["", "a", "", "b", "a"], 2),
+    ("gemini-3.5-flash", [""], None),
+    ("gemini-2.5-flash", ["a", "b"], 1),
+    ("gemini-2.5-flash", [""], None),
+]
+
+
+@pytest.mark.parametrize(("model", "queries", "billed"), SEARCHES)
+async def test_only_billed_searches_are_counted(
+    model: str, queries: list[str], billed: int | None
+) -> None:
+    first = {**frame(text("So.")), "modelVersion": model}
+    last = frame(finish="STOP", groundingMetadata={"webSearchQueries": queries})
+    usage = fold(await _events(first, last), "gemini").usage
+    assert (usage.extra.get("searches") if usage else None) == billed
+
+
 async def test_sources_without_text_have_a_block_of_their_own() -> None:
     found = {"webSearchQueries": ["lighthouse"]}
     message = await _answer(frame(call("look"), groundingMetadata=found))

@@ -32,6 +32,7 @@ CROWDED = ": the conversation has the maximum number of cache marks, so none was
 def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:
     """Add cache marks to the last user turn, the system prompt and the last tool.
 
+    The API refuses a mark on a tool with `defer_loading`, so such tools are skipped.
     The caller's own marks take precedence. The API allows four marks in a request. A mark requests
     a cache of five minutes or of an hour. A prompt begins with the tools and the system prompt,
     followed by the turns. In this order, all marks for an hour must precede those for five minutes.
@@ -42,7 +43,8 @@ def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:
     users = [turn["content"] for turn in native["messages"] if turn["role"] == "user"]
     blocks = [*tools, *system, *(b for turn in native["messages"] for b in turn["content"])]
     own = {at: block[MARK].get("ttl") == HOUR for at, block in enumerate(blocks) if MARK in block}
-    last = [*(users[-1][-1:] if users else ()), *system[-1:], *tools[-1:]]
+    loaded = [tool for tool in tools if tool.get("defer_loading") is not True]
+    last = [*(users[-1][-1:] if users else ()), *system[-1:], *loaded[-1:]]
     for block in [b for b in last if MARK not in b][: max(0, MOST_MARKS - len(own))]:
         place = next(at for at, other in enumerate(blocks) if other is block)
         if not any(theirs != long and (at < place) == long for at, theirs in own.items()):

@@ -49,7 +49,7 @@ from swink_core.providers import (
 from swink_provider_anthropic import claude
 from swink_provider_anthropic.claude import BLANK, NEVER_RAN, NOT_SIGNED
 from swink_provider_bedrock.media import DOCUMENT_FIELDS, media
-from swink_provider_bedrock.points import mark, takes_points
+from swink_provider_bedrock.points import before_documents, mark, takes_points
 from swink_provider_bedrock.wire import BY_SERVER
 
 __all__ = ["CHOICES", "conversation"]
@@ -80,6 +80,10 @@ VENDORS = re.compile(
 The ARN of an inference profile may contain no vendor.
 """
 
+MOVED = (
+    "the API refuses a cache point directly after a document that is not a PDF file; this one was "
+    "moved before the documents, or left out"
+)
 RENAMED = "a document's name was changed to characters that the API accepts"
 OF_ANOTHER = LeftOut("reasoning of another model was not sent", "thinking_left_out")
 
@@ -190,7 +194,7 @@ class _Converter(MessageConverter):
         return [{"toolResult": result}, *points[-1:]]
 
     def _content(self, message: Message) -> list[dict[str, Any]]:
-        native = [part for parts in self.blocks(message, self._parts) for part in parts]
+        native = _placed(part for parts in self.blocks(message, self._parts) for part in parts)
         documents = [part["document"] for part in native if "document" in part]
         if documents and not any("text" in part for part in native):
             native.append({"text": documents[0]["name"]})  # a document alone is refused
@@ -199,7 +203,12 @@ class _Converter(MessageConverter):
     def _parts(self, block: Block) -> list[dict[str, Any]] | LeftOut:
         """Return a converted block, followed by the cache point that the caller set after it."""
         part = self._part(block)
-        return part if isinstance(part, LeftOut) else [part, *_point(block, self._caches)]
+        if isinstance(part, LeftOut):
+            return part
+        point = _point(block, self._caches)
+        if point and not before_documents([part]):
+            report_change(f"{self.path(block)}.metadata.cachePoint", MOVED, "content_changed")
+        return [part, *point]
 
     def _part(self, block: Block) -> dict[str, Any] | LeftOut:
         if isinstance(block, TextBlock):
@@ -239,6 +248,19 @@ def _point(block: Block, caches: bool) -> list[dict[str, Any]]:
     """
     point = (block.metadata or {}).get("cachePoint")
     return [{"cachePoint": point}] if point is not None and caches else []
+
+
+def _placed(parts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return content with each cache point at the last place before it that the API accepts.
+
+    A cache point is omitted if it has no such place, or if another one is already there.
+    """
+    placed: list[dict[str, Any]] = []
+    for part in parts:
+        at = before_documents(placed) if "cachePoint" in part else len(placed)
+        if "cachePoint" not in part or (at and "cachePoint" not in placed[at - 1]):
+            placed.insert(at, part)
+    return placed
 
 
 def _apart(turn: dict[str, Any]) -> list[dict[str, Any]]:

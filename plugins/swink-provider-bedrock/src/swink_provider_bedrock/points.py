@@ -5,14 +5,14 @@ https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from swink_core import CacheStrategy, Model, StreamOptions
 from swink_core.providers import rule_of
 from swink_provider_anthropic import claude
 
-__all__ = ["is_crowded", "mark", "takes_points"]
+__all__ = ["before_documents", "is_crowded", "mark", "takes_points"]
 
 EVERYWHERE = ("messages", "system", "tools")
 MOST_POINTS = 4
@@ -60,5 +60,19 @@ def mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any])
     free = [
         place for name, place in places.items() if place and name in facts.get("cache", EVERYWHERE)
     ]
-    for place in [p for p in free if "cachePoint" not in p[-1]][: MOST_POINTS - len(own)]:
-        place.append({"cachePoint": point})
+    ends = [(place, before_documents(place)) for place in free]
+    unmarked = [(place, at) for place, at in ends if at and "cachePoint" not in place[at - 1]]
+    for place, at in unmarked[: MOST_POINTS - len(own)]:
+        place.insert(at, {"cachePoint": point})
+
+
+def before_documents(blocks: Sequence[Mapping[str, Any]]) -> int:
+    """Return the last index at which a cache point is accepted; 0 if there is none.
+
+    The API refuses a cache point directly after a document that is not a PDF file
+    (https://github.com/aws/aws-sdk-java-v2/issues/6277).
+    """
+    at = len(blocks)
+    while at and blocks[at - 1].get("document", {}).get("format", "pdf") != "pdf":
+        at -= 1
+    return at

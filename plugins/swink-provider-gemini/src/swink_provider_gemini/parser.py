@@ -330,9 +330,9 @@ class GenerateContentParser:
             "urlContextMetadata": candidate.url_context_metadata,
         }
         queries = (candidate.grounding_metadata or {}).get("webSearchQueries")
-        if queries and isinstance(queries, list):
+        if isinstance(queries, list) and (billed := {*map(str, queries)} - {""}):
             by_prompt = (out.model or "").startswith("gemini-2")  # Gemini 3 bills each query
-            out.usage(extra={"searches": 1 if by_prompt else len(queries)})
+            out.usage(extra={"searches": 1 if by_prompt else len(billed)})
         if known_now := {name: found for name, found in about.items() if found}:
             out.text("", self._block, known_now)
 
