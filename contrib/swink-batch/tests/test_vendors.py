@@ -30,14 +30,16 @@ from swink_core import (
     Client,
     Done,
     Limits,
+    RetryPolicy,
     Start,
     StopReason,
+    StreamErrorKind,
     SwinkError,
     Usage,
     UsageError,
     hookimpl,
 )
-from swink_core.providers import cost_of
+from swink_core.providers import LimitGate, cost_of
 from swink_recorder.recorder import Recorder
 from swink_recorder.store import open_store
 
@@ -138,6 +140,37 @@ async def test_a_typed_answer_that_does_not_fit_is_counted_once(
     tally, lines = await asked(tmp_path, vendor, ROWS[:2], journal=tmp_path / "typed", type=int)
     assert [line["error"]["kind"] for line in lines.values()] == ["bad_answer"] * 2
     assert (tally.tokens, tally.cost) == (plain.tokens, plain.cost)
+
+
+@pytest.mark.parametrize("by", ["options", "model"])
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+async def test_an_answer_of_a_batch_is_read_and_counted_once(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], by: str
+) -> None:
+    retry = {"retry": RetryPolicy(retries={StreamErrorKind.INVALID_REQUEST: 3})}
+    model, server, settings = vendor
+    models = (model, retry) if by == "model" else model
+    options = retry if by == "options" else {}
+    output = tmp_path / "answers.jsonl"
+    tally = await run(models, ROWS[-2:-1], output, via="batch", options=options, **settings)
+    assert (tally.failed, tally.retries, len(server.batches)) == (1, 0, 1)
+    assert "attempts" not in written(output)["rb"]
+
+
+# (argument of the client or of a call that a batch cannot follow)
+REFUSED: list[dict[str, Any]] = [
+    {"options": {"limits": LimitGate(Limits(requests=3))}},
+    {"client": {"limits": Limits(requests=4)}},
+    {"client": {"gates": [LimitGate(Limits(cost=1.0))]}},
+]
+
+
+@pytest.mark.parametrize("given", REFUSED)
+async def test_limits_that_would_refuse_delivered_answers_are_refused_before_submission(
+    tmp_path: Path, given: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError, match="cannot restrict a batch"):
+        await run("gpt-5.4-mini", ROWS, tmp_path / "answers.jsonl", via="batch", **given)
 
 
 # (limits, rows that a first run hands over)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -142,8 +142,8 @@ class Settings:
     arguments for `swink.Client`, such as credentials and addresses.
 
     `via="batch"` submits all rows to the batch API of the model's vendor, which answers within a
-    day at a lower price; `cancel` cancels the submitted batches and keeps the answers received so
-    far.
+    day at a lower price; options for retries then have no effect. `cancel` cancels the submitted
+    batches and keeps the answers received so far.
     """
 
     models: list[Any] = field(converter=_chain, repr=False)
@@ -172,11 +172,14 @@ class Settings:
         Raises UsageError for invalid options.
         """
         asked: Options = {**options}  # type: ignore[typeddict-item]  # the client checks the names
+        models = self.models
+        if is_batch := self.via == "batch":  # the vendor answers a row once, so nothing is repeated
+            models = [(model, {**own, "retry": False}) for model, own in self._pairs()]
         if self.type is None:
-            return client.stream(self.models, prompt, **asked)
-        if self.via == "batch":  # the vendor answers a row once, so there is nobody to correct it
+            return client.stream(models, prompt, **asked)
+        if is_batch:
             asked = {**asked, "corrections": 0}  # type: ignore[typeddict-unknown-key]
-        return client.stream_answer(self.models, prompt, type=self.type, **asked)
+        return client.stream_answer(models, prompt, type=self.type, **asked)
 
     def open_journal(self) -> Journal | None:
         """Open the journal. Raises UsageError if another job or process uses it."""
@@ -202,4 +205,7 @@ class Settings:
 
     def each_model(self) -> list[str | Model]:
         """Return the models of the chain, without their options."""
-        return [model[0] if _is_pair(model) else model for model in self.models]
+        return [model for model, _ in self._pairs()]
+
+    def _pairs(self) -> Iterator[tuple[str | Model, Mapping[str, Any]]]:
+        return (model if _is_pair(model) else (model, {}) for model in self.models)

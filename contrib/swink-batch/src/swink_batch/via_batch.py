@@ -58,6 +58,14 @@ class BatchRunner(Runner):
                 "a batch needs the path of a journal to resume from",
                 resolution="Name one: journal=…",
             )
+        for given in (self._job.client, self._job.options):
+            for name in ("limits", "gates"):
+                if given.get(name):
+                    raise UsageError(
+                        f"{name} of a client or of a call cannot restrict a batch, for which no "
+                        "calls are made",
+                        resolution="Set the limits of the job, such as limits=Limits(cost=10).",
+                    )
         self._check_prices()
         self._look_at_rows()
 

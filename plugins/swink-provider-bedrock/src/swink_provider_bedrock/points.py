@@ -67,7 +67,7 @@ def mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any])
 
 
 def before_documents(blocks: Sequence[Mapping[str, Any]]) -> int:
-    """Return the last index at which a cache point is accepted; 0 if there is none.
+    """Return the last index at which the API accepts a cache point, or 0 if it accepts none.
 
     The API refuses a cache point directly after a document that is not a PDF file
     (https://github.com/aws/aws-sdk-java-v2/issues/6277).
