@@ -101,3 +101,15 @@ async def test_each_model_of_a_chain_is_sent_what_it_takes() -> None:
     assert upstream.options.response_format == "json"
     assert MODEL in answer.headers["x-swink-notices"]
     assert "openai" not in answer.headers["x-swink-notices"]
+
+
+async def test_a_choice_of_a_dropped_tool_is_dropped_for_each_model_of_a_chain() -> None:
+    chain = ["mistral/mistral-small-latest", MODEL]
+    own = {"mistral": {"api_key": "k"}, "anthropic": {"api_key": "k"}}
+    body = {"model": "two", "input": "Hi", "tools": [{"type": "web_search"}]}
+    upstream = Scripted(ANSWER)
+    async with serving(upstream, providers=own, routes={"two": chain}) as gateway:
+        answer = await ask(gateway, "/v1/responses", {**body, "tool_choice": "required"})
+    assert answer.status == 200
+    assert answer.headers["x-swink-dropped"] == "tools (web_search), tool_choice"
+    assert upstream.options.tool_choice is None

@@ -46,6 +46,7 @@ __all__ = [
     "answerable",
     "answering",
     "check_named_by_client",
+    "names_none",
     "own_api",
 ]
 
@@ -222,7 +223,7 @@ def addressed(
         dropped += [] if asked.own_places else _own_blocks(asked.context, wire_format)
         dropped += asked.headers
         options = dict(asked.options)
-        if "tools" in asked.own and _names_none(options.get("tool_choice"), asked.context.tools):
+        if "tools" in asked.own and names_none(options.get("tool_choice"), asked.context.tools):
             dropped.append("tool_choice")  # it refers to dropped tools
             del options["tool_choice"]
         if kept:
@@ -262,7 +263,7 @@ def _without_mark(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name != MARK}
 
 
-def _names_none(choice: Any, tools: Sequence[Tool]) -> bool:
+def names_none(choice: Any, tools: Sequence[Tool]) -> bool:
     """Return True if a tool choice refers to a tool that is not in `tools`."""
     if choice in (None, "auto", "none"):
         return False

@@ -14,6 +14,7 @@ from attrs import evolve
 
 from swink_core import Client, Context, Model, StreamOptions, TextBlock, replace
 from swink_core.providers import HTTPProvider
+from swink_gateway.policy.passthrough import names_none
 from swink_gateway.policy.routing import Chain
 from swink_gateway.protocols import Asked
 
@@ -49,13 +50,15 @@ def relaxed(client: Client, chain: Chain, asked: Asked) -> tuple[Chain, Asked]:
     if not moved or asked.is_strict:
         return chain, asked
     left = {name: value for name, value in options.items() if name not in moved}
+    if "tools" in asked.own and names_none(moved.get(_CHOICE), asked.context.tools):
+        left[_CHOICE] = moved.pop(_CHOICE)  # `addressed` removes it together with its tool
     found: Chain = []
     notices: dict[str, None] = {}
     asks_for_json = False
     for model, own in chain:
         given = {**moved, **own}
         for name in _refused(client, model, asked, {**left, **given}):
-            notices[_NOTICES[name].format(model, moved.get(name))] = None
+            notices[_NOTICES[name].format(model, options.get(name))] = None
             given[name] = _RELAXED[name]
             asks_for_json = asks_for_json or name == _FORMAT
         found.append((model, {n: v for n, v in given.items() if v is not None}))
