@@ -317,19 +317,26 @@ class Client:
     def _resolved(self, chain: Sequence[Any], options: Mapping[str, Any]) -> list[Target]:
         options = full_options(options)
         targets: list[Target] = []
+        named = options.get("base_url")
+        address = named  # for which `options` were given; `None`: the provider's default
         for choice in chain:
             name, own = _with_options(choice)
             if isinstance(name, Target):
                 model = name.model
                 given = dict(name.given)
+                home = given.get("base_url") or named
             else:
                 model = self.catalog.resolve(name)
                 given = {**self._defaults, **self._providers.get(model.provider, {})}
+                home = named or given.get("base_url")
             asked: Mapping[str, Any] = options
-            if targets and (
+            home = own.get("base_url", home)
+            if not targets:
+                address = named or home
+            elif (
                 model.provider != targets[0].model.provider
                 or "base_url" in own
-                or (isinstance(name, Target) and _has_other_address(name, targets[0]))
+                or address_of(home) != address_of(address)
             ):
                 # Credentials and settings given for the first target are not passed on to other
                 # targets.
@@ -370,12 +377,6 @@ class Client:
             extra=asked.get("extra") or {},
             given=merged,
         )
-
-
-def _has_other_address(target: Target, first: Target) -> bool:
-    """Return True if a target has a base URL that is not the one of the first target."""
-    home = target.given.get("base_url")
-    return home is not None and address_of(home) != address_of(first.options.base_url)
 
 
 _LIMITS = "Pass Limits(cost=…)."

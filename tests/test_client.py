@@ -900,6 +900,23 @@ async def test_a_target_with_its_own_address_gets_nothing_that_was_given_for_ano
     assert second.url.startswith("http://a.invalid" if travels else "http://b.invalid")
 
 
+@pytest.mark.parametrize("is_target", [False, True])
+async def test_what_is_given_for_a_first_model_at_an_address_of_its_own_stays_there(
+    is_target: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_API_KEY", "key-of-environment")
+    http = PipeClient(Pipe(frame(error={"kind": Kind.OVERLOADED})), Pipe(*HELLO, end=True))
+    async with chain_client(http) as client:
+        own = {"base_url": "http://a.invalid"}
+        first = client.target("one/a", **own) if is_target else ("one/a", own)
+        await client.complete([first, "one/b"], "Hi", api_key="given", headers={"X-Sec": "canary"})
+    at_first, at_default = http.requests
+    assert at_first.headers["Authorization"] == "Bearer given"
+    assert at_default.headers["Authorization"] == "Bearer key-of-environment"
+    assert "X-Sec" not in at_default.headers
+    assert not at_default.url.startswith("http://a.invalid")
+
+
 # (name, the client's options, the call's, what is sent)
 LAYERS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ("nothing", {}, {}, {"n": 1}),
