@@ -30,12 +30,13 @@ class _Circuit:
 
     `failures` is the number of failed calls in a row. `open_until` is the time of the clock until
     which the circuit is open (`None`: the circuit has not opened). If `half_opens` is true, only
-    one call at a time may use the target after that time.
+    one call at a time may use the target after that time; `trial` is the target of this call.
     """
 
     failures: int = 0
     open_until: float | None = None
     half_opens: bool = True
+    trial: Target | None = None
 
 
 class CircuitBreaker:
@@ -65,6 +66,7 @@ class CircuitBreaker:
         if circuit.half_opens:
             # other calls are refused until this one has ended
             circuit.open_until = now + target.options.retry.circuit_cooldown
+            circuit.trial = target
 
     def leave(
         self,
@@ -75,16 +77,18 @@ class CircuitBreaker:
     ) -> None:
         """Update the circuit by the outcome of an attempt.
 
-        An attempt that a later gate refused sent nothing, and does not change the circuit.
+        An attempt that a later gate refused sent nothing, and does not change the circuit. After
+        it, and after a cancelled attempt, the next call may try a half-open circuit at once.
         """
-        if attempt.started_at is None:
-            return
-        healthy = health_of(terminal)
+        healthy = health_of(terminal) if attempt.started_at is not None else None
         if healthy:
             if self._circuits:
                 self._circuits.pop(target.key, None)
             return
         if healthy is None or isinstance(terminal, Done):
+            tried = self._circuits.get(target.key) if self._circuits else None
+            if tried is not None and tried.trial is target:
+                tried.open_until, tried.trial = self._clock.time(), None
             return
         circuit = self._circuits.setdefault(target.key, _Circuit())
         if target not in self._counted:
@@ -94,5 +98,6 @@ class CircuitBreaker:
         wait = terminal.retry_after
         if circuit.failures >= policy.circuit_threshold:
             circuit.half_opens = wait is None
+            circuit.trial = None
             cooldown = policy.circuit_cooldown if wait is None else wait
             circuit.open_until = self._clock.time() + cooldown

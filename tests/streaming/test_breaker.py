@@ -92,6 +92,20 @@ async def test_half_open_only_the_first_who_asks_may_try() -> None:
     assert [await lets_in(breaker) for _ in range(3)] == [True, False, False]
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_a_try_that_a_gate_refuses_or_its_caller_cancels_leaves_the_next_call_to_try(
+    has_begun: bool,
+) -> None:
+    breaker, clock = await broken(3)
+    other = first()
+    await clock.advance(COOLDOWN)
+    assert await lets_in(breaker)
+    end(breaker, other, Error(error_kind=Kind.CANCELLED), has_begun)  # it is not the one that tries
+    assert not await lets_in(breaker, other)
+    end(breaker, FIRST, Error(error_kind=Kind.CANCELLED), has_begun)
+    assert [await lets_in(breaker, other) for _ in range(2)] == [True, False]
+
+
 async def test_a_failed_try_opens_the_circuit_for_another_cooldown() -> None:
     breaker, clock = await broken(3)
     await clock.advance(COOLDOWN)
