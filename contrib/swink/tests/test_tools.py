@@ -477,6 +477,25 @@ def test_classes_with_the_same_name_have_a_schema_each() -> None:
     assert held["Node_other"]["properties"]["parts"]["items"] == other
 
 
+def test_a_class_with_the_same_fields_is_another_one_if_it_contains_another_class() -> None:
+    def compare(one: Any, other: Any) -> str:
+        """Compare."""
+        return ""
+
+    def outer(kind: Any) -> Any:
+        made = attrs.make_class("Outer", ["leaf", "parts"])
+        made.__annotations__ = {"leaf": _node("size", kind), "parts": list[made]}  # type: ignore[valid-type]
+        return made
+
+    compare.__annotations__ |= {"one": outer(int), "other": outer(str)}
+    held = swink.tool(compare).definition.parameters["$defs"]
+    assert held.keys() == {"Outer", "Node", "Outer_other", "Node_other"}
+    assert held["Outer_other"]["properties"] == {
+        "leaf": {"$ref": "#/$defs/Node_other"},
+        "parts": {"type": "array", "items": {"$ref": "#/$defs/Outer_other"}},
+    }
+
+
 def test_a_tool_is_still_the_function() -> None:
     @swink.tool(name="sum", description="Sum up.", strict=True)
     def add_up(a: int, b: int = 2) -> int:

@@ -387,8 +387,13 @@ def _object_of(parameters: list[_Parameter], said: dict[str, str]) -> dict[str, 
         schema = {key: value for key, value in one.schema.json.items() if key != "title"}
         held = schema.get("$defs", {})
         taken = {name for name in held if definitions.get(name, held[name]) != held[name]}
-        if taken:  # by other classes with the same names
-            schema = _renamed(schema, {f"#/$defs/{name}": f"{name}_{one.name}" for name in taken})
+        new: dict[str, str] = {}
+        while taken:  # by other classes with the same names
+            new |= {f"#/$defs/{name}": f"{name}_{one.name}" for name in taken}
+            left = {name: each for name, each in held.items() if f"#/$defs/{name}" not in new}
+            taken = {name for name, each in left.items() if _renamed(each, new) != each}
+        if new:
+            schema = _renamed(schema, new)
         definitions |= schema.pop("$defs", {})
         if said.get(one.name):
             schema.setdefault("description", said[one.name])
