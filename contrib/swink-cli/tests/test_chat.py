@@ -261,6 +261,22 @@ def test_a_saved_conversation_goes_on_with_another_provider(swink: Any, tmp_path
     ]
 
 
+def test_a_tool_of_the_command_line_replaces_the_saved_tool_of_its_name(
+    swink: Any, tmp_path: Path
+) -> None:
+    saved, file = tmp_path / "saved.json", tmp_path / "tools.json"
+    file.write_text('[{"name": "look"}, {"name": "go", "description": "old"}]')
+    swink("chat", "-m", "echo/echo", "-T", str(file), stdin=f"one\n/save {saved}\n")
+    file.write_text('{"name": "go", "description": "new"}')
+    with ChatService(["ok"]) as service:
+        done = swink(*to(service, "-T", str(file), "--load", str(saved)), stdin="two\n")
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    tools = [tool["function"] for tool in service.requests[0]["tools"]]
+    assert [(tool["name"], tool.get("description")) for tool in tools] == [
+        ("look", None), ("go", "new"),
+    ]  # fmt: skip
+
+
 def test_a_corrupt_file_does_not_change_the_conversation(swink: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"messages": [{"role": "cook"}]}')
     with ChatService(["ok"]) as service:

@@ -162,7 +162,10 @@ class Chat:
             self._talk.open(self._talk.models, conversation.context)
         if self._call.system is not None:
             conversation.context.system_prompt = self._call.system
-        conversation.context.tools += self._call.tools
+        own = self._call.tools
+        names = {tool.name for tool in own}
+        saved = [tool for tool in conversation.context.tools if tool.name not in names]
+        conversation.context.tools = [*saved, *own]
         self._talk.conversation = conversation
         self._talk.memory.begin()
         say(f"loaded {self._count()}")
