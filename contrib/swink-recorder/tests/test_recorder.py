@@ -152,17 +152,35 @@ def test_words_are_found_in_prompts_and_answers(path: Path) -> None:
     assert list(store.search(['sky" OR "sea'])) == []
 
 
-def test_a_sqlite_without_an_index_of_words_is_searched_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("word", ["天空", "haus", "++", "C++", '"b"', "ÜBER", "x\ny"])
+def test_a_part_of_a_word_and_punctuation_are_found(word: str, path: Path) -> None:
+    asyncio.run(ask(path, said("Yes"), prompt='为什么天空是蓝色的? C++ "b" Hausbau über x\ny'))
+    assert [e.answer for e in open_store(path).search([word])] == ["Yes"]
+
+
+@pytest.mark.parametrize(
+    ("write", "left"),
+    [
+        (lambda store: store.delete(next(store.entries()).id), []),
+        (lambda store: store.prune(Keep(calls=0)), []),
+        (lambda store: asyncio.run(ask(store.path, said("No"), prompt="Who?")), ["Who?", "Why?"]),
+    ],
+    ids=["delete", "prune", "add"],
+)
+def test_the_index_of_words_of_an_earlier_version_is_deleted(
+    write: Any, left: list[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(
-        "swink_recorder.sqlite_store._WORDS", "CREATE VIRTUAL TABLE words USING no_such"
-    )
-    path = tmp_path / "calls.db"
-    asyncio.run(ask(path, said("The sky is blue")))
-    assert len(list(open_store(path).search(["sky"]))) == 1
-    open_store(path).delete(entries(path)[0].id)
-    assert entries(path) == []
+    store = SQLiteStore(tmp_path / "calls.db")
+    asyncio.run(ask(store.path, said("The sky is blue"), prompt="Why?"))
+    with closing(sqlite3.connect(store.path)) as db, db:
+        db.execute("CREATE VIRTUAL TABLE words USING fts5 (prompt, answer)")
+        db.execute("INSERT INTO words (rowid, prompt, answer) VALUES (1, 'Why?', 'The sky')")
+    assert [entry.prompt for entry in store.search(["blue"])] == ["Why?"]
+    write(store)
+    assert [entry.prompt for entry in store.entries()] == left
+    with closing(sqlite3.connect(store.path)) as db:
+        named = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'words%'"
+        assert db.execute(named).fetchone() == (0,)
 
 
 # -- conversations ---------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def make_private(path: Path) -> None:
 
 
 class SQLiteStore:
-    """A SQLite file with a row for each call, and a full-text index if SQLite has FTS5."""
+    """A SQLite file with a row for each call."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,16 +56,13 @@ class SQLiteStore:
     def add(self, calls: Sequence[Written]) -> None:
         """Store calls, all in one transaction."""
         with self._used(made=True) as db:
-            has_words = _has(db, "words")
+            db.execute(_DROP_WORDS)
             for entry, document in calls:
                 if db.execute("SELECT 1 FROM calls WHERE id = ?", (entry.id,)).fetchone():
                     self._delete(db, "id = ?", entry.id)
-                number = self._add(db, entry, document)
-                if has_words:
-                    said = (number, entry.prompt, entry.answer)
-                    db.execute("INSERT INTO words (rowid, prompt, answer) VALUES (?, ?, ?)", said)
+                self._add(db, entry, document)
 
-    def _add(self, db: sqlite3.Connection, entry: Entry, document: Sequence[Buffer]) -> int | None:
+    def _add(self, db: sqlite3.Connection, entry: Entry, document: Sequence[Buffer]) -> None:
         size, told = sum(map(len, document)), msgspec.json.encode(entry).decode()
         number = db.execute(
             "INSERT INTO calls (id, at, entry, size, conversation) VALUES (?, ?, ?, ?, ?)",
@@ -73,26 +70,17 @@ class SQLiteStore:
         ).lastrowid
         rows = [(number, part) for part in document]
         db.executemany("INSERT INTO parts (call, data) VALUES (?, ?)", rows)
-        return number
 
     def entries(self) -> Iterator[Entry]:
         """Yield the entries of all calls, newest first."""
-        yield from self._found("SELECT entry FROM calls ORDER BY at DESC, number DESC")
+        if self.path.exists():
+            with self._used() as db:
+                rows = "SELECT entry FROM calls ORDER BY at DESC, number DESC"
+                for (entry,) in db.execute(rows):
+                    yield msgspec.json.decode(entry, type=Entry)
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
         """Yield the entries of calls with all `words` in prompt or answer, newest first."""
-        if not self.path.exists():
-            return
-        with self._used() as db:
-            indexed = _has(db, "words")
-        if indexed:
-            wanted = " ".join('"' + word.replace('"', '""') + '"' for word in words)
-            yield from self._found(
-                "SELECT entry FROM calls JOIN words ON words.rowid = calls.number "
-                "WHERE words MATCH ? ORDER BY at DESC, number DESC",
-                wanted,
-            )
-            return
         yield from with_words(self.entries(), words)
 
     def read(self, id: str) -> bytes:
@@ -145,10 +133,9 @@ class SQLiteStore:
                     self._delete(db, "number = ?", number)
 
     def _delete(self, db: sqlite3.Connection, which: str, value: Any) -> None:
+        db.execute(_DROP_WORDS)
         old = f"SELECT number FROM calls WHERE {which}"
         db.execute(f"DELETE FROM parts WHERE call IN ({old})", (value,))
-        if _has(db, "words"):
-            db.execute(f"DELETE FROM words WHERE rowid IN ({old})", (value,))
         of = f"SELECT conversation FROM calls WHERE {which}"
         conversations = db.execute(f"{of} AND conversation != ''", (value,)).fetchall()
         db.execute(f"DELETE FROM calls WHERE {which}", (value,))
@@ -158,12 +145,6 @@ class SQLiteStore:
                 "AND id NOT IN (SELECT conversation FROM calls)",
                 conversation,
             )
-
-    def _found(self, query: str, *values: Any) -> Iterator[Entry]:
-        if self.path.exists():
-            with self._used() as db:
-                for (entry,) in db.execute(query, values):
-                    yield msgspec.json.decode(entry, type=Entry)
 
     @contextmanager
     def _used(self, made: bool = False) -> Iterator[sqlite3.Connection]:
@@ -196,8 +177,6 @@ class SQLiteStore:
                 db.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA:
                     db.execute(statement)
-                with suppress(sqlite3.OperationalError):  # SQLite may lack FTS5
-                    db.execute(_WORDS)
 
 
 _SCHEMA = (
@@ -212,7 +191,8 @@ _SCHEMA = (
     "kept TEXT NOT NULL, context BLOB NOT NULL)",
 )
 
-_WORDS = "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (prompt, answer)"
+_DROP_WORDS = "DROP TABLE IF EXISTS words"
+"""Deletes the full-text index, a copy of all texts that earlier versions wrote."""
 
 
 def _has(db: sqlite3.Connection, table: str) -> bool:
