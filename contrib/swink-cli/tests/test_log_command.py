@@ -184,6 +184,21 @@ def _on_a_terminal(columns: int, environment: dict[str, str], *arguments: str) -
 
 
 @pytest.mark.parametrize("name", ["calls", "calls.db"])
+def test_an_empty_id_or_store_is_refused(
+    name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWINK_RECORD", str(tmp_path / name))
+    run("ask", "-m", "echo/echo", "one")
+    target = str(tmp_path / "case.json")
+    for words in (["delete", ""], ["show", ""], ["replay", ""], ["export", "", "--output", target]):
+        done = run("log", *words)
+        assert (done.returncode, "the id is empty" in done.stderr) == (2, True), words
+    done = run("log", "--store", "", "delete", "--all")
+    assert (done.returncode, "--store is empty" in done.stderr) == (2, True)
+    assert len(json.loads(run("log", "list", "--json").stdout)) == 1
+
+
+@pytest.mark.parametrize("name", ["calls", "calls.db"])
 def test_deleted_calls_are_gone(
     name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,7 +88,9 @@ def command(context: click.Context, path: str | None, number: int, as_json: bool
 
 def _path() -> Path:
     given = click.get_current_context().obj
-    path = open_store(given).path if given else memory_path()
+    if given == "":
+        raise _nothing("--store is empty", "Pass a folder or a SQLite file of calls.")
+    path = memory_path() if given is None else open_store(given).path
     if path is None:
         raise _nothing(
             f"calls are not stored: {PATH_ENV} is off, or `log = false` is configured",
@@ -319,15 +321,19 @@ def _check_one(**views: bool) -> None:
 def _entry(store: FolderStore | SQLiteStore, id: str | None) -> Entry:
     """Return the entry whose id begins with `id`, or the newest entry if `id` is `None`.
 
-    Raises UsageError if no entry, or more than one, matches.
+    Raises UsageError if `id` is empty, or if no entry, or more than one, matches.
     """
+    if id == "":  # `delete "$ID"` passes an empty text if the variable ID is unset
+        raise UsageError(
+            "the id is empty", title="Which call?", resolution="`swink log list` shows the ids."
+        )
     found = [entry for entry in store.entries() if entry.id.startswith(id or "")]
     if id is None:
         found = found[:1]
     if len(found) != 1:
         several = f"{len(found)} calls begin with" if found else "no call is"
         raise UsageError(
-            f"{several} {id}" if id else "no calls are stored",
+            "no calls are stored" if id is None else f"{several} {id}",
             title="Which call?",
             resolution="`swink log list` shows the ids.",
         )
