@@ -98,6 +98,44 @@ def test_the_file_is_private_and_contains_no_key(swink: Any, file: Path) -> None
     assert swink("log", "path").stdout == f"{file}\n"
 
 
+CALL = {"index": 0, "id": "c1", "function": {"name": "look", "arguments": f'{{"type": "{KEY}"}}'}}
+
+
+def test_the_key_is_hidden_in_the_arguments_of_tools(swink: Any, file: Path) -> None:
+    with ChatService([{"tool_calls": [CALL]}]) as service:
+        given = ("--base-url", service.base_url, "--api-key", KEY)
+        swink("ask", "-m", "openai/any", *given, "Hi")
+    [kept] = conversations(swink)
+    with closing(sqlite3.connect(file)) as db:
+        [(context,)] = db.execute("SELECT context FROM conversations")
+    call = json.loads(context)["messages"][1]["content"][0]
+    assert (kept["messages"], call["type"]) == (2, "tool_call")
+    assert call["arguments"] == {"type": "*" * len(KEY)}
+
+
+@pytest.mark.parametrize(
+    "word", ["assistant", "content", "messages", "tool_call", "complete", "openai"]
+)
+def test_a_word_of_the_format_as_the_key_leaves_a_conversation_readable(
+    word: str, swink: Any
+) -> None:
+    with ChatService(["Blue.", {"tool_calls": [CALL]}], ["Red."]) as service:
+        given = ("--base-url", service.base_url, "--api-key", word)
+        swink("ask", "-m", "openai/any", *given, "Which?")
+        done = swink("ask", "-c", *given, "And?")
+    assert (done.returncode, done.stdout) == (0, "Red.\n"), done.stderr
+    assert turns(service.requests[1])[0] == ("user", "Which?")
+
+
+def test_a_key_that_is_a_part_of_the_model_s_name_is_not_hidden(swink: Any) -> None:
+    with ChatService(["Run it."], ["Do."]) as service:
+        given = ("--base-url", service.base_url, "--api-key", "openai")
+        swink("ask", "-m", "openai/any", *given, "How do I call openai?")
+        swink("ask", "-c", *given, "And then?")
+    assert turns(service.requests[1])[0] == ("user", "How do I call openai?")
+    assert conversations(swink)[0]["title"] == "How do I call openai?"
+
+
 @pytest.mark.parametrize("how", ["option", "setting", "environment"])
 def test_nothing_is_stored_if_storing_is_off(
     how: str, swink: Any, file: Path, tmp_path: Path

@@ -16,7 +16,8 @@ import functools
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,6 +34,12 @@ from swink_recorder.plugin import KEEP_ENV, PATH_ENV, recorded_path
 __all__ = ["Memory", "memory_options", "memory_path"]
 
 FILE = "calls.sqlite"
+
+_FIXED = frozenset({"role", "type", "state", "provider", "stop_reason", "error_kind"})
+"""Fields of messages and blocks whose values are words of swink, a provider's name included."""
+
+_FREE = frozenset({"arguments", "parameters", "metadata", "data"})
+"""Fields of blocks, messages and tools whose content swink does not define."""
 
 TITLE = 200
 """The maximum length, in characters, of a conversation's title in a list."""
@@ -140,23 +147,26 @@ class Memory:
             conversation.set(self.id)
 
     def keep(self, context: swink.Context, models: list[str], hidden: Iterable[str]) -> None:
-        """Store the current conversation without the secrets in `hidden`."""
+        """Store the current conversation without the secrets in `hidden`.
+
+        A secret that occurs in a name in `models`, such as the key `ollama`, is not hidden.
+        """
         if self._path is None or not context.messages:
             return
         from swink_recorder.entries import now_text
-        from swink_recorder.scrub import hidden as without
         from swink_recorder.scrub import hidden_text
         from swink_recorder.store import KeptConversation, open_store
 
-        hidden = list(hidden)
+        named = " ".join(models)
+        secret = [each for each in hidden if each not in named]
         kept = KeptConversation(
             id=self.id,
             at=now_text(),
             models=models,
             messages=len(context.messages),
-            title=hidden_text(_beginning(context), hidden)[:TITLE],
+            title=hidden_text(_beginning(context), secret)[:TITLE],
         )
-        data = without(encode_json(swink.dump(context)), hidden)
+        data = encode_json(_without(swink.dump(context), partial(hidden_text, secrets=secret)))
         try:
             open_store(self._path).keep_conversation(kept, data)
         except (OSError, swink.SwinkError) as error:
@@ -213,6 +223,26 @@ def _kept(path: Path | None, start: str) -> tuple[Any, bytes]:
             resolution="`swink log conversations` lists them.",
         )
     return found[0], store.read_conversation(found[0].id)
+
+
+def _without(data: Any, hide: Callable[[str], str], free: bool = False) -> Any:
+    """Return a conversation's JSON data with `hide` applied to texts, but not to names of fields.
+
+    The fields in `_FIXED` stay unchanged, except in the data of tools and providers (`free`), where
+    fields of these names may have any content.
+    """
+    if isinstance(data, str):
+        return hide(data)
+    if isinstance(data, list):
+        return [_without(each, hide, free) for each in data]
+    if not isinstance(data, dict):
+        return data
+    return {
+        name: value
+        if name in _FIXED and not free and isinstance(value, str)
+        else _without(value, hide, free or name in _FREE)
+        for name, value in data.items()
+    }
 
 
 def _beginning(context: swink.Context) -> str:
