@@ -270,6 +270,48 @@ def test_config_shows_where_each_value_comes_from(swink: Any, keep: Any) -> None
     assert "SWINK_PROFILE" in told
 
 
+# a key, its value as TOML, and what `swink config` shows ("": that the value is hidden)
+HELD = [
+    ("providers.anthropic.extra.mcp_servers", '[{name = "a", authorization_token = "tok-1"}]', ""),
+    ("providers.anthropic.extra.servers", '[{inner = [{headers = {X-Team = "tok-2"}}]}]', ""),
+    ("providers.anthropic.extra.urls", '["https://me:tok-3@a.example/x"]', ""),
+    ("providers.anthropic.extra.limits", '[{max_tokens = 100}]', "[{'max_tokens': 100}]"),
+    ("providers.openai.extra.authorization", '"Bearer tok-4"', ""),
+    ("providers.openai.extra.inner.api_key", '"tok-5"', ""),
+    ("providers.openai.extra.mcp.server", '"npx server tok-6"', ""),
+    ("providers.openai.headers.X-Team", '"tok-7"', ""),
+    ("providers.openai.base_url", '"https://me:tok-8@a.example/v1"', "https://a.example/v1"),
+    ("providers.groq.base_url", '"https://me:tok[9@a.example/v1"', "[hidden]"),
+    ("options.max_tokens", "100", "100"),
+    ("system", '"See https://a.example/?key=tok-10 and answer."',
+     "See https://a.example/?key=[hidden] and answer."),
+    ("aliases.key", '"echo/echo"', "echo/echo"),
+    ("mcp.word", '"word-mcp"', "word-mcp"),
+    ("mcp.words", '"words-mcp --token tok-11"', ""),
+    ("mcp.list", '["list-mcp", "--token=tok-12"]', ""),
+    ("mcp.table.command", '"table-mcp tok-13"', ""),
+    ("mcp.table.args", '["tok-14"]', ""),
+    ("mcp.table.env.WORD", '"tok-15"', ""),
+    ("mcp.address", '"https://a.example/mcp"', "https://a.example/mcp"),
+    ("mcp.remote.url", '"https://a.example/mcp?token=tok-16"',
+     "https://a.example/mcp?token=[hidden]"),
+    ("mcp.remote.headers.Word", '"tok-17"', ""),
+    ("profiles.work.mcp.words", '"words-mcp tok-18"', ""),
+    ("profiles.a-b.options.extra.secret", '"tok-19"', ""),
+]  # fmt: skip
+
+
+def test_config_shows_no_credentials(swink: Any, keep: Any) -> None:
+    keep("".join(f"{key} = {value}\n" for key, value, _ in HELD))
+    shown = swink("config").stdout
+    assert "tok" not in shown.replace("token", "")
+    rows = [" ".join(line.split()) for line in shown.splitlines()]
+    for key, _, text in HELD:
+        start = f"{key} {text or f'(hidden: swink config get {key})'} "
+        assert [row for row in rows if row.startswith(start)], start
+    assert swink("config", "get", "mcp.words").stdout == "words-mcp --token tok-11\n"
+
+
 def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
     assert "no settings yet" in swink("config").stdout
     for key, value in (

@@ -16,9 +16,9 @@ the prompt. Other variables come from `-p NAME=VALUE`, or have a default.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from string import Template as Text
 from typing import Any
@@ -33,19 +33,21 @@ from swink_cli.completion import offered
 from swink_cli.files import private_folder, replace_file
 from swink_cli.settings import settings_path
 from swink_cli.terminal import say
-from swink_recorder.scrub import is_secret, scrub_url
+from swink_recorder.scrub import HIDDEN, is_secret, scrub_url
 
 __all__ = [
     "Template",
     "asked",
     "complete_template",
     "fill_template",
+    "has_secret",
     "read_template",
     "save_template",
     "template_folder",
     "template_names",
     "template_options",
     "template_path",
+    "without_credentials",
 ]
 
 IN_USE = "swink_cli.template"
@@ -62,6 +64,8 @@ For example, `yes` would let a file allow tools to run without confirmation.
 
 EVERYWHERE = frozenset({"copy", "extract", "plain", "restart"})
 """Options that a template may contain although not every command has them."""
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 
 
 @define
@@ -273,24 +277,32 @@ def _holds_credentials(key: str, value: str) -> bool:
         parsed = text if name.startswith("headers.") else json.loads(text)
     except (ValueError, RecursionError):
         parsed = text
-    return _is_secret(value) or _has_secret(parsed, any(map(is_secret, name.split("."))))
+    return _is_secret(value) or has_secret(parsed, any(map(is_secret, name.split("."))))
 
 
-def _has_secret(value: Any, is_named: bool) -> bool:
+def has_secret(value: Any, is_named: bool) -> bool:
     """Return whether a value contains a text whose name, or whose address, contains a secret.
 
     With `is_named`, the value's own name indicates a secret. Numbers, as in `max_tokens=100`, are
     not secret.
     """
     if isinstance(value, dict):
-        return any(_has_secret(each, is_named or is_secret(key)) for key, each in value.items())
+        return any(has_secret(each, is_named or is_secret(key)) for key, each in value.items())
     if isinstance(value, list):
-        return any(_has_secret(each, is_named) for each in value)
-    if not isinstance(value, str):
-        return False
-    with suppress(ValueError):  # text that only looks like an address
-        return is_named or ("://" in value and scrub_url(value) != value)
-    return False
+        return any(has_secret(each, is_named) for each in value)
+    return isinstance(value, str) and (is_named or without_credentials(value) != value)
+
+
+def without_credentials(text: str) -> str:
+    """Hide the credentials in the addresses in a text."""
+
+    def scrubbed(found: re.Match[str]) -> str:
+        try:
+            return scrub_url(found[0])
+        except ValueError:  # it may only look like an address
+            return HIDDEN if {"@", "?"}.intersection(found[0]) else found[0]
+
+    return _ADDRESS.sub(scrubbed, text)
 
 
 def _named(key: str, value: str) -> str:

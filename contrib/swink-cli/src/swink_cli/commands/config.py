@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -24,14 +23,15 @@ from swink_cli.settings import (
     read_settings,
     settings_path,
 )
+from swink_cli.templates import has_secret, without_credentials
 from swink_cli.terminal import say, table
 from swink_core import Host, UsageError
-from swink_recorder.scrub import scrub_url
+from swink_recorder.scrub import is_secret
 
 __all__ = ["command"]
 
-_HIDDEN = frozenset({"env", "headers"})
-"""Tables of the configuration whose values are not displayed, because they may be credentials."""
+_HIDDEN = frozenset({"args", "env", "headers", "mcp"})
+"""Names of lists and tables whose values are not displayed, because they may be credentials."""
 
 
 @click.group("config", invoke_without_command=True)
@@ -209,12 +209,38 @@ def _value_of(key: str) -> Any:
 
 def _shown(name: str, value: Any) -> str:
     """Return a value for display; values that may be credentials are hidden."""
-    if _HIDDEN.intersection(name.split(".")[:-1]):
+    if _may_be_secret(name, value):
         return f"(hidden: swink config get {name})"
-    text = _written(value)
-    with suppress(ValueError):  # text that only looks like an address is not changed
-        return scrub_url(text) if "://" in text else text
-    return text
+    return without_credentials(_written(value))
+
+
+def _may_be_secret(name: str, value: Any) -> bool:
+    """Return whether a value may contain a credential, by its name and the names inside it.
+
+    Any argument of an MCP server's command may be one. Of a text with an address, only a part is
+    secret, unless the name of the text indicates a secret.
+    """
+    parts = name.split(".")
+    table, *names = parts[2:] if parts[0] == "profiles" else parts
+    if table == "aliases":
+        return False
+    if table in ("mcp", "providers"):
+        names = names[1:]  # the first name is that of the server or the provider
+    if table == "mcp" and isinstance(value, str | list):
+        has_arguments = isinstance(value, list) or len(value.split()) > 1
+        return has_arguments or names not in ([], ["command"], ["url"])
+    is_named = any(map(is_secret, names))
+    if _HIDDEN.intersection(names) or _HIDDEN.intersection(_names(value)):
+        return True
+    return is_named if isinstance(value, str) else has_secret(value, is_named)
+
+
+def _names(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _names(each)
 
 
 def _written(value: Any) -> str:
