@@ -138,6 +138,8 @@ def test_options_with_credentials_are_not_saved_and_are_named(swink: Any, folder
         "-o", f'extra={{"inner": {{"api_key": "{secret}"}}}}', "-o", f"api_key={secret}",
         "--base-url", f"https://me:{secret}@gateway.invalid/v1",
         "--mcp", "https://docs.invalid/mcp", "--mcp", f"https://docs.invalid/mcp?token={secret}",
+        "--mcp", f"server --api-key {secret}", "--mcp", "server --folder /data",
+        "--schema", '{"properties": {"token": {"type": "string"}}}',
     )  # fmt: skip
     assert done.returncode == 0
     assert secret not in done.stderr
@@ -147,6 +149,7 @@ def test_options_with_credentials_are_not_saved_and_are_named(swink: Any, folder
     assert tomllib.loads((folder / "kept.toml").read_text()) == {
         "model": ["echo/echo"],
         "option": ["max_tokens=100", "headers.X-Team=blue"],
-        "mcp": ["https://docs.invalid/mcp"],
+        "mcp": ["https://docs.invalid/mcp", "server --folder /data"],
+        "schema": '{"properties": {"token": {"type": "string"}}}',
         "prompt": "Hi",
     }

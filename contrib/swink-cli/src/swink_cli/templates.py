@@ -271,7 +271,15 @@ def _is_secret(value: Any) -> bool:
 
 
 def _holds_credentials(key: str, value: str) -> bool:
-    """Return whether the value of an option contains credentials, by the names inside it."""
+    """Return whether the value of an option contains credentials, by the names inside it.
+
+    A schema only names properties, whatever their names. Any word of the command of an MCP server
+    may name a credential, as in `--token`.
+    """
+    if key == "schema":
+        return False
+    if key == "mcp" and any(map(is_secret, value.split()[1:])):
+        return True
     name, _, text = value.partition("=") if key == "option" else ("", "", value)
     try:
         parsed = text if name.startswith("headers.") else json.loads(text)
