@@ -32,8 +32,7 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `None` for `input` or `output` means that the price is unknown. `None` for another kind of
     tokens means that they have no separate price. They then cost as much as the tokens among which
-    they are counted: `cache_read` as much as `input`, and `reasoning` as much as `output`. `fees`
-    maps quantities to US dollars per unit; its key `requests` is the fee for each answer.
+    they are counted: `cache_read` as much as `input`, and `reasoning` as much as `output`.
     """
 
     input: NonNegativeFloat | None = None
@@ -48,7 +47,6 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output_image: NonNegativeFloat | None = None
     reasoning: NonNegativeFloat | None = None
     citation: NonNegativeFloat | None = None
-    fees: Mapping[str, NonNegativeFloat] = {}
 
 
 class PriceCase(Rates, frozen=True, kw_only=True):
@@ -84,8 +82,12 @@ class PriceCase(Rates, frozen=True, kw_only=True):
 
 
 class Prices(Rates, frozen=True):
-    """A model's prices. If several of the `cases` apply, later ones take precedence."""
+    """A model's prices. If several of the `cases` apply, later ones take precedence.
 
+    `fees` maps quantities to US dollars per unit; its key `requests` is the fee for each answer.
+    """
+
+    fees: Mapping[str, NonNegativeFloat] = {}
     cases: tuple[PriceCase, ...] = ()
 
     def at(self, prompt: int, terms: Set[str], at: datetime) -> Mapping[str, float]:
@@ -104,7 +106,7 @@ class Prices(Rates, frozen=True):
         return rates
 
 
-_NAMES = Rates.__struct_fields__[:-1]
+_NAMES = Rates.__struct_fields__
 
 _amounts = attrgetter(*_NAMES)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 import pytest
@@ -137,9 +136,10 @@ def test_addresses_of_ones_own(url: str, here: bool, private: bool) -> None:
     assert is_own_address(url, private=True) is private
 
 
-def test_a_case_is_refused_that_says_what_no_price_is() -> None:
-    rows: Any = "cases = [{ above = 1, inptu = 2.0 }]"
-    with pytest.raises(msgspec.ValidationError, match="inptu"):
+@pytest.mark.parametrize("field", ["inptu = 2.0", "fees = { searches = 0.02 }"])
+def test_a_case_is_refused_that_says_what_no_price_is(field: str) -> None:
+    rows = f"cases = [{{ above = 1, {field} }}]"
+    with pytest.raises(msgspec.ValidationError, match=field.split()[0]):
         msgspec.toml.decode(rows, type=Prices)
 
 
