@@ -434,11 +434,13 @@ class EventSource:
         out = self._out
         call = self._call
         if failure is not None and self._is_after_answer:
-            self._attempt.notice(AFTER_ANSWER, f"a request after the answer failed: {failure}")
+            why = call.redact(failure.message or failure.code or failure.phase)
+            self._attempt.notice(AFTER_ANSWER, f"a request after the answer failed: {why}")
         batch = self._rest()
         if self.completed:
             if failure is not None:
-                log.debug("%s: the connection failed after the answer: %s", call.model, failure)
+                why = call.redact(failure.message or "")
+                log.debug("%s: the connection failed after the answer: %s", call.model, why)
             failure = out.damage
             answered = out.has_answer or self._ends_an_agent
             if not (failure or answered) and out.stop_reason in _ANSWERS:

@@ -1099,6 +1099,17 @@ async def test_a_request_that_fails_after_the_answer_is_a_notice(counts: Any) ->
     assert service.asked == [CREATE, STREAM, COUNTS]
 
 
+async def test_the_notice_about_a_request_after_the_answer_contains_no_key() -> None:
+    refused = Pipe(
+        b'{"error": {"message": "the key canary-0123456789 is invalid"}}', status=401, end=True
+    )
+    observer = Observer()
+    async with client(Service(counts=refused), observer) as toy:
+        await toy.complete(MODEL, "Hi", api_key="canary-0123456789")
+    [notice] = [event for event in observer.events if isinstance(event, Notice)]
+    assert notice.detail == "a request after the answer failed: the key [hidden] is invalid"
+
+
 class Counted(Jobs):
     """Streams a job that exists already, and asks for the counts after that."""
 
