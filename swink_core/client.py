@@ -25,7 +25,7 @@ from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Call
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.client_tasks import ClientTasks
-from swink_core.plugins.host import Host
+from swink_core.plugins.host import Host, copied
 from swink_core.plugins.limits import LimitGate, gate_of
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.answers import override
@@ -284,8 +284,8 @@ class Client:
             return self._resolved(chain, options)
         found = self._remembered.get(key)
         if found is None:
-            chain = _copied(chain)
-            options = _copied(options)
+            chain = copied(chain)
+            options = copied(options)
             if len(self._remembered) >= MOST_REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
             # The chain is stored too: the key contains the `id()` of objects in it, which must stay
@@ -424,15 +424,6 @@ def _of_provider(name: str, given: Any) -> dict[str, Any]:
     options = full_options(given)
     settings = {key: options.pop(key) for key in [*options] if key not in StreamOptions.names()}
     return _merged({"settings": settings}, options)
-
-
-def _copied(value: Any) -> Any:
-    """Copy dictionaries and lists, including all those inside them."""
-    if isinstance(value, dict):
-        return {name: _copied(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_copied(inner) for inner in value]
-    return tuple(map(_copied, value)) if type(value) is tuple else value
 
 
 def _merged(given: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:

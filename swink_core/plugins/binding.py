@@ -19,6 +19,9 @@ from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo, Rule
 from swink_core.vocabulary.options import StreamOptions
 
+INNERMOST = "swink-own-body"
+"""The name of the plugin that copies the provider's request body for wrappers of the hook."""
+
 
 @define(eq=False)
 class Binding:
@@ -95,6 +98,7 @@ class Binding:
         of all plugins that implement the hook.
         """
         impls = [*reversed(self.hook.convert_messages.get_hookimpls())]
+        impls = [impl for impl in impls if impl.plugin_name != INNERMOST]
         wrappers = [impl for impl in impls if impl.wrapper or impl.hookwrapper]
         names = [impl.plugin_name for impl in wrappers or impls]
         return '" or "'.join(names) or self.name

@@ -58,7 +58,7 @@ def convert_messages(
     """Return the whole JSON body of the request: conversation, tools, options and `extra`.
 
     Only address, headers and credentials are added later. A wrapper therefore sees everything else
-    that is sent. A wrapper may return a changed body, which is then sent, or refuse the call by
+    that is sent. A wrapper may change the body, or return another one, or refuse the call by
     raising `UsageError` or `ProviderFailure`. Any other exception, or a result that is not a dict,
     also ends the call before anything is sent, with an error that names the plugin.
 

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from types import FunctionType
 from typing import Any
@@ -24,7 +24,7 @@ from swink_core.failures.classification import classify_default
 from swink_core.failures.exceptions import PluginError, SwinkError, UnknownProvider
 from swink_core.failures.failure import Classification, Failure
 from swink_core.plugins import hookspecs
-from swink_core.plugins.binding import Binding, raised_at
+from swink_core.plugins.binding import INNERMOST, Binding, raised_at
 from swink_core.plugins.hookspecs import PROJECT, hookimpl
 from swink_core.plugins.installed import (
     Damage,
@@ -378,6 +378,33 @@ def _register(manager: pluggy.PluginManager, plugin: Any, name: str) -> None:
             f'plugin "{name}" does not match the hook specifications: {error}',
             resolution="Hooks are stream, convert_messages, classify_error and on_event.",
         ) from error
+    converters = manager.hook.convert_messages.get_hookimpls()
+    if any(impl.wrapper or impl.hookwrapper for impl in converters):
+        if manager.has_plugin(INNERMOST):
+            manager.unregister(name=INNERMOST)
+        manager.register(_OwnBody(), INNERMOST)  # last, so that it is inside all other wrappers
+
+
+def copied(value: Any) -> Any:
+    """Copy dictionaries and lists, including all those inside them."""
+    if isinstance(value, dict):
+        return {name: copied(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [copied(inner) for inner in value]
+    return tuple(map(copied, value)) if type(value) is tuple else value
+
+
+class _OwnBody:
+    """Copies the provider's request body for wrappers of `convert_messages`, which may change it.
+
+    A body contains objects of the caller, such as the schemas of tools, and objects that calls of
+    other clients share.
+    """
+
+    @hookimpl(wrapper=True, trylast=True)
+    def convert_messages(self) -> Generator[None, Any, Any]:
+        body = yield
+        return copied(body)
 
 
 async def _close(name: str, plugin: Any) -> None:

@@ -371,3 +371,43 @@ def test_the_repr_of_a_binding_and_a_target_shows_no_options() -> None:
     other = evolve(target)
     assert other != target
     assert len({other, target, target.binding, evolve(target.binding)}) == 4
+
+
+class Sharing:
+    """A provider whose request body contains an object that other calls use, too."""
+
+    def __init__(self) -> None:
+        self.tool = {"parameters": {"properties": {"x": {}}}}
+
+    @hookimpl
+    def convert_messages(self) -> dict[str, Any]:
+        return {"tools": [self.tool]}
+
+
+class Adding:
+    """A wrapper that adds a property to each tool."""
+
+    @hookimpl(wrapper=True)
+    def convert_messages(self) -> Iterator[Any]:
+        body = yield
+        body["tools"][0]["parameters"]["properties"]["y"] = {}
+        return body
+
+
+class AddingLast(Adding):
+    """The same, inside all other wrappers."""
+
+    @hookimpl(wrapper=True, trylast=True)
+    def convert_messages(self) -> Iterator[Any]:
+        return (yield from super().convert_messages())
+
+
+@pytest.mark.parametrize("wrappers", [[Adding()], [AddingLast()], [Adding(), AddingLast()]])
+def test_a_wrapper_that_changes_the_body_changes_no_other_request(wrappers: list[Any]) -> None:
+    provider = Sharing()
+    binding = bind_hooks("acme", provider, [(f"w{at}", each) for at, each in enumerate(wrappers)])
+    about = {"model": Model("acme", "large"), "context": Context([]), "options": StreamOptions()}
+    body = binding.first_result("convert_messages", **about)
+    assert body["tools"][0]["parameters"]["properties"].keys() == {"x", "y"}
+    assert provider.tool == {"parameters": {"properties": {"x": {}}}}
+    assert "swink" not in binding.converters()
