@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
+from threading import RLock
 from types import FunctionType
 from typing import Any
 from weakref import WeakValueDictionary
@@ -122,7 +123,7 @@ class PluginEntry:
 
 
 class Host:
-    """The installed plugins, which clients can share.
+    """The installed plugins, which clients and threads can share.
 
     `plugins` are added to the installed plugins, and are called before them.
 
@@ -148,6 +149,7 @@ class Host:
         self._shared: list[tuple[str, Any]] | None = None
         self._added: list[tuple[str, Any]] = []
         self._clients = 0
+        self._lock = RLock()  # held while plugins are loaded, and while bindings change
         self._claims: dict[str, list[PluginEntry]] = {}
         self._plugins: list[PluginEntry] = []
         self._reads_metadata = entry_points is None
@@ -156,6 +158,14 @@ class Host:
             self._claims[name] = [_given_provider(name, made)]
         for plugin in self._given:
             check_plugin(plugin, getattr(plugin, "name", type(plugin).__name__))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the lock, which cannot be copied."""
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the attributes of a copy, and create its lock."""
+        vars(self).update(state, _lock=RLock())
 
     def _index(self, points: Iterable[Any]) -> None:
         allowed = _names(self._environ.get("SWINK_PLUGINS"))
@@ -218,18 +228,25 @@ class Host:
         cannot be loaded.
         """
         users = user_entry(name)
-        if name not in self._bindings or self._user_entries.get(name) != users:
+        binding = self._bindings.get(name)
+        if binding is not None and self._user_entries.get(name) == users:
+            return binding  # most calls end here, without the lock
+        with self._lock:
+            binding = self._bindings.get(name)
+            if binding is not None and self._user_entries.get(name) == users:
+                return binding  # another thread has loaded it
             entry = self.entry(name)
             try:
                 entry.check_level()
-                self._bindings[name] = bind_hooks(name, _made(entry), self._shared_plugins())
+                binding = bind_hooks(name, _made(entry), self._shared_plugins())
                 for plugin_name, plugin in self._added:
-                    _register(self._bindings[name].manager, plugin, plugin_name)
-                self._user_entries[name] = users
+                    _register(binding.manager, plugin, plugin_name)
             except PluginError as error:
                 entry.error = entry.error or error.message
                 raise
-        return self._bindings[name]
+            self._bindings[name] = binding
+            self._user_entries[name] = users
+            return binding
 
     def add(self, plugin: Any, name: str) -> None:
         """Add the hooks of a plugin to the calls that start from now on.
@@ -238,26 +255,29 @@ class Host:
         no effect. The code that adds a plugin must also close it. Raises PluginError for a plugin
         with invalid hooks.
         """
-        if any(plugin is added for _, added in self._added):
-            return
-        if _checked.get(id(plugin)) is not plugin:
-            check_plugin(plugin, name)
-            with suppress(TypeError):  # its class allows no weak references
-                _checked[id(plugin)] = plugin
-        self._added.append((name, plugin))
-        for binding in self._bindings.values():
-            _register(binding.manager, plugin, name)
+        with self._lock:
+            if any(plugin is added for _, added in self._added):
+                return
+            if _checked.get(id(plugin)) is not plugin:
+                check_plugin(plugin, name)
+                with suppress(TypeError):  # its class allows no weak references
+                    _checked[id(plugin)] = plugin
+            self._added.append((name, plugin))
+            for binding in self._bindings.values():
+                _register(binding.manager, plugin, name)
 
     def remove(self, plugin: Any) -> None:
         """Remove the hooks of an added plugin from the calls that start from now on."""
-        self._added = [(name, added) for name, added in self._added if added is not plugin]
-        for binding in self._bindings.values():
-            if binding.manager.is_registered(plugin):
-                binding.manager.unregister(plugin)
+        with self._lock:
+            self._added = [(name, added) for name, added in self._added if added is not plugin]
+            for binding in self._bindings.values():
+                if binding.manager.is_registered(plugin):
+                    binding.manager.unregister(plugin)
 
     def join(self) -> None:
         """Register a client. Loaded plugins are kept until all registered clients have left."""
-        self._clients += 1
+        with self._lock:
+            self._clients += 1
 
     async def leave(self) -> None:
         """Unregister a client; after the last one, close the shared plugins that this host loaded.
@@ -266,12 +286,14 @@ class Host:
         logged. A plugin object that was passed to the host must be closed by the code that created
         it.
         """
-        self._clients -= 1
-        if self._clients == 0 and self._shared is not None:
-            loaded = [(name, p) for name, p in self._shared if not any(p is g for g in self._given)]
-            self._shared = None
+        with self._lock:
+            self._clients -= 1
+            if self._clients or self._shared is None:
+                return
+            shared, self._shared = self._shared, None
             self._bindings.clear()
-            await asyncio.gather(*(_close(name, plugin) for name, plugin in loaded))
+        loaded = [(name, p) for name, p in shared if not any(p is g for g in self._given)]
+        await asyncio.gather(*(_close(name, plugin) for name, plugin in loaded))
 
     def _shared_plugins(self) -> list[tuple[str, Any]]:
         """Load the shared plugins.
@@ -280,7 +302,7 @@ class Host:
         left out.
         """
         if self._shared is None:
-            self._shared = []
+            shared: list[tuple[str, Any]] = []
             for entry in self._plugins:
                 try:
                     plugin = entry.load()
@@ -293,11 +315,12 @@ class Host:
                     log.error("plugin %s is disabled: %s", entry.name, entry.error)
                 else:
                     # Names must be unique, but two distributions may choose the same one.
-                    self._shared.append((f"{entry.name} ({entry.distribution})", plugin))
+                    shared.append((f"{entry.name} ({entry.distribution})", plugin))
             for number, plugin in enumerate(self._given):
                 name = getattr(plugin, "name", None) or type(plugin).__name__
                 self._tell(plugin)
-                self._shared.append((f"{name}#{number}", plugin))
+                shared.append((f"{name}#{number}", plugin))
+            self._shared = shared
         return self._shared
 
     def _tell(self, plugin: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import logging
 import os
 import shutil
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -830,3 +832,47 @@ def test_an_installed_plugin_that_raises_when_it_is_loaded_is_disabled() -> None
     host.bind("toy")
     [entry] = [each for each in host.entries() if each.name == "later"]
     assert entry.error == "OSError: no disk"
+
+
+def test_a_given_plugin_that_raises_when_it_is_loaded_fails_every_call() -> None:
+    host = host_with(entry_point("toy", Toy), plugins=(Later(raises=True),))
+    for _ in range(2):
+        with pytest.raises(OSError, match="no disk"):
+            host.bind("toy")
+
+
+# -- threads -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("second", ["toy", "other"], ids=["the same provider", "another provider"])
+def test_a_thread_that_binds_while_another_one_loads_the_plugins_gets_all_of_them(
+    second: str,
+) -> None:
+    factory, given, installed, added = Counting(), Observer(), Observer(), Heard()
+    bound: list[Any] = []
+    thread = threading.Thread(target=lambda: bound.append(host.bind(second)))
+
+    def slow() -> Any:
+        host.add(added, "added")
+        thread.start()
+        thread.join(0.2)  # time enough to bind, if nothing makes the thread wait
+        return installed
+
+    point = entry_point("slow", slow)
+    point.group = "swink.plugins"
+    host = host_with(
+        entry_point("toy", factory), entry_point("other", factory), point, plugins=(given,)
+    )
+    first = host.bind("toy")
+    thread.join()
+    for binding in (first, *bound):
+        for plugin in (given, installed, added):
+            assert binding.manager.is_registered(plugin)
+    assert (bound == [first]) is (second == "toy")
+    assert factory.made == [*dict.fromkeys(["toy", second])]
+
+
+def test_a_host_can_be_copied_and_the_copy_creates_its_own_providers() -> None:
+    host = host_with(entry_point("toy", Toy), plugins=(Heard(),))
+    copied = copy.deepcopy(host)
+    assert copied.bind("toy") is not host.bind("toy")
