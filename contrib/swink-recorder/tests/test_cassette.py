@@ -166,6 +166,56 @@ async def test_a_provider_that_reads_no_bytes_is_replayed_event_by_event(path: P
     assert len(cassette.unrecorded) == 1
 
 
+def _restarted(ending: swink.Done | swink.Error) -> type[Any]:
+    """Return a provider that creates its events itself, and restarts its answer once."""
+    events = [
+        *(swink.Start(), swink.TextStart(0), swink.TextDelta(0, "old"), swink.TextEnd(0)),
+        swink.Retry(1, 1, 0.0, "the upstream was lost", "scripted/m"),
+        *(swink.Start(), swink.TextStart(0), swink.TextDelta(0, "new"), swink.TextEnd(0), ending),
+    ]
+
+    class Scripted:
+        api_level = 1
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        @swink.hookimpl
+        async def stream(self) -> AsyncIterator[Any]:
+            for event in events:
+                yield event
+
+    return Scripted
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        swink.Done(swink.StopReason.STOP),
+        swink.Error(error_message="no", error_kind=swink.StreamErrorKind.OVERLOADED, code="busy"),
+    ],
+    ids=["done", "error"],
+)
+async def test_a_provider_that_restarts_its_answer_is_replayed_with_the_restart(
+    ending: Any, path: Path
+) -> None:
+    async def ask() -> list[Any]:
+        providers = {"scripted": _restarted(ending)}
+        host = swink.Host([CassettePlugin()], entry_points=[], providers=providers, environ={})
+        client = client_with(host=host, retry=ONCE)
+        async with client, client.stream("scripted/m", "Hi") as stream:
+            return [event async for event in stream]
+
+    with Cassette(path):
+        recorded = await ask()
+    with Cassette(path, "none") as cassette:
+        assert await ask() == recorded
+    assert cassette.unrecorded == []
+    assert [event.type for event in recorded].count("retry") == 1
+    [attempt] = json.loads(kept(path))["attempts"]
+    assert ("failure" in attempt) is isinstance(ending, swink.Error)
+
+
 # -- to no other request ---------------------------------------------------------------------------
 
 TOOL = swink.Tool("look", "Look it up", {"type": "object", "properties": {}})

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import swink_core as swink
+from swink_core.providers import EventWriter
 from swink_recorder import recorder as module
 from swink_recorder.cassette import Cassette
 from swink_recorder.documents import read_document
@@ -34,7 +35,7 @@ from swink_recorder.store import (
     open_store,
 )
 from swink_recorder.takes import write_takes
-from swink_testing.acme import AcmeProvider
+from swink_testing.acme import AcmeParser, AcmeProvider
 from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.observers import ObserverConformance
@@ -119,6 +120,44 @@ async def test_failed_and_abandoned_calls_are_stored_too(path: Path) -> None:
     assert {(entry.outcome, entry.answer) for entry in entries(path)} == {
         ("network", "half"), ("cancelled", "one"),
     }  # fmt: skip
+
+
+class _RestartingParser(AcmeParser):
+    def feed(self, frame: bytes, out: EventWriter) -> None:
+        if frame == b'{"restart": true}':
+            out.restart("the upstream was lost")
+        else:
+            super().feed(frame, out)
+
+
+class _Restarting(AcmeProvider):
+    """Acme behind a gateway that may send a second answer in the same body."""
+
+    def parser(self, model: swink.Model) -> AcmeParser:
+        return _RestartingParser()
+
+
+async def test_an_answer_that_was_restarted_is_stored_without_the_discarded_text(
+    path: Path,
+) -> None:
+    recorder = Recorder(path)
+    host = swink.Host([recorder], entry_points=[], providers={"acme": _Restarting}, environ={})
+    frames: list[dict[str, Any]] = [
+        {"text": "old "}, {"restart": True}, {"text": "new "}, {"text": "one"}, {"stop": "stop"},
+    ]  # fmt: skip
+    body = b"".join(b"data: %s\n\n" % json.dumps(frame).encode() for frame in frames)
+    http = MemoryHTTPClient(MemoryResponse([body], headers=SSE))
+    given = {"api_key": KEY, "base_url": "http://nowhere.invalid/v1"}
+    async with client_with(host=host, http=http, **given) as client:
+        assert (await client.complete("acme/large", "Hi")).text == "new one"
+    await recorder.aclose()
+
+    [entry] = entries(path)
+    assert (entry.answer, entry.outcome, entry.attempts) == ("new one", "done", 1)
+    [take], _ = read_document(open_store(path).read(entry.id), path)
+    assert take.failure is None
+    said = [event["delta"] for _, event in take.events if event["type"] == "text_delta"]
+    assert said == ["old ", "new ", "one"]
 
 
 async def test_a_recorded_call_is_a_cassette(path: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from swink_core import (
     Context,
     Error,
     Retry,
+    Start,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -87,8 +88,8 @@ class AttemptTape:
     the start of the attempt.
 
     `error` is the `Error` with which the attempt failed, or the `Retry` that followed the failure
-    (`None`: the attempt has not failed). The tape copies events, because the core reuses their
-    objects.
+    (`None`: the attempt has not failed). A provider that restarts its answer has not failed. The
+    tape copies events, because the core reuses their objects.
     """
 
     def __init__(self, attempt: Attempt, clock: Clock) -> None:
@@ -145,6 +146,8 @@ class AttemptTape:
         kept = copy(event)
         if isinstance(kept, Error | Retry):
             self.error = kept
+        elif isinstance(kept, Start):
+            self.error = None
         self.kept.append(KeptEvent(self._now, kept))
 
     def events(self) -> list[tuple[float, Any]]:

@@ -91,7 +91,8 @@ async def _events(
 ) -> AsyncIterator[Any]:
     began = call.clock.time()
     started = False
-    for seconds, data in take.events:
+    starts = [number for number, (_, data) in enumerate(take.events) if data["type"] == "start"]
+    for number, (seconds, data) in enumerate(take.events):
         # The core adds the notices before `Start` to the replay, so the recorded ones are omitted.
         started = started or data["type"] == "start"
         if not started:
@@ -99,7 +100,9 @@ async def _events(
         await _wait(call, began, seconds, speed)
         if data.get("error_kind") == StreamErrorKind.CANCELLED:
             raise cut()
-        if data["type"] == "retry":  # the core creates a `retry` event from an error
+        # The core creates the `retry` event after a failure from an error. A `retry` event before
+        # a `start` is the provider's own: it restarts its answer.
+        if data["type"] == "retry" and number > starts[-1]:
             yield call.error(_told(take))
         elif data.get("error_kind") == StreamErrorKind.AUTH and take.failure is not None:
             yield load(Event, {**data, "resolution": take.failure.resolution})

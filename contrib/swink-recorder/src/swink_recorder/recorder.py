@@ -241,9 +241,14 @@ def _whole(text: str) -> str:
 
 
 def _said(kept: list[KeptEvent | KeptDeltas]) -> str:
-    """Return the text of the answer."""
-    of_text = [row for row in kept if isinstance(row, KeptDeltas) and row.type == "text_delta"]
-    return "".join(["".join(row.texts) for row in of_text])
+    """Return the text of the answer, without that of answers that the provider restarted."""
+    texts: list[str] = []
+    for row in kept:
+        if isinstance(row, KeptDeltas):
+            texts += row.texts if row.type == "text_delta" else ()
+        elif isinstance(row.event, swink.Start):
+            texts.clear()
+    return "".join(texts)
 
 
 def _asked(context: swink.Context) -> str:
