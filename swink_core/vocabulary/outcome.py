@@ -231,6 +231,15 @@ class Cost(Record):
     fees: Finite | None = None
     estimated: bool = False
 
+    @property
+    def known(self) -> float | None:
+        """The total, or the sum of the known parts if the total is unknown; `None` without any."""
+        if self.total is not None:
+            return self.total
+        parts = (self.input, self.output, self.cache_read, self.cache_write, self.fees)
+        known = [part for part in parts if part is not None]
+        return sum(known) if known else None
+
     def __add__(self, other: Cost) -> Cost:
         """Return the sum of two costs.
 
@@ -239,7 +248,7 @@ class Cost(Record):
         """
         total, others = self.total, other.total
         if (total is None) is not (others is None):
-            total, others = dollars_of(self), dollars_of(other)
+            total, others = self.known, other.known
         return Cost(
             _sum(self.input, other.input),
             _sum(self.output, other.output),
@@ -256,12 +265,8 @@ class Cost(Record):
 
 
 def dollars_of(cost: Cost | None) -> float | None:
-    """Return the total of a cost, or the sum of the known parts if the total is unknown."""
-    if cost is None or cost.total is not None:
-        return None if cost is None else cost.total
-    parts = (cost.input, cost.output, cost.cache_read, cost.cache_write, cost.fees)
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
+    """Return the known dollars of a cost, or `None` if nothing is known."""
+    return None if cost is None else cost.known
 
 
 class Charge(Struct, frozen=True):

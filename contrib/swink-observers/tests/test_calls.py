@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -110,6 +111,46 @@ async def test_at_a_retry_the_call_answers_for_the_attempt_that_failed() -> None
     ]
     assert message.usage is not None
     assert message.usage.output == 3
+
+
+class Searches:
+    """A provider whose model `a` fails after a search without a price; `b` answers."""
+
+    api_level = 1
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @swink.hookimpl
+    async def stream(self, model: swink.Model) -> AsyncIterator[Any]:
+        yield swink.Start()
+        if model.id == "a":
+            kind, cost = swink.StreamErrorKind.OVERLOADED, swink.Cost(input=0.5, output=0.25)
+            yield swink.Error(error_message="no", error_kind=kind, usage=DONE.usage, cost=cost)
+            return
+        yield swink.TextStart(0)
+        yield swink.TextDelta(0, "b")
+        yield swink.TextEnd(0)
+        yield swink.Done(swink.StopReason.STOP, swink.Usage(1, 1), swink.Cost(total=0.125))
+
+
+async def test_the_known_cost_of_a_failed_attempt_is_not_that_of_the_next_model() -> None:
+    shown: list[tuple[str, float]] = []
+
+    class Costs(CallState):
+        def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+            if isinstance(event, swink.Retry | swink.Done):
+                shown.append((call.model.id, self.taken(call).cost))
+
+    class Sums(CallObserver[Costs]):
+        def watch(self, call: swink.Call) -> Costs:
+            return Costs()
+
+    host = swink.Host([Sums()], entry_points=[], providers={"searches": Searches}, environ={})
+    async with swink.Client(host=host, retry=swink.RetryPolicy.none()) as client:
+        await client.complete(["searches/a", "searches/b"], "Hi")
+        assert client.charge.cost == 0.875
+    assert shown == [("a", 0.75), ("b", 0.125)]
 
 
 def test_without_a_network_each_delta_is_a_chunk() -> None:

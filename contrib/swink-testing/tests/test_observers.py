@@ -443,6 +443,11 @@ class ChargesTwice(Remembers):
         return done
 
 
+class ChargesDollarsTwice(Remembers):
+    def at(self, done: Any) -> Any:
+        return swink.replace(done, usage=None)
+
+
 class ForgetsWhatWasAsked(Remembers):
     def of(self, model: Any, context: Any, options: Any) -> str:
         return repr((model, options))
@@ -468,6 +473,7 @@ BROKEN_WRAPPERS = [
     (ForgetsBeginnings, "calls_are_told_apart"),
     (ForgetsOptions, "calls_are_told_apart"),
     (ChargesTwice, "repeats_cost_nothing"),
+    (ChargesDollarsTwice, "repeats_cost_nothing"),
 ]
 
 

@@ -307,6 +307,12 @@ async def test_the_cost_of_a_paused_run_is_unknown_without_a_price(cost: swink.C
     assert paused.charge == swink.Charge(3, None)
 
 
+async def test_the_known_parts_of_a_cost_count_if_the_total_of_a_paused_run_is_unknown() -> None:
+    cost = swink.Cost(input=0.5, output=0.25, estimated=True)
+    paused = swink.replace(await paused_run(), cost=cost)
+    assert paused.charge == swink.Charge(3, 0.75, estimated=True)
+
+
 @pytest.mark.parametrize("limits", [swink.Limits(turns=1), swink.Limits(tokens=3)])
 async def test_limits_count_what_a_run_spent_before_its_pause(limits: swink.Limits) -> None:
     paused = await paused_run()

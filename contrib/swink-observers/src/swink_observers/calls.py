@@ -71,7 +71,7 @@ class CallState:
         before, now = self._before, Taken()
         for name in TOKENS:
             now.tokens[name] = getattr(call.usage, name, None) or 0
-        now.cost = (call.cost.total if call.cost else None) or 0.0
+        now.cost = (call.cost.known if call.cost else None) or 0.0
         self._before = now
         since = Taken()
         if not self.cached:
@@ -87,8 +87,8 @@ class Taken:
     """The token counts and the cost of attempts.
 
     `tokens` maps names of `Usage` fields to counts, without unknown counts and zeros. The cost is
-    in US dollars. `estimated` is true if the provider reported no final usage, so that `cost` is an
-    estimate.
+    in US dollars; if the total of an attempt is unknown, its known parts count. `estimated` is true
+    if the provider reported no final usage, so that `cost` is an estimate.
     """
 
     def __init__(self) -> None:

@@ -88,7 +88,7 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
         usage = self.usage if self.usage is not None else Usage()
         cost = self.cost if self.cost is not None else Cost()
         parts = (usage.input or 0) + (usage.output or 0)
-        return Charge(max(usage.total or 0, parts), cost.total, cost.estimated)
+        return Charge(max(usage.total or 0, parts), cost.known, cost.estimated)
 
     def approve(
         self, call: ToolCallBlock | str, *, arguments: Mapping[str, Any] | None = None
