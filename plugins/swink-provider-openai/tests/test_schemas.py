@@ -55,6 +55,27 @@ SCHEMAS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"items": {"type": "array", "prefixItems": [POINT, POINT], "items": False}},
         {"items": {"type": "array", "items": POINT, "maxItems": 2}},
     ),
+    *(
+        (
+            f"a reference with a description {where}",
+            {"properties": {"p": {"$ref": ref, "description": "x"}}, "$defs": {"P": POINT}},
+            {
+                "properties": {"p": {"anyOf": [{"$ref": ref}], "description": "x"}},
+                "$defs": {"P": POINT},
+            },
+        )
+        for where, ref in (("to a definition", "#/$defs/P"), ("to all of the schema", "#"))
+    ),
+    (
+        "a reference beside alternatives",
+        {"items": {"$ref": "#/$defs/P", "anyOf": [POINT]}, "$defs": {"P": POINT}},
+        {"items": {"$ref": "#/$defs/P", "anyOf": [POINT]}, "$defs": {"P": POINT}},
+    ),
+    (
+        "properties called like a reference",
+        {"properties": {"$ref": {"type": "string"}, "x": {"type": "string"}}},
+        {"properties": {"$ref": {"type": "string"}, "x": {"type": "string"}}},
+    ),
     ("data that looks like one", {"default": {"type": "array"}}, {"default": {"type": "array"}}),
     (
         "a property called like a keyword",
@@ -77,6 +98,7 @@ TEXT = {"type": "string"}
 STRICT: list[tuple[str, dict[str, Any], bool]] = [
     ("a union", {"anyOf": [TEXT, {"type": "null"}]}, True),
     ("a reference", {"$ref": "#/$defs/default"}, True),
+    ("a reference with a description", {"$ref": "#/$defs/default", "description": "x"}, False),
     ("a default", {**TEXT, "default": {}}, True),
     ("an object of any fields", {"type": "object", "additionalProperties": True}, False),
     ("alternatives that exclude each other", {"oneOf": [TEXT]}, False),
@@ -116,6 +138,29 @@ async def test_tools_and_answers_have_such_schemas() -> None:
     body = http.bodies[0]
     assert body["tools"][0]["function"]["parameters"] == POINT
     assert body["response_format"]["json_schema"]["schema"] == POINT
+
+
+async def test_a_described_field_of_a_defined_type_keeps_strict_mode_and_its_description() -> None:
+    closed = {**POINT, "required": ["x"], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"p": {"$ref": "#/$defs/P", "description": "where"}},
+        "required": ["p"],
+        "additionalProperties": False,
+        "$defs": {"P": closed},
+    }
+    http = MemoryHTTPClient(MemoryResponse([ANSWER]))
+    async with client_with(http=http, api_key="k") as client:
+        await client.complete(
+            "openai/gpt-4o", "Hi", tools=[Tool("f", "", schema, strict=True)],
+            response_format=schema,
+        )  # fmt: skip
+    body = http.bodies[0]
+    answer, tool = body["response_format"]["json_schema"], body["tools"][0]["function"]
+    assert (answer["strict"], tool["strict"]) == (True, True)
+    described = {"anyOf": [{"$ref": "#/$defs/P"}], "description": "where"}
+    assert answer["schema"]["properties"] == {"p": described}
+    assert tool["parameters"]["properties"] == {"p": described}
 
 
 def test_nested_tuples_do_not_multiply_a_schema() -> None:

@@ -242,7 +242,7 @@ def is_strict(schema: Any) -> bool:
     Source: "Structured outputs": the root is an object, all fields of objects are required, no
     other fields are allowed, and some keywords are not supported. Every schema must have a type,
     so a schema that permits any value does not meet the requirements
-    (github.com/pydantic/pydantic-ai/pull/4474).
+    (github.com/pydantic/pydantic-ai/pull/4474). A `$ref` must have no keywords beside it.
     """
     return isinstance(schema, Mapping) and schema.get("type") == "object" and _is_strict(schema)
 
@@ -255,6 +255,8 @@ def _is_strict(schema: Any) -> bool:
     if schema.keys().isdisjoint(("type", "anyOf", "$ref")):
         return False
     if schema.get("type") == "array" and "items" not in schema:
+        return False
+    if "$ref" in schema and len(schema) > 1:
         return False
     fields = schema.get("properties")
     if schema.get("type") == "object" or isinstance(fields, Mapping):

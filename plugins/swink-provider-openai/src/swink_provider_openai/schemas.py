@@ -2,7 +2,9 @@
 
 The root of a schema must be an object schema. It may not be a reference, although pydantic writes
 one for a recursive type. Every array must have `items`. Source: OpenAI's guide "Structured
-outputs". Strict mode rejects `oneOf` (github.com/openai/openai-node/issues/1709).
+outputs". Strict mode rejects `oneOf` (github.com/openai/openai-node/issues/1709) and a `$ref` with
+keywords beside it, such as the `description` that pydantic writes there; it accepts keywords beside
+an `anyOf` (github.com/pydantic/pydantic-ai, `OpenAIJsonSchemaTransformer`).
 """
 
 from __future__ import annotations
@@ -23,11 +25,14 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema without a reference at its root and with `items` in every array.
 
     `oneOf` becomes `anyOf`. If all items of a fixed-length array have the same schema, `items`
-    replaces `prefixItems`.
+    replaces `prefixItems`. A reference with keywords beside it becomes the only schema of an
+    `anyOf`, so that these keywords are kept.
     """
     if "$ref" in schema:
         plain = inlined_schema(schema)
         schema = _root(schema) if "$ref" in plain else plain
+        if "$ref" in schema:
+            return {**schema}
     whole: dict[str, Any] = _plain(schema)
     return whole
 
@@ -63,6 +68,8 @@ def _plain(node: Any, named: bool = False) -> Any:
     if named:
         return whole
     whole = plain_tuple(plain_union(whole))
+    if "$ref" in whole and len(whole) > 1 and "anyOf" not in whole:
+        whole["anyOf"] = [{"$ref": whole.pop("$ref")}]
     if whole.get("type") == "array" and "prefixItems" not in whole:
         whole.setdefault("items", {})
     return whole
