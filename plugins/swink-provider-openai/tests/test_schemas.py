@@ -93,6 +93,7 @@ def test_a_schema_goes_out(schema: dict[str, Any], expected: dict[str, Any]) -> 
 
 
 TEXT = {"type": "string"}
+CLOSED = {**POINT, "required": ["x"], "additionalProperties": False}
 
 # (name, schema of a field, whether strict mode accepts it)
 STRICT: list[tuple[str, dict[str, Any], bool]] = [
@@ -103,6 +104,16 @@ STRICT: list[tuple[str, dict[str, Any], bool]] = [
     ("an object of any fields", {"type": "object", "additionalProperties": True}, False),
     ("alternatives that exclude each other", {"oneOf": [TEXT]}, False),
     ("different items", {"type": "array", "items": TEXT, "uniqueItems": True}, False),
+    ("an object", CLOSED, True),
+    ("a pattern", {**TEXT, "pattern": r"^(?:\d{4}|x=!)$"}, True),
+    *(
+        (f"a pattern with {assertion}", {**TEXT, "pattern": rf"^{assertion}0000)\d{{4}}$"}, False)
+        for assertion in ("(?=", "(?!", "(?<=", "(?<!")
+    ),
+    *(
+        (f"an object with {limit}", {**CLOSED, limit: 1}, False)
+        for limit in ("minProperties", "maxProperties")
+    ),
     ("a tuple", {"type": "array", "prefixItems": [TEXT], "items": TEXT}, False),
     ("a list of anything", {"type": "array", "items": {}}, False),
     ("a list without items", {"type": "array"}, False),
@@ -141,13 +152,12 @@ async def test_tools_and_answers_have_such_schemas() -> None:
 
 
 async def test_a_described_field_of_a_defined_type_keeps_strict_mode_and_its_description() -> None:
-    closed = {**POINT, "required": ["x"], "additionalProperties": False}
     schema = {
         "type": "object",
         "properties": {"p": {"$ref": "#/$defs/P", "description": "where"}},
         "required": ["p"],
         "additionalProperties": False,
-        "$defs": {"P": closed},
+        "$defs": {"P": CLOSED},
     }
     http = MemoryHTTPClient(MemoryResponse([ANSWER]))
     async with client_with(http=http, api_key="k") as client:

@@ -40,13 +40,16 @@ SHORT_CACHE = 1800
 
 NOT_STRICT = frozenset({
     "allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas",
-    "patternProperties", "oneOf", "prefixItems", "uniqueItems",
+    "patternProperties", "minProperties", "maxProperties", "oneOf", "prefixItems", "uniqueItems",
 })  # fmt: skip
 """Keywords of JSON schemas that strict mode does not support.
 
 Sources of the last three: github.com/openai/openai-node/issues/1709,
 github.com/pydantic/pydantic-ai/pull/7333, github.com/mastra-ai/mastra/issues/23321.
 """
+
+LOOKS_AROUND = re.compile(r"\(\?<?[=!]")
+"""Finds a look-around assertion in a pattern, which strict mode does not support either."""
 
 KEPT_BY = "prompt_cache_key"
 """The value of `Dialect.cache_key` for services that support longer prompt caching."""
@@ -242,7 +245,8 @@ def is_strict(schema: Any) -> bool:
     Source: "Structured outputs": the root is an object, all fields of objects are required, no
     other fields are allowed, and some keywords are not supported. Every schema must have a type,
     so a schema that permits any value does not meet the requirements
-    (github.com/pydantic/pydantic-ai/pull/4474). A `$ref` must have no keywords beside it.
+    (github.com/pydantic/pydantic-ai/pull/4474). A `$ref` must have no keywords beside it, and
+    patterns must not contain look-around assertions.
     """
     return isinstance(schema, Mapping) and schema.get("type") == "object" and _is_strict(schema)
 
@@ -257,6 +261,8 @@ def _is_strict(schema: Any) -> bool:
     if schema.get("type") == "array" and "items" not in schema:
         return False
     if "$ref" in schema and len(schema) > 1:
+        return False
+    if LOOKS_AROUND.search(str(schema.get("pattern", ""))):
         return False
     fields = schema.get("properties")
     if schema.get("type") == "object" or isinstance(fields, Mapping):
