@@ -7,9 +7,10 @@ An extension in a user message or a tool result becomes a message part or a sepa
 depending on the type in its data. Callers use extensions to return the output of a client-side tool
 such as `computer_call` (see the module `hosted`).
 
-Output of the service is sent back unchanged: the items of reasoning and of tools that run on the
+Output of this API is sent back unchanged: the items of reasoning and of tools that run on the
 service are stored and sent whole; items of messages and tool calls are made again from the
-conversation, with their ids and other fields. The API has no field that
+conversation, with their ids and other fields. Audio and images that a model generated over Chat
+Completions have no equivalent here, so they are left out with a notice. The API has no field that
 marks a tool result as failed, so the text of a failure starts with `Error: `. Reasoning is omitted
 if the service neither stored nor encrypted it. Reasoning is also omitted if no other item follows,
 because OpenAI rejects such reasoning. If any reasoning of an answer is omitted, the other items of
@@ -48,6 +49,7 @@ from swink_core.providers import (
     with_metadata,
     without_leading,
 )
+from swink_provider_openai.beside import AUDIO, IMAGE
 from swink_provider_openai.converter import (
     OpenAIConverter,
     arguments_text,
@@ -173,6 +175,9 @@ class ResponsesConverter(OpenAIConverter):
                 case ThinkingBlock():
                     is_empty = not (block.thinking or block.signature or _item(block))
                     return SENT_ELSEWHERE if is_empty else NOT_KEPT
+                case ExtensionBlock() if block.kind in (AUDIO, IMAGE):  # from Chat Completions
+                    what = f"{block.kind}: not supported by the Responses API; it was not sent"
+                    return LeftOut(what)
                 case ExtensionBlock():
                     native.append(self._known(block.data, block))
                 case _:
