@@ -47,6 +47,8 @@ PLAIN = {"role": "assistant", "content": "Hi.", "phase": "final_answer"}
 FUNCTION_CALL = {
     "type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}", "id": "fc_1",
 }  # fmt: skip
+SEARCH = {"type": "web_search_call", "id": "ws_1", "action": {"type": "search"}}
+REFERENCE = {"type": "item_reference", "id": "ws_1"}
 
 
 async def sent(messages: list[Message], provider: str = "openai", **extra: Any) -> list[Any]:
@@ -94,6 +96,11 @@ SECOND: list[tuple[str, list[Any], dict[str, Any], list[Any]]] = [
        "content": [{"type": "output_text", "text": "Hi.", "annotations": [{"a": 1}]}]}]),
     ("an extension between", [THOUGHT, ExtensionBlock("openai", "x", {"type": "x", "id": "x_1"}),
                               SAID], {}, [REASONING, {"type": "x", "id": "x_1"}, MESSAGE]),
+    ("an extension without the reasoning before it",
+     [UNENCRYPTED, ExtensionBlock("openai", "web_search_call", SEARCH), SAID],
+     {}, [{"type": "web_search_call", "action": {"type": "search"}}, PLAIN]),
+    ("a reference without the reasoning before it",
+     [UNENCRYPTED, ExtensionBlock("openai", "item_reference", REFERENCE)], {}, [REFERENCE]),
 ]  # fmt: skip
 
 

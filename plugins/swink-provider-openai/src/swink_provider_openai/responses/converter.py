@@ -68,6 +68,12 @@ NOT_KEPT = LeftOut(
     "reasoning that the service neither stored nor encrypted was not sent", "thinking_left_out"
 )
 
+FOUND_BY_ID = frozenset({"item_reference", "mcp_approval_request"})
+"""Types of items that always keep their ids.
+
+The id of a reference is that of a stored item; the answer to a request for approval refers to it.
+"""
+
 _OF_SWINK = frozenset({TextBlock, ThinkingBlock, ToolCallBlock})
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
@@ -179,7 +185,8 @@ class ResponsesConverter(OpenAIConverter):
                     what = f"{block.kind}: not supported by the Responses API; it was not sent"
                     return LeftOut(what)
                 case ExtensionBlock():
-                    native.append(self._known(block.data, block))
+                    item = block.data if keep_ids else _without_id(block.data)
+                    native.append(self._known(item, block))
                 case _:
                     return LeftOut(
                         f"{block.type} is not supported in assistant messages; it was not sent"
@@ -302,6 +309,13 @@ def _with_items(role: str, parts: list[dict[str, Any]]) -> list[Any]:
         else:
             native.append({"role": role, "content": [part]})
     return native
+
+
+def _without_id(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item without its id, unless the API finds something by this id."""
+    if item.get("type") in FOUND_BY_ID:
+        return item
+    return {name: value for name, value in item.items() if name != "id"}
 
 
 def _item(block: Block) -> dict[str, Any]:
