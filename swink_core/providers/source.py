@@ -455,7 +455,7 @@ class EventSource:
             return [*batch, self._error(failure)]
         assert out.stop_reason is not None
         known = (out.response_id, out.model, call.request_id, out.metadata)
-        return [*batch, ev.Done(out.stop_reason, self._attempt.usage, None, *known)]
+        return [*batch, ev.Done(out.stop_reason, self._attempt.usage, out.cost_parts, *known)]
 
     @property
     def _is_after_answer(self) -> bool:
@@ -480,7 +480,7 @@ class EventSource:
 
     def _error(self, failure: Failure) -> ev.Error:
         error = self._call.error(failure, self._attempt.usage)
-        error.metadata = self._out.metadata
+        error.cost, error.metadata = self._out.cost_parts, self._out.metadata
         return error
 
     def _rest(self) -> list[ev.Event]:

@@ -22,7 +22,7 @@ from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.events import TextDelta
 from swink_core.vocabulary.messages import synthetic_id
-from swink_core.vocabulary.outcome import TOKENS, StopReason, Usage
+from swink_core.vocabulary.outcome import TOKENS, Cost, StopReason, Usage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 T = TypeVar("T")
@@ -42,6 +42,8 @@ class EventWriter:
 
     most_blocks: ClassVar[int] = 4_096
     """The maximum number of blocks in an answer. Longer answers fail as `output_too_large`."""
+
+    cost_parts: Cost | None = None  # `cost` with its parts, which only a gateway reports
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         self.provider = provider

@@ -232,6 +232,32 @@ async def test_an_upstreams_retry_is_passed_on_and_voids_what_came_before() -> N
     assert message.usage == DONE.usage
 
 
+COSTS = [
+    ("parts without a total", swink.Cost(input=0.25, output=0.5), 0.75),
+    ("parts and a total", swink.Cost(input=0.25, output=0.5, fees=0.25, total=1.0), 1.0),
+    ("an estimate", swink.Cost(input=0.25, output=0.5, total=0.75, estimated=True), 0.75),
+]
+
+
+@pytest.mark.parametrize(("cost", "dollars"), [row[1:] for row in COSTS], ids=[c[0] for c in COSTS])
+@pytest.mark.parametrize("is_error", [False, True], ids=["an answer", "an error"])
+async def test_the_cost_that_the_gateway_reports_arrives_whole(
+    cost: swink.Cost, dollars: float, is_error: bool
+) -> None:
+    done = swink.Done(swink.StopReason.STOP, DONE.usage, cost)
+    failed = swink.Error(error_message="no", usage=DONE.usage, cost=cost, error_kind=Kind.UNKNOWN)
+    sent = frames(*HELLO, failed if is_error else done)
+    async with Gateway(sent) as base_url, swink.Client() as client:
+        options: Any = {"base_url": base_url, "retry": swink.RetryPolicy.none()}
+        async with client.stream("proxy/acme/large", "Hi", **options) as stream:
+            events = [event async for event in stream]
+        charge = client.charge
+    last: Any = events[-1]
+    assert last.cost == cost
+    assert charge.cost == dollars
+    assert charge.estimated or not cost.estimated
+
+
 async def test_what_comes_beside_the_text_arrives_and_goes_back() -> None:
     logprobs = {"logprobs": {"content": [{"token": "Hi", "logprob": -0.5}]}}
     sound = swink.Extension(1, "openai", "audio", {"id": "audio_1", "data": "AAAA"})

@@ -80,6 +80,7 @@ class ForwardingWriter(EventWriter):
         if (said := event.usage) is not None:
             self.usage_seen = Usage(reported=said.reported)
             self.usage(**{name: getattr(said, name) for name in COUNTS}, extra=said.extra)
+        self.cost_parts = event.cost
         self.cost = event.cost.total if event.cost else None
         self.response(event.response_id, event.model, event.metadata)
         if isinstance(event, Done):
