@@ -25,6 +25,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import is_synthetic_id
 from swink_provider_openai import Dialect, OpenAIProvider
+from swink_provider_openai.wire import Delta
 from swink_testing.calls import client_with
 from swink_testing.driver import drive_bytes, fold
 
@@ -93,6 +94,31 @@ async def test_text_comes_in_any_shape(name: str, frames: list[Frame], text: str
     assert message.text == text
     assert len(message.content) == 1
     assert message.stop_reason is StopReason.STOP
+
+
+BESIDE_TEXT: dict[str, Any] = {
+    "tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}],
+    "function_call": {"name": "f", "arguments": "{}"},
+    "reasoning_content": "Hm.",
+    "reasoning": "Hm.",
+    "reasoning_details": [{"type": "reasoning.text", "text": "Hm."}],
+    "thinking": "Hm.",
+    "refusal": "No.",
+    "annotations": [{"type": "url_citation"}],
+    "executed_tools": [{"index": 0}],
+    "audio": {"id": "audio_1", "data": "QUJD"},
+    "images": [{"type": "image_url", "image_url": {"url": "https://a.example/b.png"}}],
+    "provider_metadata": {"x": 1},
+}
+
+
+@pytest.mark.parametrize("field", sorted({*Delta.__struct_fields__} - {"content"}))
+async def test_no_field_beside_a_piece_of_text_is_lost(field: str) -> None:
+    start, delta = says(content="A"), says(content="B", **{field: BESIDE_TEXT[field]})
+    alone = await message_of(start, says(content="B"), STOP)
+    message = await message_of(start, delta, STOP)
+
+    assert (message.content, message.metadata) != (alone.content, alone.metadata)
 
 
 THINKING: list[tuple[str, Frame]] = [

@@ -112,6 +112,11 @@ class ChatParser:
                     and delta.annotations is None
                     and delta.audio is None
                     and delta.images is None
+                    and delta.refusal is None
+                    and delta.function_call is None
+                    and delta.thinking is None
+                    and delta.executed_tools is None
+                    and delta.provider_metadata is None
                     and choice.logprobs is None
                     and chunk.citations is None
                     and chunk.search_results is None
