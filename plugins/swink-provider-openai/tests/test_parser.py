@@ -822,5 +822,15 @@ async def test_an_error_in_place_of_an_answer_is_one(data: Frame, kind: Kind) ->
     assert terminal.error_kind is kind
 
 
+async def test_an_error_as_the_finish_reason_of_a_whole_answer_is_one() -> None:
+    message = {"role": "assistant", "content": "Internal error"}
+    events = await whole({"choices": [{"finish_reason": "error_finish", "message": message}]})
+
+    terminal = events[-1]
+    assert isinstance(terminal, Error)
+    assert (terminal.code, terminal.error_message) == ("error_finish", "Internal error")
+    assert fold(events).text == ""
+
+
 async def test_an_answer_without_choices_is_a_failure() -> None:
     assert isinstance((await whole({"id": "r"}))[-1], Error)

@@ -34,7 +34,7 @@ Mistral and OpenRouter send `error`, DeepSeek `insufficient_system_resource`, an
 """
 
 ERROR_FINISH = "error_finish"
-"""The finish reason of a chunk whose text is an error message (Qwen)."""
+"""The finish reason of a chunk or a whole answer whose text is an error message (Qwen)."""
 
 REFUSAL = "refusal"
 """The metadata key of a text in which the model refuses, and the code of the refusal's notice."""
@@ -56,7 +56,7 @@ def reason_of(choice: AnyChoice) -> str:
 
 
 def error_finish(delta: Delta | None) -> Failure:
-    """Return the failure for a chunk with the finish reason `ERROR_FINISH`."""
+    """Return the failure for a delta or a message with the finish reason `ERROR_FINISH`."""
     said = delta.content if delta is not None and isinstance(delta.content, str) else None
     message = said or "the provider stopped the answer early"
     return Failure("streaming", code=ERROR_FINISH, message=message)

@@ -149,6 +149,9 @@ class ChatParser:
             if choice.index:
                 self._leave_out(out)
                 continue
+            if choice.finish_reason == ERROR_FINISH:
+                out.fail(error_finish(choice.message))
+                return
             if choice.message is not None:
                 self._say(choice.message, out)
             self._note(choice, out)
