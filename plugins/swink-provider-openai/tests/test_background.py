@@ -174,6 +174,39 @@ async def test_a_stream_cut_before_its_first_event_is_not_resumed() -> None:
     assert server.seen == ["POST"]
 
 
+class Unnumbered(Service):
+    """Sends the first events, without numbers, and then closes the stream."""
+
+    async def _stream(self, exchange: Exchange, first: int) -> None:
+        await exchange.start(200, {"Content-Type": "text/event-stream"})
+        for event in EVENTS[first:5]:
+            await exchange.write(b"data: %s\n\n" % json.dumps(event).encode())
+        if self.cuts:
+            exchange.close()
+        else:
+            await exchange.end()
+
+
+@pytest.mark.parametrize("cuts", [[], [0]], ids=["ended", "cut"])
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        ({"background": True}, ["POST", "POST /resp_1/cancel"]),
+        ({"resume": "resp_1"}, ["GET /resp_1"]),
+    ],
+    ids=["begun", "resumed"],
+)
+async def test_a_stream_without_numbers_is_not_begun_again_after_a_cut(
+    settings: dict[str, Any], asked: list[str], cuts: list[int]
+) -> None:
+    async with Unnumbered(cuts) as server, _client(server) as client:
+        events = await _events(client, settings=settings)
+    assert "".join(e.delta for e in events if isinstance(e, TextDelta)) == "Hi the"
+    assert isinstance(events[-1], Error)
+    assert events[-1].error_kind == "network"
+    assert server.seen == asked
+
+
 class Slow(Service):
     """Begins a response and says no more."""
 

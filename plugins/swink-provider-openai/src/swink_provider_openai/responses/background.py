@@ -3,7 +3,8 @@
 Source: OpenAI's guide "Background mode". The service stores such a response, and continues it even
 without a connection. Events are numbered, and a new stream can begin after any event, so no event
 is lost by an interruption. Only complete events are passed on, because a resumed stream repeats an
-event that was cut off.
+event that was cut off. If a server does not number its events, its stream is not resumed: a new
+stream would begin again, and repeat what has already been passed on.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ async def followed(
 ) -> AsyncIterator[bytes]:
     """Yield the events of a response, and resume it when its stream is interrupted.
 
+    A stream whose events have no numbers is not resumed.
+
     `id` is the id of a response that the service has already begun (`None`: begin a new one), and
     `after` is the number of the last event received. If the caller closes the stream early, the
     request from `cancel` is sent; if `cancel` is `None`, the service continues the response. Raises
@@ -93,6 +96,7 @@ async def followed(
     """
     request: HTTPRequest | None = None
     failures = 0
+    received = numbered = False
     while True:
         decoder = SSEDecoder()
         body = x.stream(request)
@@ -102,13 +106,14 @@ async def followed(
                 whole = b""
                 for frame in _frames(decoder, data):
                     event = _event(frame)
+                    received = True
                     if id is None and event.response is not None and event.response.id:
                         id = event.response.id
                         if cancel is not None:
                             x.on_abandon(cancel(id))
                     if event.sequence_number is not None:
                         after = int(event.sequence_number)
-                        failures = 0
+                        numbered, failures = True, 0
                     whole += b"data: %b\n\n" % frame.replace(b"\n", b"\ndata: ")
                 yield whole
                 if x.stopped:
@@ -120,7 +125,7 @@ async def followed(
         finally:
             await body.aclose()
         failures += 1
-        if id is None or failures > FAILURES:
+        if id is None or failures > FAILURES or (received and not numbered):
             if cut is not None:
                 raise cut
             return
