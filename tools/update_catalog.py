@@ -81,6 +81,9 @@ PRICED = {"prices", "more_cases", "long_writes"}
 IN_ARNS = {"bedrock"}
 """Providers that also accept a model by an ARN, which ends in the model's id."""
 
+WITH_WINDOW = {"claude-code"}
+"""Providers whose model ids may end in `[1m]`, which requests a context of a million tokens."""
+
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -235,7 +238,8 @@ def _dated(text: str, names: set[str]) -> str:
     rules = []
     for number, each in enumerate(facts("retired")):
         if mine := sorted(names & set(each["providers"])):
-            rule = {"name": f"retired-{number}", "match": each["match"], "providers": mine}
+            ids = _with_window(each["match"]) if WITH_WINDOW.issuperset(mine) else each["match"]
+            rule = {"name": f"retired-{number}", "match": ids, "providers": mine}
             rule |= {k: each[k] for k in ENDS if k in each}
             rule["as_of"] = each.get("as_of", _facts()["as_of"])
             lines = "".join(f"{name} = {toml_of(value)}\n" for name, value in rule.items())
@@ -266,7 +270,14 @@ def _match(rows: list[dict[str, Any]], first: str, sources: Mapping[str, Provide
         named = _pattern(model.match)
         if row.get("provider", first) in IN_ARNS:
             named = re.sub(r"(?<![\[\\])\^", "(?:^|/)", named)
+        if row.get("provider", first) in WITH_WINDOW:
+            named = _with_window(named)
         row["match"] = f"(?i){not_these}{'.*' if not_these else ''}{named}"
+
+
+def _with_window(pattern: str) -> str:
+    """Return a pattern that also matches these ids with `[1m]` after them."""
+    return re.sub(r"(?<!\\)\$", r"(?:\\[1m\\])?$", pattern)
 
 
 def _pattern(clause: object) -> str:

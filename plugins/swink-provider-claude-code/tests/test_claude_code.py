@@ -15,7 +15,7 @@ import pytest
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import NDJSONDecoder
+from swink_core.providers import NDJSONDecoder, rule_of
 from swink_provider_claude_code import ClaudeCodeProvider
 from swink_provider_claude_code.prompt import prompt_of
 from swink_test_helpers.corpus import Case, ids, stream_cases
@@ -273,6 +273,34 @@ async def test_the_commands_own_guess_at_a_price_counts_for_nothing(command: Com
     command.says(INIT, WHOLE, took(claude_sonnet_5_5=1, claude_unheard_of=0))
     _, message = await run()
     assert message.cost is None
+
+
+@pytest.mark.parametrize("id", ["claude-sonnet-5-5", "claude-opus-5-5", "claude-opus-4-6"])
+async def test_a_model_with_the_long_context_costs_what_the_model_costs(
+    id: str, command: Command
+) -> None:
+    used = {"inputTokens": 1000, "outputTokens": 100}
+    costs = []
+    for name in (id, f"{id}[1m]"):
+        command.says(INIT, WHOLE, {**RESULT, "modelUsage": {name: used}})
+        _, message = await run(model=f"claude-code/{name}")
+        assert f"--model={name}" in command.asked["args"]
+        costs.append(message.cost)
+    assert costs[0] is not None
+    assert costs[0] == costs[1]
+
+
+# (id, when it retires: an empty string if it stays)
+WITH_THE_LONG_CONTEXT = [("claude-sonnet-5-5[1m]", ""), ("claude-sonnet-4-5[1m]", "2026-11-30")]
+
+
+@pytest.mark.parametrize(("id", "retires"), WITH_THE_LONG_CONTEXT)
+async def test_the_catalogue_knows_a_model_with_the_long_context(id: str, retires: str) -> None:
+    async with swink.Client() as client:
+        model = client.catalog.resolve(f"claude-code/{id}")
+    assert model.info is not None
+    assert model.info.prices is not None
+    assert rule_of(model).retires == retires
 
 
 async def test_counts_under_unknown_names_leave_the_commands_own_figure(command: Command) -> None:
