@@ -392,6 +392,125 @@ async def test_an_error_that_is_called_a_success_is_an_error(command: Command) -
     assert notice == swink.Notice("retry", "the command retries, attempt 1 of 10: overloaded")
 
 
+def event(type: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "stream_event", "event": {"type": type, **fields}}
+
+
+def start(id: str) -> dict[str, Any]:
+    return event("message_start", message={"id": id})
+
+
+def lines(id: str, *blocks: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the lines of an answer that has not been streamed."""
+    message = {"id": id, "model": "claude-sonnet"}
+    return [{"type": "assistant", "message": {**message, "content": [block]}} for block in blocks]
+
+
+def streamed(id: str, text: str, index: int = 0) -> list[dict[str, Any]]:
+    """Return the events and the line of a block of text."""
+    [line] = lines(id, {"type": "text", "text": text})
+    return [piece(text, index), line, event("content_block_stop", index=index)]
+
+
+STOP = event("message_stop")
+CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+FOUND = {"type": "tool_result", "tool_use_id": "t1", "content": "notes.md"}
+FIRST_TURN = [
+    start("m0"), *streamed("m0", "I look."), *lines("m0", CALL), STOP,
+    {"type": "user", "message": {"content": [FOUND]}},
+]  # fmt: skip
+FIRST_BLOCKS = [
+    swink.TextBlock("I look."),
+    swink.ExtensionBlock("claude-code", "tool_use", CALL),
+    swink.ExtensionBlock("claude-code", "tool_result", FOUND),
+]
+HALF = [start("m1"), piece("The answer is")]
+TEXT = "The answer is 42."
+OTHER = "It is 42."
+
+# (name, lines, how often the answer is discarded, the content)
+REPEATED: list[tuple[str, list[Any], int, list[swink.ContentBlock]]] = [
+    ("streamed", [*HALF, ASKS_AGAIN, start("m2"), *streamed("m2", TEXT), STOP], 1, [
+        swink.TextBlock(TEXT),
+    ]),
+    ("streamed, without a word", [*HALF, start("m2"), *streamed("m2", OTHER), STOP], 1, [
+        swink.TextBlock(OTHER),
+    ]),
+    ("whole", [*HALF, *lines("m2", {"type": "text", "text": TEXT})], 1, [swink.TextBlock(TEXT)]),
+    ("whole, as a call", [*HALF, *lines("m2", CALL)], 1, [
+        swink.ExtensionBlock("claude-code", "tool_use", CALL),
+    ]),
+    ("whole, with the rest", [*HALF, *lines("m1", {"type": "text", "text": TEXT})], 0, [
+        swink.TextBlock(TEXT),
+    ]),
+    ("whole, with another text", [*HALF, *lines("m1", {"type": "text", "text": OTHER})], 1, [
+        swink.TextBlock(OTHER),
+    ]),
+    ("twice", [*HALF, start("m2"), piece("The"), *lines("m3", {"type": "text", "text": TEXT})], 2, [
+        swink.TextBlock(TEXT),
+    ]),
+    ("with its complete blocks", [
+        start("m1"), *streamed("m1", "Well."), ASKS_AGAIN,
+        start("m2"), *streamed("m2", "Well."), *streamed("m2", TEXT, 1), STOP,
+    ], 1, [swink.TextBlock("Well."), swink.TextBlock(TEXT)]),
+    ("in the second turn", [*FIRST_TURN, *HALF, start("m2"), *streamed("m2", OTHER), STOP], 1, [
+        *FIRST_BLOCKS, swink.TextBlock(OTHER),
+    ]),
+    ("in the second turn, whole", [*FIRST_TURN, *HALF, *lines("m2", {"type": "text", "text": OTHER})
+    ], 1, [*FIRST_BLOCKS, swink.TextBlock(OTHER)]),
+    ("by another agent", [start("m1"), piece("The answer"), ASKS_AGAIN, piece(" is 42."),
+        *lines("m1", {"type": "text", "text": TEXT}), STOP], 0, [swink.TextBlock(TEXT)]),
+    ("before it has content", [start("m1"), ASKS_AGAIN, start("m2"), *streamed("m2", TEXT), STOP],
+        0, [swink.TextBlock(TEXT)]),
+    ("never", [start("m1"), *streamed("m1", "One."), STOP, start("m2"), *streamed("m2", "Two.")], 0,
+        [swink.TextBlock("One."), swink.TextBlock("Two.")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "restarts", "content"), [row[1:] for row in REPEATED], ids=[row[0] for row in REPEATED]
+)
+async def test_a_request_that_the_command_repeats_is_answered_once(
+    command: Command, said: list[Any], restarts: int, content: list[swink.ContentBlock]
+) -> None:
+    command.says(INIT, *said, RESULT)
+    events, message = await run()
+    assert message.content == content
+    assert message.stop_reason is swink.StopReason.STOP
+    assert (message.response_id, message.model) == ("s1", "claude-sonnet")
+    assert len([event for event in events if isinstance(event, swink.Retry)]) == restarts
+
+
+# (what arrives before the run fails, the text of the message)
+CUT_OFF: list[tuple[list[Any], str]] = [
+    ([*HALF], "The answer is"),
+    ([*HALF, ASKS_AGAIN], "The answer is"),
+    ([*HALF, ASKS_AGAIN, start("m2"), ASKS_AGAIN], "The answer is"),
+    ([*HALF, ASKS_AGAIN, start("m2"), piece("It")], "It"),
+]
+
+
+@pytest.mark.parametrize(("said", "text"), CUT_OFF)
+async def test_what_has_arrived_stays_if_repeating_the_request_fails(
+    command: Command, said: list[Any], text: str
+) -> None:
+    failed = {**RESULT, "is_error": True, "result": "API Error: 529", "api_error_status": 529}
+    command.says(INIT, *said, SYNTHETIC, failed, code=1)
+    _, message = await run()
+    assert message.error_kind is Kind.OVERLOADED
+    assert message.text == text
+
+
+async def test_half_an_answer_is_discarded_although_the_next_one_is_only_in_the_result(
+    command: Command,
+) -> None:
+    command.says(INIT, *HALF, start("m2"), STOP, {**RESULT, "result": TEXT})
+    _, message = await run()
+    assert message.text == TEXT
+    assert message.usage is not None
+    assert message.usage.input == 7
+
+
 @pytest.mark.parametrize(("text", "heard"), [row[1:] for row in LONG], ids=[row[0] for row in LONG])
 async def test_any_text_gets_there(command: Command, text: str, heard: str) -> None:
     command.says(INIT, WHOLE, RESULT)

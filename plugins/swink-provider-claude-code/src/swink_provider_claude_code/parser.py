@@ -2,19 +2,21 @@
 
 The command runs an agent, which may call the model several times. Content arrives twice: as stream
 events of the Messages API, and then as one complete `assistant` line per content block. Blocks that
-were streamed are not repeated. The agent's tool calls and their results are not tool calls of the
-caller; they become extension blocks. Messages of sub-agents (`parent_tool_use_id`) are omitted. The
-answer is complete when the line `result` arrives, which also contains the run's usage for each
-model. The cost is computed from this usage, because the command guesses prices that it does not
-know. A `result` with `is_error` is a failure, whatever its `subtype`. With `--json-schema`, the
-answer is the validated input of the command's tool `StructuredOutput`. That input arrives with
-`result`; all other text of the model becomes extension blocks. Source:
+were streamed are not repeated. If an answer of the model is cut off, the command repeats the
+request, with or without streaming; the blocks of the first answer are discarded when the second one
+has content. The agent's tool calls and their results are not tool calls of the caller; they become
+extension blocks. Messages of sub-agents (`parent_tool_use_id`) are omitted. The answer is complete
+when the line `result` arrives, which also contains the run's usage for each model. The cost is
+computed from this usage, because the command guesses prices that it does not know. A `result` with
+`is_error` is a failure, whatever its `subtype`. With `--json-schema`, the answer is the validated
+input of the command's tool `StructuredOutput`. That input arrives with `result`; all other text of
+the model becomes extension blocks. Source:
 https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import msgspec
@@ -35,16 +37,17 @@ class _Delta(msgspec.Struct):
     signature: str | None = None
 
 
-class _Event(msgspec.Struct):
-    type: str = ""
-    index: int | float | None = None
-    delta: _Delta | None = None
-
-
 class _Message(msgspec.Struct):
     id: str | None = None
     model: str | None = None
     content: list[dict[str, Any]] | str | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    index: int | float | None = None
+    delta: _Delta | None = None
+    message: _Message | None = None
 
 
 class _Usage(msgspec.Struct):
@@ -114,8 +117,25 @@ SYNTHETIC = "<synthetic>"
 """The model name in a message that the command created itself, such as an error."""
 
 
+WHOLE = "whole"
+"""The key of a block that was not streamed, with the number of the turn."""
+
+
 SHAPED = "StructuredOutput"
 """The tool whose arguments are the answer; the command adds it for a call with an answer schema."""
+
+
+class _Streamed(msgspec.Struct):
+    """A block of text or thinking that was streamed, and whose complete line has not arrived."""
+
+    kind: str
+    key: Hashable
+    parts: list[str] = msgspec.field(default_factory=list)
+    signature: str | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
 
 
 class StreamJsonParser:
@@ -125,7 +145,13 @@ class StreamJsonParser:
         self._info = info
         self._shaped = False
         self._turn = 0
-        self._streamed: set[str] = set()
+        self._message: str | None = None  # the id of the model's current answer
+        self._is_streaming = False  # its `message_stop` has not arrived
+        self._is_partial = False  # it may have been cut off within a block
+        self._is_lost = False  # it was cut off, and another one replaces it
+        self._streamed: list[_Streamed] = []
+        self._told: list[dict[str, Any]] = []  # complete blocks, which are written after a restart
+        self._settled = 0  # how many of these are from earlier answers of the model
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Report the content of a line to `out`; ignore lines of unknown type."""
@@ -136,18 +162,21 @@ class StreamJsonParser:
             case "stream_event" if line.event is not None:
                 self._piece(line.event, out)
             case "assistant" if line.message is not None and line.message.model != SYNTHETIC:
+                self._belong(line.message.id)
                 out.response(model=line.message.model)
                 self._whole(line.message, out)
             case "user" if line.message is not None and isinstance(line.message.content, list):
                 self._turn += 1
-                self._streamed.clear()
+                self._settle()
                 for block in line.message.content:
                     if block.get("type") == "tool_result":
-                        out.extension("tool_result", block)
+                        self._write(block, out)
+                        self._told.append(block)
             case "system" if line.subtype == "init":
                 out.response(line.session_id, line.model)
                 self._shaped = SHAPED in (line.tools or ())
             case "system" if line.subtype == "api_retry":
+                self._is_partial = True
                 tries = f"{line.attempt} of {line.max_retries}"
                 out.notice("retry", f"the command retries, attempt {tries}: {line.error}")
             case "result":
@@ -156,34 +185,120 @@ class StreamJsonParser:
     def _piece(self, event: _Event, out: EventWriter) -> None:
         delta, key = event.delta, (self._turn, event.index)
         if event.type == "message_start":
-            self._turn += 1
+            self._begin(event.message.id if event.message else None)
+        elif event.type == "message_stop":
+            self._is_streaming = self._is_partial = False
+        elif event.type == "content_block_start":
+            self._is_partial = True
         elif event.type == "content_block_stop":
+            self._is_partial = False
             out.end(key)
         elif event.type == "content_block_delta" and delta is not None:
             if delta.text and not self._shaped:
-                self._streamed.add("text")
-                out.text(delta.text, key)
+                self._stream("text", delta.text, None, key, out)
             if delta.thinking or delta.signature:
-                self._streamed.add("thinking")
-                out.thinking(delta.thinking or "", key, delta.signature)
+                self._stream("thinking", delta.thinking or "", delta.signature, key, out)
+
+    def _stream(
+        self, kind: str, delta: str, signature: str | None, key: Hashable, out: EventWriter
+    ) -> None:
+        self._renew(out)
+        self._is_partial = True
+        if not self._streamed or (self._streamed[-1].kind, self._streamed[-1].key) != (kind, key):
+            self._streamed.append(_Streamed(kind, key))
+        block = self._streamed[-1]
+        block.parts.append(delta)
+        block.signature = signature or block.signature
+        _add(kind, delta, signature, key, out)
 
     def _whole(self, message: _Message, out: EventWriter) -> None:
+        """Write the blocks of a line, without the text that was streamed.
+
+        If a block differs from what was streamed of it, the streamed part is discarded.
+        """
         content = message.content
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         for block in content or ():
+            self._renew(out)
             kind = str(block.get("type"))
-            if kind in self._streamed:
-                self._streamed.discard(kind)
-            elif kind == "text" and not self._shaped:
-                out.text(text_field(block.get("text"), "text"), (self._turn, "whole"))
-            elif kind == "thinking":
-                signature = text_field(block.get("signature"), "signature") or None
-                thought = text_field(block.get("thinking"), "thinking")
-                out.thinking(thought, (self._turn, "t"), signature)
-            else:
-                out.extension(kind, block)
-        out.end((self._turn, "whole"))
+            begun = next((each for each in self._streamed if each.kind == kind), None)
+            if begun is not None:
+                text, signature = _content(block)
+                self._streamed.remove(begun)
+                if text.startswith(begun.text):
+                    if rest := text[len(begun.text) :]:
+                        _add(kind, rest, signature, begun.key, out)
+                    self._told.append(block)
+                    continue
+                self._restart(out)
+            self._write(block, out)
+            self._told.append(block)
+        out.end((self._turn, WHOLE))
+
+    def _write(self, block: dict[str, Any], out: EventWriter) -> None:
+        kind = str(block.get("type"))
+        if kind == "thinking" or (kind == "text" and not self._shaped):
+            _add(kind, *_content(block), (self._turn, WHOLE), out)
+        else:
+            out.extension(kind, block)
+
+    # -- requests that the command repeats ---------------------------------------------------
+
+    def _begin(self, id: str | None) -> None:
+        """Record the start of an answer of the model, and whether the one before was cut off."""
+        cut = self._is_streaming and self._is_partial
+        if not (cut or self._is_lost):
+            self._settle()
+        self._turn += 1
+        self._message = id
+        self._is_lost |= cut
+        self._is_streaming, self._is_partial = True, False
+
+    def _belong(self, id: str | None) -> None:
+        """Record the answer to which a line belongs.
+
+        A line of another answer than the streamed one is from a request without streaming. The
+        command makes this request if it cannot read a stream to its end.
+        """
+        if id and self._message and id != self._message:
+            if self._is_streaming:
+                self._is_lost = True
+            elif not self._is_lost:
+                self._settle()
+            self._message, self._is_streaming = id, False
+        self._is_partial = False
+
+    def _settle(self) -> None:
+        """Keep all blocks so far, because the model's current answer is complete."""
+        for each in self._streamed:
+            self._told.append(
+                {"type": each.kind, each.kind: each.text, "signature": each.signature}
+            )
+        self._streamed.clear()
+        self._settled = len(self._told)
+        self._is_streaming = self._is_partial = self._is_lost = False
+
+    def _renew(self, out: EventWriter) -> None:
+        """Discard the blocks of an answer that was cut off, if there are any."""
+        if self._is_lost:
+            self._is_lost = False
+            if self._streamed or len(self._told) > self._settled:
+                self._streamed.clear()
+                del self._told[self._settled :]
+                self._restart(out)
+
+    def _restart(self, out: EventWriter) -> None:
+        id, model = out.response_id, out.model
+        out.restart("the command repeated a request whose answer was cut off")
+        out.response(id, model)
+        for block in self._told:
+            self._write(block, out)
+            out.end((self._turn, WHOLE))
+        for each in self._streamed:
+            _add(each.kind, each.text, each.signature, each.key, out)
+
+    # -- the result --------------------------------------------------------------------------
 
     def _count(self, line: _Line, usage: _Usage, out: EventWriter) -> None:
         read = _number(usage.cache_read_input_tokens)
@@ -205,9 +320,12 @@ class StreamJsonParser:
         )
 
     def _result(self, line: _Line, out: EventWriter) -> None:
+        failed = line.is_error or (line.subtype or "success") != "success"
+        if not failed:
+            self._renew(out)
         if line.usage is not None:
             self._count(line, line.usage, out)
-        if line.is_error or (line.subtype or "success") != "success":
+        if failed:
             said = line.result or "; ".join(map(str, line.errors or ())) or line.subtype
             failure = Failure("streaming", code=line.subtype, message=said)
             failure.status = _number(line.api_error_status)
@@ -256,6 +374,20 @@ class StreamJsonParser:
                 return None
             total += cost.total
         return total if used else None
+
+
+def _content(block: dict[str, Any]) -> tuple[str, str | None]:
+    """Return the text and the signature of a block of text or thinking."""
+    kind = str(block.get("type"))
+    signature = text_field(block.get("signature"), "signature")
+    return text_field(block.get(kind), kind), signature or None
+
+
+def _add(kind: str, text: str, signature: str | None, key: Hashable, out: EventWriter) -> None:
+    if kind == "text":
+        out.text(text, key)
+    else:
+        out.thinking(text, key, signature)
 
 
 def _number(value: int | float | None) -> int | None:
