@@ -511,6 +511,69 @@ async def test_half_an_answer_is_discarded_although_the_next_one_is_only_in_the_
     assert message.usage.input == 7
 
 
+SHORT_READ, LONG_READ, WRITTEN = 30_000, 150_000, 1_000
+SHORT_COST = (SHORT_READ * 0.1 + WRITTEN * 0.5) / 1e6
+LONG_COST = (LONG_READ * 0.5 + WRITTEN * 2.5) / 1e6
+HAIKU = "claude-haiku-5-5"
+
+
+def request(id: str, prompt: int, output: int | None = None, **fields: Any) -> list[dict[str, Any]]:
+    """Return the lines of a request. If the count of the output is given, they are streamed."""
+    usage = {"input_tokens": prompt - 10, "cache_read_input_tokens": 10, "output_tokens": 1}
+    message = {"id": id, "model": HAIKU, "usage": usage}
+    told = [
+        {"type": "assistant", "message": {**message, "content": [block]}, **fields}
+        for block in ({"type": "text", "text": "One."}, CALL)
+    ]
+    if output is None:
+        return told
+    ended = event("message_delta", usage={"output_tokens": output})
+    return [event("message_start", message=message), *told, ended, STOP]
+
+
+def spent(prompt: int, output: int) -> dict[str, Any]:
+    return {"inputTokens": prompt - 20, "cacheReadInputTokens": 20, "outputTokens": output}
+
+
+# (name, lines, the usage of the models, the number of turns, the cost if no token were cached)
+TIERS: list[tuple[str, list[Any], dict[str, Any], int, float]] = [
+    ("one prompt", [], {HAIKU: spent(LONG_READ, WRITTEN)}, 1, LONG_COST),
+    ("short prompts", [
+        line for id in "abcd" for line in request(id, SHORT_READ, WRITTEN)
+    ], {HAIKU: spent(4 * SHORT_READ, 4 * WRITTEN)}, 4, 4 * SHORT_COST),
+    ("a short and a long prompt", [
+        *request("a", SHORT_READ, WRITTEN), *request("b", LONG_READ, WRITTEN),
+    ], {HAIKU: spent(SHORT_READ + LONG_READ, 2 * WRITTEN)}, 2, SHORT_COST + LONG_COST),
+    ("the prompt of a sub-agent", [
+        *request("a", SHORT_READ, WRITTEN), *request("b", LONG_READ, parent_tool_use_id="t1"),
+    ], {HAIKU: spent(SHORT_READ + LONG_READ, 2 * WRITTEN)}, 1, SHORT_COST + LONG_COST),
+    ("prompts without the count of output", [
+        *request("a", SHORT_READ), *request("b", LONG_READ),
+    ], {HAIKU: spent(SHORT_READ + LONG_READ, 2 * WRITTEN)}, 2, SHORT_COST + LONG_COST),
+    ("names with and without the long context", [
+        *request("a", SHORT_READ, WRITTEN), *request("b", LONG_READ, WRITTEN),
+    ], {f"{HAIKU}[1m]": spent(LONG_READ, WRITTEN), HAIKU: spent(SHORT_READ, WRITTEN)}, 2,
+        SHORT_COST + LONG_COST),
+    ("a prompt of which the command tells nothing", request("a", SHORT_READ, WRITTEN),
+        {HAIKU: spent(SHORT_READ + LONG_READ, 2 * WRITTEN)}, 2,
+        SHORT_COST + LONG_COST),
+    ("prompts of which the command tells nothing", [],
+        {HAIKU: spent(4 * SHORT_READ, 4 * WRITTEN)}, 4, 4 * SHORT_COST),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "used", "turns", "cost"), [row[1:] for row in TIERS], ids=[row[0] for row in TIERS]
+)
+async def test_the_price_of_a_request_depends_on_its_length(
+    command: Command, said: list[Any], used: dict[str, Any], turns: int, cost: float
+) -> None:
+    command.says(INIT, *said, {**RESULT, "modelUsage": used, "num_turns": turns})
+    _, message = await run()
+    assert message.cost is not None
+    assert message.cost.total == pytest.approx(cost, abs=2e-5)
+
+
 @pytest.mark.parametrize(("text", "heard"), [row[1:] for row in LONG], ids=[row[0] for row in LONG])
 async def test_any_text_gets_there(command: Command, text: str, heard: str) -> None:
     command.says(INIT, WHOLE, RESULT)

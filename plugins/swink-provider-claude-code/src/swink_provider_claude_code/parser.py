@@ -16,7 +16,7 @@ https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import msgspec
@@ -37,24 +37,14 @@ class _Delta(msgspec.Struct):
     signature: str | None = None
 
 
-class _Message(msgspec.Struct):
-    id: str | None = None
-    model: str | None = None
-    content: list[dict[str, Any]] | str | None = None
-
-
-class _Event(msgspec.Struct):
-    type: str = ""
-    index: int | float | None = None
-    delta: _Delta | None = None
-    message: _Message | None = None
-
-
-class _Usage(msgspec.Struct):
+class _Counts(msgspec.Struct):
     input_tokens: int | float | None = None
     output_tokens: int | float | None = None
     cache_read_input_tokens: int | float | None = None
     cache_creation_input_tokens: int | float | None = None
+
+
+class _Usage(_Counts):
     cache_creation: dict[str, Any] | None = None
     service_tier: str | None = None
     speed: str | None = None
@@ -64,6 +54,21 @@ class _Usage(msgspec.Struct):
         """Return the reported data that affect the price."""
         told = {name: getattr(self, name) for name in ("service_tier", "speed", "inference_geo")}
         return {name: word for name, word in told.items() if word is not None}
+
+
+class _Message(msgspec.Struct):
+    id: str | None = None
+    model: str | None = None
+    content: list[dict[str, Any]] | str | None = None
+    usage: _Counts | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    index: int | float | None = None
+    delta: _Delta | None = None
+    message: _Message | None = None
+    usage: _Counts | None = None
 
 
 class _ModelUsage(msgspec.Struct, rename="camel"):
@@ -125,6 +130,35 @@ SHAPED = "StructuredOutput"
 """The tool whose arguments are the answer; the command adds it for a call with an answer schema."""
 
 
+class _Request(msgspec.Struct):
+    """The token counts of one request to a model, as far as the stream reports them.
+
+    `prompt` counts its uncached tokens, those read from the cache, and those written to it.
+    """
+
+    model: str
+    prompt: list[float] = msgspec.field(default_factory=lambda: [0, 0, 0])
+    output: float | None = None  # a line reports a preliminary count, which is not stored
+
+    def measure(self, usage: _Counts) -> None:
+        """Record the counts of the prompt; a count that is missing or zero keeps its last value."""
+        self.prompt = [new or old for new, old in zip(_prompt(usage), self.prompt, strict=True)]
+
+
+class _Spent(msgspec.Struct):
+    """The token counts of all requests of a run to models with the same prices."""
+
+    info: ModelInfo
+    prompt: list[float] = msgspec.field(default_factory=lambda: [0, 0, 0])
+    output: float = 0
+    searches: float = 0
+
+    def add(self, usage: _ModelUsage) -> None:
+        self.prompt = [a + b for a, b in zip(self.prompt, _prompt(usage), strict=True)]
+        self.output += usage.output_tokens or 0
+        self.searches += usage.web_search_requests or 0
+
+
 class _Streamed(msgspec.Struct):
     """A block of text or thinking that was streamed, and whose complete line has not arrived."""
 
@@ -145,6 +179,7 @@ class StreamJsonParser:
         self._info = info
         self._shaped = False
         self._turn = 0
+        self._requests: dict[str, _Request] = {}
         self._message: str | None = None  # the id of the model's current answer
         self._is_streaming = False  # its `message_stop` has not arrived
         self._is_partial = False  # it may have been cut off within a block
@@ -156,6 +191,7 @@ class StreamJsonParser:
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Report the content of a line to `out`; ignore lines of unknown type."""
         line = _decode(frame)
+        self._measure(line)
         if line.parent_tool_use_id is not None:
             return
         match line.type:
@@ -182,10 +218,21 @@ class StreamJsonParser:
             case "result":
                 self._result(line, out)
 
+    def _measure(self, line: _Line) -> None:
+        """Record the size of a request, also of a sub-agent's."""
+        message = line.message if line.event is None else line.event.message
+        if message is not None and message.usage is not None and message.id and message.model:
+            request = self._requests.setdefault(message.id, _Request(message.model))
+            request.measure(message.usage)
+
     def _piece(self, event: _Event, out: EventWriter) -> None:
         delta, key = event.delta, (self._turn, event.index)
         if event.type == "message_start":
             self._begin(event.message.id if event.message else None)
+        elif event.type == "message_delta" and event.usage is not None:
+            if (request := self._requests.get(self._message or "")) is not None:
+                request.measure(event.usage)
+                request.output = event.usage.output_tokens
         elif event.type == "message_stop":
             self._is_streaming = self._is_partial = False
         elif event.type == "content_block_start":
@@ -344,36 +391,79 @@ class StreamJsonParser:
     def _cost(self, line: _Line, whole: _Usage) -> float | None:
         """Return the cost of all models in US dollars, or `None` if a price is unknown.
 
-        If the token counts of a model are missing, return the cost that the command reports. The
-        price of a token written to the cache depends on its lifetime there, and the command reports
-        how many tokens have each lifetime only for the whole run. Therefore the tokens of each
-        model are divided between the lifetimes in the same proportion as those of the whole run.
+        If the token counts of a model are missing, return the cost that the command reports. Models
+        of the same prices are counted together, because the command may name a model differently
+        for the run and for a request. The price of a token written to the cache depends on its
+        lifetime there, and the command reports how many tokens have each lifetime only for the
+        whole run. Therefore the tokens of each model are divided between the lifetimes in the same
+        proportion as those of the whole run.
         """
-        used = line.model_usage or {}
-        total, kept = 0.0, (whole.cache_creation or {}).get("ephemeral_1h_input_tokens")
+        spent: list[_Spent] = []
+        for id, usage in (line.model_usage or {}).items():
+            info = self._info(id)
+            if usage.input_tokens is None and usage.output_tokens is None:
+                return line.total_cost_usd
+            if info is None or info.prices is None:
+                return None
+            same = next((each for each in spent if each.info.prices == info.prices), None)
+            if same is None:
+                spent.append(same := _Spent(info))
+            same.add(usage)
+        total = 0.0
+        for each in spent:
+            for used in self._shares(each, line, whole):
+                cost = cost_of(used, each.info.prices)
+                if cost is None or cost.total is None:
+                    return None
+                total += cost.total
+        return total if spent else None
+
+    def _shares(self, spent: _Spent, line: _Line, whole: _Usage) -> Iterator[Usage]:
+        """Divide the tokens between requests, because a price may depend on the prompt's length.
+
+        A request gets the tokens that the stream reports of it. Output that no request reports is
+        divided equally between the requests whose output is unknown. The remaining tokens are
+        divided equally between the turns of the run whose requests are unknown, at least one.
+        """
+        kept = (whole.cache_creation or {}).get("ephemeral_1h_input_tokens")
         written = whole.cache_creation_input_tokens
         long = kept / written if written and isinstance(kept, int | float) else 0.0
-        for id, usage in used.items():
-            read, wrote = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-            info = self._info(id)
-            counted = Usage(
-                int((usage.input_tokens or 0) + read + wrote),
-                int(usage.output_tokens or 0),
+        rest, output = spent.prompt, spent.output
+        rows: list[tuple[float, list[float], float | None]] = []
+        known = [each for each in self._requests.values() if any(each.prompt)]
+        for each in known:
+            info = self._info(each.model)
+            if info is not None and info.prices == spent.info.prices:
+                part = [min(*pair) for pair in zip(each.prompt, rest, strict=True)]
+                rest = [all - mine for all, mine in zip(rest, part, strict=True)]
+                said = None if each.output is None else min(each.output, output)
+                output -= said or 0
+                rows.append((sum(each.prompt), part, said))
+        silent = sum(said is None for *_, said in rows)
+        turns = max(1, int(line.num_turns or 1) - len(known))
+        rows.append((sum(rest) / turns, rest, 0 if silent else output))
+        for number, (size, (fresh, read, wrote), said) in enumerate(rows, 1):
+            yield Usage(
+                int(size),
+                0,
                 int(read),
                 int(wrote),
                 extra={
                     **whole.terms(),
-                    "searches": int(usage.web_search_requests or 0),
+                    "billed_input": fresh + read + wrote,
+                    "billed_output": output / silent if said is None else said,
                     "cache_write_long": round(wrote * long),
+                    "searches": int(spent.searches) if number == len(rows) else 0,
                 },
             )
-            cost = cost_of(counted, info.prices if info else None)
-            if usage.input_tokens is None and usage.output_tokens is None:
-                return line.total_cost_usd
-            if cost is None or cost.total is None:
-                return None
-            total += cost.total
-        return total if used else None
+
+
+def _prompt(usage: _Counts | _ModelUsage) -> tuple[float, float, float]:
+    return (
+        usage.input_tokens or 0,
+        usage.cache_read_input_tokens or 0,
+        usage.cache_creation_input_tokens or 0,
+    )
 
 
 def _content(block: dict[str, Any]) -> tuple[str, str | None]:
