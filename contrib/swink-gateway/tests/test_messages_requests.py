@@ -231,18 +231,17 @@ EFFORTS: list[tuple[str, dict[str, Any], Any, bool]] = [
     ("max", {"type": "adaptive"}, "extra_high", True),
     ("newest", {"type": "adaptive", "display": "omitted"}, "high", True),
 ]
-"""The effort, the thinking, swink's option, and whether Anthropic gets the fields instead."""
+"""The effort, the thinking, swink's option, and whether the effort replaces the option's level."""
 
 
-@pytest.mark.parametrize(("effort", "said", "expected", "is_kept"), EFFORTS)
+@pytest.mark.parametrize(("effort", "said", "expected", "is_exact"), EFFORTS)
 def test_an_effort_that_the_thinking_option_does_not_contain_is_kept_for_anthropic(
-    effort: str, said: dict[str, Any], expected: Any, is_kept: bool
+    effort: str, said: dict[str, Any], expected: Any, is_exact: bool
 ) -> None:
-    asked = read(thinking=said, output_config={"effort": effort})
-    assert asked.options["thinking"] == expected
-    kept = {"thinking": said} if is_kept else {}
-    assert (asked.own, asked.dropped) == ({**kept, "output_config": {"effort": effort}}, [])
-    assert asked.own_options == ({"thinking": None} if is_kept else {})
+    fields = {"output_config": {"effort": effort}}
+    asked = read(thinking=said, **fields)
+    assert (asked.options["thinking"], asked.own_options, asked.dropped) == (expected, {}, [])
+    assert (asked.own, asked.exact_thinking) == (({}, fields) if is_exact else (fields, {}))
 
 
 def test_an_unknown_type_of_thinking_is_dropped() -> None:

@@ -9,6 +9,8 @@ from serving import Answer, Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import AssistantMessage, StopReason, ThinkingBlock, ThinkingEnd, ThinkingStart
+from swink_gateway.policy.config import Source
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "opaque"}
 ITEMS = [
@@ -147,28 +149,67 @@ async def test_cache_marks_reach_anthropic_where_the_client_placed_them() -> Non
     assert "x-swink-dropped" not in answer.headers
 
 
-@pytest.mark.parametrize(
-    ("model", "level", "fields", "dropped"),
-    [
-        (
-            "anthropic/claude-opus-5",
-            None,
-            {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}},
-            None,
-        ),
-        ("openrouter/any", "extra_high", {}, "output_config.effort"),
-    ],
-)
-async def test_an_effort_without_a_level_reaches_anthropic_unchanged(
-    model: str, level: str | None, fields: dict[str, Any], dropped: str | None
+ADAPTIVE = {"type": "adaptive", "display": "summarized"}
+MAX: dict[str, Any] = {"thinking": ADAPTIVE, "output_config": {"effort": "max"}}
+LOW: dict[str, Any] = {"thinking": ADAPTIVE, "output_config": {"effort": "low"}}
+BUDGET: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 20_000}}
+LEFT_OUT = "transforms.leave_out = ['thinking']"
+LOST = "output_config.effort"
+
+# the models, more lines of the route, what each model gets, and what is reported as dropped
+OF_EFFORT_MAX: list[tuple[list[str], str, list[dict[str, Any]], str | None]] = [
+    (["anthropic/claude-opus-5"], "", [MAX], None),
+    (["anthropic/claude-opus-4-6", "anthropic/claude-opus-4-5"], "", [MAX, BUDGET], None),
+    (["anthropic/claude-haiku-4-5", "anthropic/claude-opus-5"], "", [BUDGET, MAX], LOST),
+    (
+        ["anthropic/claude-opus-5", "openai/gpt-5.1"],
+        "",
+        [MAX, {"reasoning": {"effort": "high", "summary": "auto"}}],
+        None,
+    ),
+    (
+        ["openai/gpt-5.1", "anthropic/claude-opus-5"],
+        "",
+        [{"reasoning": {"effort": "high", "summary": "auto"}}, MAX],
+        LOST,
+    ),
+    (["anthropic/claude-opus-5"], "options.thinking = 'low'", [LOW], LOST),
+    (["anthropic/claude-opus-5"], LEFT_OUT, [{}], "thinking"),
+    (
+        ["anthropic/claude-opus-5"],
+        f"{LEFT_OUT}\ntransforms.defaults.thinking = 'low'",
+        [LOW],
+        "thinking",
+    ),
+]
+
+
+@pytest.mark.parametrize(("models", "more", "expected", "dropped"), OF_EFFORT_MAX)
+async def test_an_effort_without_a_level_reaches_each_model_that_has_efforts(
+    models: list[str], more: str, expected: list[dict[str, Any]], dropped: str | None
 ) -> None:
-    upstream = Scripted(ANSWER)
+    route = Source("team.toml", f"[routes.best]\ntiers = {models}\n{more}").config({})
     said = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}}
-    body = {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
-    async with serving(upstream) as gateway:
+    hi = [{"role": "user", "content": "Hi"}]
+    body = {"model": "best", "max_tokens": 50_000, "temperature": 1, "messages": hi}
+    busy = [MemoryResponse.of_json({"error": {"message": "busy"}}, 503) for _ in models]
+    http, key = MemoryHTTPClient(*busy), {"api_key": "k"}
+    keys = {"anthropic": key, "openai": key}
+    async with serving(http=http, providers=keys, config=route) as gateway:
         answer = await ask(gateway, "/v1/messages", {**body, **said})
-    assert (upstream.options.thinking, upstream.options.extra) == (level, fields)
+    about = ("thinking", "output_config", "reasoning")
+    assert [{n: v for n, v in b.items() if n in about} for b in http.bodies] == expected
     assert answer.headers.get("x-swink-dropped") == dropped
+
+
+async def test_the_rules_for_thinking_apply_to_an_effort_without_a_level() -> None:
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "busy"}}, 503))
+    hi = [{"role": "user", "content": "Hi"}]
+    body = {"model": "anthropic/claude-opus-4-6", "max_tokens": 9, "messages": hi, **MAX}
+    async with serving(http=http, providers={"anthropic": {"api_key": "a"}}) as gateway:
+        await ask(gateway, "/v1/messages", {**body, "temperature": 0.3})
+    (sent,) = http.bodies
+    assert (sent["output_config"], "temperature" in sent) == ({"effort": "max"}, False)
 
 
 async def test_an_option_stands_for_cache_marks_at_other_providers() -> None:

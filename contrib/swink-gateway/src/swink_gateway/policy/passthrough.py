@@ -33,7 +33,7 @@ from swink_core import (
     UserMessage,
     replace,
 )
-from swink_core.providers import Fitted
+from swink_core.providers import Fitted, rule_of
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused, of_bad_request
 from swink_gateway.protocols.options import MARK
@@ -48,6 +48,7 @@ __all__ = [
     "check_named_by_client",
     "names_none",
     "own_api",
+    "with_exact_thinking",
 ]
 
 MOST_KNOWN = 1000
@@ -193,6 +194,37 @@ def answering(
     return left, [wire_format] * len(left)
 
 
+def with_exact_thinking(
+    client: Client,
+    chain: Sequence[tuple[Model, Mapping[str, Any]]],
+    spoken: Sequence[str],
+    asked: Asked,
+    wire_format: str,
+) -> list[tuple[Any, dict[str, Any]]]:
+    """Return the targets of a call without the option `thinking`, which becomes theirs.
+
+    A model with efforts gets the fields in `exact_thinking` in place of the level: `extra`
+    overrides an option of the target. Other models, and models for which the operator sets
+    `thinking` or `extra`, get the level. If the first model is one of them, the fields are reported
+    as dropped. `spoken` are the wire formats of the requests to the models.
+    """
+    level = asked.options["thinking"]
+    targets: list[tuple[Any, dict[str, Any]]] = []
+    for (model, own), speaks in zip(chain, spoken, strict=True):
+        has_efforts = speaks == wire_format and level in rule_of(model).efforts
+        if has_efforts and own.keys().isdisjoint({"thinking", "extra"}):
+            is_other = model.provider != chain[0][0].provider or (targets and "base_url" in own)
+            fields = {} if is_other else asked.own  # as for the option `extra` of the call
+            exact = {n: {**fields.get(n, {}), **part} for n, part in asked.exact_thinking.items()}
+            target = client.target(model, thinking=level)
+            targets.append((target, {**own, "extra": {**fields, **exact}}))
+            continue
+        if not targets:
+            asked.dropped += _named_fields(asked.exact_thinking)
+        targets.append((model, {"thinking": level, **own}))
+    return targets
+
+
 def _with(fields: Any, path: Sequence[str], value: Any) -> dict[str, Any]:
     """Return a copy of an object's fields with `value` at a path of nested fields."""
     fields = fields if isinstance(fields, Mapping) else {}
@@ -210,8 +242,7 @@ def addressed(
     """
     if speaks != wire_format:
         kept = {name: asked.own[name] for name in SHARED if is_own and name in asked.own}
-        in_options = {*kept, *asked.own_options, MARK}
-        own = {n: v for n, v in asked.own.items() if n not in in_options}
+        own = {n: v for n, v in asked.own.items() if n not in kept and n != MARK}
         if "cache" in asked.own_options:
             asked = evolve(asked, context=_unmarked(asked.context))
         asked = evolve(asked, own=own)
@@ -273,14 +304,7 @@ def names_none(choice: Any, tools: Sequence[Tool]) -> bool:
 def _named(asked: Asked) -> list[str]:
     if asked.own_places:
         return asked.own_places
-    named = []
-    for name, value in asked.own.items():
-        if name == "tools":
-            named += [f"tools ({tool.get('type')})" for tool in value]
-        elif name in PARTLY_READ and isinstance(value, Mapping):
-            named += [f"{name}.{inner}" for inner in value]
-        else:
-            named.append(name)
+    named = _named_fields(asked.own)
     for tool in asked.context.tools:
         for fields in (tool.metadata or {}).values():
             names = list(fields)
@@ -288,6 +312,18 @@ def _named(asked: Asked) -> list[str]:
                 inner = fields.get("custom", fields)  # only a grammar is lost
                 names = [name for name in ("format",) if name in inner]
             named += [f"tools.{tool.name}.{name}" for name in names]
+    return named
+
+
+def _named_fields(fields: Mapping[str, Any]) -> list[str]:
+    named = []
+    for name, value in fields.items():
+        if name == "tools":
+            named += [f"tools ({tool.get('type')})" for tool in value]
+        elif name in PARTLY_READ and isinstance(value, Mapping):
+            named += [f"{name}.{inner}" for inner in value]
+        else:
+            named.append(name)
     return named
 
 

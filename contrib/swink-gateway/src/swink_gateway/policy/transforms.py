@@ -138,4 +138,5 @@ def _without_vendors_words(asked: Asked, by: Transforms) -> Asked:
         return rest
 
     own = kept(asked.own, "")
-    return evolve(asked, options=options, own=own, extra={}, dropped=dropped)
+    exact = {} if "thinking" in by.leave_out else asked.exact_thinking
+    return evolve(asked, options=options, own=own, exact_thinking=exact, extra={}, dropped=dropped)

@@ -37,9 +37,11 @@ class Asked:
     `own_places` lists the paths (such as `options.num_ctx`) of all data in the body for which only
     such a provider has a field; the gateway reports these paths to the client if it drops the data.
     If `own_places` is empty, the gateway reports the names in `own` instead. `own_options` are the
-    values of options for such a provider, for options that stand for cache marks or fields of the
-    request; `None` means that only the marks or fields are sent. `tools` maps the names of tools
-    that are sent to the provider to the client's names. `said` is data from the request that the
+    values of options for such a provider, for options that stand for cache marks in the request;
+    `None` means that only the marks are sent. `exact_thinking` contains the body fields for a
+    reasoning effort to which no level of the option `thinking` is equal; models with efforts at
+    such a provider get these fields in place of the level. `tools` maps the names of tools that
+    are sent to the provider to the client's names. `said` is data from the request that the
     encoder of the answer needs. `inherited` contains the names of those `options` that a
     swink client sets for all its calls. `extra` contains body fields for this call only; they
     override the fields in an inherited option `extra`. `idle` is the stop reason of a request that
@@ -61,6 +63,7 @@ class Asked:
     own: dict[str, Any] = field(factory=dict)
     own_places: list[str] = field(factory=list)
     own_options: dict[str, Any] = field(factory=dict)
+    exact_thinking: dict[str, Any] = field(factory=dict)
     headers: dict[str, str] = field(factory=dict)
     tools: dict[str, Any] = field(factory=dict)
     said: dict[str, Any] = field(factory=dict)

@@ -46,7 +46,13 @@ from swink_gateway.policy.cooldowns import CALLER
 from swink_gateway.policy.guards import CallGuards, Prepared
 from swink_gateway.policy.limits import Entry, Ledger, StoreUnavailable
 from swink_gateway.policy.own_api import with_own_api
-from swink_gateway.policy.passthrough import Spoken, addressed, answerable, answering
+from swink_gateway.policy.passthrough import (
+    Spoken,
+    addressed,
+    answerable,
+    answering,
+    with_exact_thinking,
+)
 from swink_gateway.policy.relaxing import STRICT, relaxed
 from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.tenancy import Names, check_ids, distinct, ids_in_request
@@ -321,8 +327,11 @@ class Calls:
         models: list[Any] = [one for one, _ in chain]
         if asked.inherited:
             models, options = self._inheriting(models, options, asked)
-        owns = [persistent(own, unseen) for _, own in chain]
-        targets: Any = list(zip(models, owns, strict=True))
+        targets: Any = list(zip(models, (own for _, own in chain), strict=True))
+        if asked.exact_thinking:
+            del options["thinking"]
+            targets = with_exact_thinking(self.client, chain, spoken, asked, protocol.wire_format)
+        targets = [(target, persistent(own, unseen)) for target, own in targets]
         stream = self.client.stream(targets, found.context, **options)
         stream.call.tenant = owner
         self._streams.add(stream)

@@ -66,7 +66,7 @@ class _Reader:
         self._own_tools: list[dict[str, Any]] = []
         self._own_output: dict[str, Any] = {}
         self._own_thinking: dict[str, Any] = {}
-        self._is_thinking_kept = False
+        self._exact_thinking: dict[str, Any] = {}
         self._marked = False
         self._is_mark_lost = False
         self._thoughts = False
@@ -93,9 +93,9 @@ class _Reader:
             asked.own["tools"] = self._own_tools
         if self._own_thinking:
             asked.own["thinking"] = self._own_thinking
-            asked.own_options |= {"thinking": None} if self._is_thinking_kept else {}
         if self._own_output:
             asked.own["output_config"] = self._own_output
+        asked.exact_thinking = self._exact_thinking
         asked.said["thoughts"] = self._thoughts
         if betas := headers.get(BETA):
             asked.headers = {BETA: betas}
@@ -140,8 +140,9 @@ class _Reader:
     def _thinking(self) -> dict[str, Any]:
         """Return the thinking options; the API's default effort is high.
 
-        An effort that the option does not contain is kept for Anthropic: beside thinking that is
-        off or has a budget, and for which swink has no level, such as `max`.
+        An effort beside thinking that is off or has a budget is kept for Anthropic. For an effort
+        without an equal level of swink, such as `max`, the option is another level, and the effort
+        itself is kept for models with efforts.
         """
         effort: str | None = None
         is_in_option = False
@@ -165,13 +166,12 @@ class _Reader:
                     options["thinking"] = tokens
                 case "adaptive" | "enabled":
                     options["thinking"] = EFFORTS.get(effort or "", "high")
-                    is_in_option = effort is None or (effort in EFFORTS and effort != "max")
-                    if not is_in_option:
-                        self._own_thinking = thinking.all()
-                        self._is_thinking_kept = True
+                    is_in_option = True
+                    if effort is not None and (effort not in EFFORTS or effort == "max"):
+                        self._exact_thinking = {"output_config": {"effort": effort}}
                 case kind:
                     thinking.drop("type", kind)
-            self._own_thinking = self._own_thinking or thinking.rest()
+            self._own_thinking = thinking.rest()
         if effort is not None and not is_in_option:
             self._own_output = {"effort": effort, **self._own_output}
         return options
