@@ -31,6 +31,7 @@ from swink_gateway.protocols.gemini.protocol import GeminiProtocol
 from swink_gateway.protocols.messages.protocol import MessagesProtocol
 from swink_gateway.protocols.ollama.protocol import OllamaProtocol
 from swink_gateway.protocols.responses.protocol import ResponsesProtocol
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.freeze import FREEZE, cpu_seconds
 
 ANSWER = [
@@ -491,6 +492,74 @@ async def test_a_transform_drops_a_vendors_words_inside_other_fields(
     assert answer.status == 200, answer.body
     assert answer.headers["x-swink-dropped"] == dropped
     assert (upstream.options.extra or {}) == rest
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+TEXT = {"type": "text", "text": "Hi", **MARK}
+HIT = {"type": "search_result", "source": "s", "title": "t", "content": [TEXT], **MARK}
+WEB = {"type": "web_search_20250305", "name": "web_search", **MARK}
+
+MARKED: list[tuple[str, str, dict[str, Any]]] = [
+    (
+        "anthropic/claude-opus-5",
+        "/v1/messages",
+        {
+            **MARK,
+            "system": [TEXT],
+            "messages": [{"role": "user", "content": [HIT, TEXT]}],
+            "tools": [{"name": "f", "input_schema": {"type": "object"}, **MARK}, WEB],
+        },
+    ),
+    (
+        "openrouter/anthropic/claude-sonnet-4.5",
+        "/v1/messages",
+        {"system": [TEXT, TEXT], "messages": [{"role": "user", "content": [TEXT]}]},
+    ),
+    (
+        "openrouter/anthropic/claude-sonnet-4.5",
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": [TEXT]}], "tools": [{**FUNCTION, **MARK}]},
+    ),
+    (
+        "anthropic/claude-opus-5",
+        "/v1/stream",
+        {
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "Hi", "metadata": MARK}]}
+            ],
+            "tools": [{"name": "f", "description": "f", "metadata": {"anthropic": MARK}}],
+        },
+    ),
+]
+"""A model, a path, and a body with cache marks."""
+
+
+@pytest.mark.parametrize(("model", "path", "fields"), MARKED)
+async def test_a_route_without_the_option_cache_sends_no_cache_marks(
+    model: str, path: str, fields: dict[str, Any]
+) -> None:
+    route = f"[routes.best]\ntiers = '{model}'\ntransforms.leave_out = ['cache']"
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "busy"}}, 503))
+    keys = {model.partition("/")[0]: {"api_key": "k"}}
+    async with serving(http=http, providers=keys, config=config_of(route)) as gateway:
+        answer = await ask(gateway, path, {"model": "best", **fields})
+    (sent,) = http.requests
+    assert b"Hi" in sent.body
+    assert b"cache_control" not in sent.body
+    assert "cache" in answer.headers["x-swink-dropped"].split(", ")
+
+
+async def test_a_route_without_cache_marks_of_the_client_may_set_a_strategy() -> None:
+    route = """
+[routes.best]
+tiers = "anthropic/claude-opus-5"
+transforms = { leave_out = ["cache"], defaults = { cache = "auto" } }
+"""
+    upstream = Scripted(*ANSWER)
+    body = {"model": "best", "max_tokens": 9, "messages": [{"role": "user", "content": [TEXT]}]}
+    async with serving(upstream, config=config_of(route)) as gateway:
+        await ask(gateway, "/v1/messages", body)
+    assert upstream.options.cache == swink.CacheStrategy()
 
 
 async def test_a_route_without_tools_refuses_a_block_that_defines_one() -> None:

@@ -2,17 +2,18 @@
 
 Clients may also set options in a vendor's own words: in the option `extra`, in fields of a body
 that swink does not model, at any depth, and in blocks that are sent unchanged. If a route limits
-the length of answers or leaves options out, such data is removed.
+the length of answers or leaves options out, such data is removed. Cache marks, for which the option
+`cache` stands, are on blocks and tools.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
-from swink_core import replace
+from swink_core import Context, ExtensionBlock, Message, replace
 from swink_core.providers import hosted_tools
 from swink_gateway.policy.config import Transforms
 from swink_gateway.policy.permissions import KNOWN_FIELDS, folded
@@ -21,7 +22,7 @@ from swink_gateway.protocols.failures import Refused, of_bad_request
 
 __all__ = ["transformed"]
 
-MAX_TOKENS, TOOLS = "max_tokens", "tools"
+CACHE, MAX_TOKENS, TOOLS = "cache", "max_tokens", "tools"
 
 ABOUT_TOOLS = frozenset({
     "enable_search", "function_call", "functions", "max_tool_calls", "mcp_servers",
@@ -39,7 +40,9 @@ VENDORS_WORDS: Mapping[str, frozenset[str]] = {
     option: frozenset(map(folded, names))
     for option, names in {
         TOOLS: ABOUT_TOOLS,
-        "cache": {"cache_control", "prompt_cache_options", "prompt_cache_retention"},
+        CACHE: {
+            "cachePoint", "cache_control", "prompt_cache_options", "prompt_cache_retention",
+        },
         MAX_TOKENS: {
             "max_completion_tokens", "max_length", "max_new_tokens", "max_output_tokens",
             "n_predict", "num_predict",
@@ -72,6 +75,9 @@ _CLIENTS_DATA = frozenset(map(folded, (
 )))  # fmt: skip
 """Fields with names that a client chooses, and tools, which have options for their own models."""
 
+_INPUTS = frozenset({"arguments", "input", "input_schema", "parameters"})
+"""Fields of blocks and tools that contain a tool's arguments, or a schema for them."""
+
 _NO_TOOLS = (
     "tools: this model is offered without tools, and a block of the conversation defines one"
 )
@@ -81,8 +87,9 @@ def transformed(asked: Asked, by: Transforms) -> Asked:
     """Return a changed request. Raises Refused for a tool in a block, if tools are left out."""
     if by.max_tokens is not None or by.leave_out:
         asked = _without_vendors_words(asked, by)
-    context, dropped = asked.context, [*asked.dropped]
+    context, own, dropped = asked.context, asked.own, [*asked.dropped]
     options = dict(asked.options)
+    own_options = {n: v for n, v in asked.own_options.items() if n not in by.leave_out}
     for name in by.leave_out:
         if name == TOOLS:
             if context.tools:
@@ -92,9 +99,15 @@ def transformed(asked: Asked, by: Transforms) -> Asked:
                 options.pop(about, None)
             if any(hosted_tools(context)):
                 raise Refused(of_bad_request(_NO_TOOLS), 400)
-        elif name in options:
-            del options[name]
-            dropped.append(name)
+            continue
+        is_said = name in options
+        options.pop(name, None)
+        if name == CACHE:
+            marked = context, own
+            context = _without_marks(context)
+            own = {n: _unmarked(v) if n == TOOLS else v for n, v in own.items()}
+            is_said = is_said or (context, own) != marked
+        dropped += [name] if is_said else []
     options = {**by.defaults, **options}
     if by.max_tokens is not None:
         options["max_tokens"] = min(options.get("max_tokens") or by.max_tokens, by.max_tokens)
@@ -105,7 +118,50 @@ def transformed(asked: Asked, by: Transforms) -> Asked:
         else:
             prompt = "\n\n".join(filter(None, [by.system_prompt, prompt]))
         context = replace(context, system_prompt=prompt)
-    return evolve(asked, context=context, options=options, dropped=dropped)
+    return evolve(
+        asked, context=context, options=options, own=own, own_options=own_options, dropped=dropped
+    )
+
+
+def _without_marks(context: Context) -> Context:
+    """Return a conversation without cache marks: in metadata, and in blocks sent unchanged."""
+    prompt: Any = context.system_prompt
+    if isinstance(prompt, list):
+        prompt = _unmarked_blocks(prompt)
+    messages = [_unmarked_message(message) for message in context.messages]
+    tools = [replace(tool, metadata=_unmarked(tool.metadata)) for tool in context.tools]
+    return replace(context, system_prompt=prompt, messages=messages, tools=tools)
+
+
+def _unmarked_message(message: Message) -> Message:
+    if isinstance(message.content, str):
+        return message
+    return replace(message, content=_unmarked_blocks(message.content))
+
+
+def _unmarked_blocks(blocks: Sequence[Any]) -> list[Any]:
+    """Return blocks without cache marks; a block that is only a mark is left out."""
+    left: list[Any] = []
+    for block in blocks:
+        changed = replace(block, metadata=_unmarked(block.metadata))
+        if isinstance(block, ExtensionBlock):
+            changed = replace(changed, data=_unmarked(block.data))
+        if not isinstance(block, ExtensionBlock) or changed.data or not block.data:
+            left.append(changed)
+    return left
+
+
+def _unmarked(data: Any) -> Any:
+    """Return a copy of JSON data without the fields for cache marks."""
+    if isinstance(data, list):
+        return [_unmarked(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    return {
+        name: value if name in _INPUTS else _unmarked(value)
+        for name, value in data.items()
+        if folded(name) not in VENDORS_WORDS[CACHE]
+    }
 
 
 def _without_vendors_words(asked: Asked, by: Transforms) -> Asked:
