@@ -259,6 +259,10 @@ def test_the_system_prompt_is_a_string_or_blocks() -> None:
     assert read(system=marked).context.system_prompt == [TextBlock("A", CACHED), TextBlock("B")]
 
 
+BLANK = {"type": "text", "text": " "}
+HIT = {"type": "search_result", "source": "s", "title": "t", "content": []}
+RESULT = {"type": "tool_result", "tool_use_id": "c", **CACHED}
+
 # what a client says, and the option for a provider with the same protocol
 MARKS: list[tuple[dict[str, Any], CacheStrategy | None]] = [
     (CACHED, None),
@@ -266,6 +270,8 @@ MARKS: list[tuple[dict[str, Any], CacheStrategy | None]] = [
     ({"tools": [{"name": "f", **CACHED}]}, None),
     ({"messages": [answered({"type": "tool_use", "id": "c", "name": "f", **CACHED})]}, KEPT),
     ({"messages": [user({"type": "tool_result", "tool_use_id": "c", **CACHED})]}, KEPT),
+    ({"messages": [user({**RESULT, "content": [BLANK]})]}, KEPT),
+    ({"messages": [user({**RESULT, "content": [HIT, BLANK]})]}, None),
 ]
 
 

@@ -149,6 +149,31 @@ async def test_cache_marks_reach_anthropic_where_the_client_placed_them() -> Non
     assert "x-swink-dropped" not in answer.headers
 
 
+WORDS = {"type": "text", "text": "Hi"}
+HIT = {"type": "search_result", "source": "s", "title": "t", "content": [WORDS]}
+
+
+@pytest.mark.parametrize(
+    ("content", "sent"),
+    [
+        ("Hi", [WORDS]),
+        ([HIT, WORDS], [HIT, WORDS]),
+        ([WORDS, HIT], [WORDS, HIT]),
+        ([WORDS, {"type": "text", "text": ""}], [WORDS]),
+    ],
+)
+async def test_a_cache_mark_on_a_tool_result_reaches_anthropic(content: Any, sent: Any) -> None:
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "busy"}}, 503))
+    call = {"type": "tool_use", "id": "c", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": content, **CACHED}
+    turns = [("user", "Hi"), ("assistant", [call]), ("user", [result])]
+    body: dict[str, Any] = {**MARKED, "model": "anthropic/claude-opus-5"}
+    body["messages"] = [{"role": role, "content": said} for role, said in turns]
+    async with serving(http=http, providers={"anthropic": {"api_key": "a"}}) as gateway:
+        await ask(gateway, "/v1/messages", body)
+    assert http.bodies[0]["messages"][-1]["content"] == [{**result, "content": sent}]
+
+
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 MAX: dict[str, Any] = {"thinking": ADAPTIVE, "output_config": {"effort": "max"}}
 LOW: dict[str, Any] = {"thinking": ADAPTIVE, "output_config": {"effort": "low"}}

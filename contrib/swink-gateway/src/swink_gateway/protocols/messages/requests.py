@@ -227,10 +227,13 @@ class _Reader:
         given: Any = content or ""
         if isinstance(content, list):
             given = [self._block(block) for block in said.objects("content")]
-        if mark and given:
-            *before, last = [TextBlock(given)] if isinstance(given, str) else given
-            given = [*before, replace(last, metadata={**(last.metadata or {}), **mark})]
-        self._is_mark_lost |= bool(mark) and not given
+        if mark:
+            blocks = [TextBlock(given)] if isinstance(given, str) else given
+            at = next((n for n in reversed(range(len(blocks))) if not _is_blank(blocks[n])), None)
+            if at is None:
+                self._is_mark_lost = True
+            else:
+                given = [*blocks[:at], _with_mark(blocks[at], mark), *blocks[at + 1 :]]
         failed = bool(said.flag("is_error"))
         return ToolResultMessage(id, self._names.get(id, ""), given, failed)
 
@@ -357,6 +360,18 @@ def _sealed_in(citation: Any) -> Sealed | None:
     """Return another provider's data that the gateway encoded in a citation."""
     opaque = citation.get("encrypted_index") if isinstance(citation, dict) else None
     return unsealed(opaque) if isinstance(opaque, str) else None
+
+
+def _is_blank(block: Block) -> bool:
+    """Return True for text that Anthropic's API may refuse, and that is then not sent."""
+    return isinstance(block, TextBlock) and not block.text.strip()
+
+
+def _with_mark(block: Any, mark: dict[str, Any]) -> Block:
+    """Return a block with a cache mark: in its data if it is sent unchanged, else as metadata."""
+    name = "data" if isinstance(block, ExtensionBlock) else "metadata"
+    marked: Block = replace(block, **{name: {**(getattr(block, name) or {}), **mark}})
+    return marked
 
 
 def _is_own(block: Block) -> bool:
