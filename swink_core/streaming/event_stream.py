@@ -66,12 +66,17 @@ class EventStream(AsyncOnly):
     async def _text(self) -> AsyncGenerator[str, None]:
         is_said = False
         async for batch in self.batches():
-            if isinstance(retry := batch[-1], ev.Retry):
-                if is_said:
-                    await self.aclose()
-                    ended = ev.Error(error_message=retry.error, error_kind=retry.error_kind)
-                    raise self._error(ended)
-            elif piece := "".join(event.delta for event in batch if type(event) is ev.TextDelta):
+            pieces: list[str] = []
+            for event in batch:
+                if type(event) is ev.TextDelta:
+                    pieces.append(event.delta)
+                elif type(event) is ev.Retry:  # more events may follow it, see `EventWriter`
+                    if is_said:
+                        await self.aclose()
+                        ended = ev.Error(error_message=event.error, error_kind=event.error_kind)
+                        raise self._error(ended)
+                    pieces.clear()
+            if piece := "".join(pieces):
                 is_said = True
                 yield piece
         await self.result()

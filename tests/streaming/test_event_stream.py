@@ -510,6 +510,40 @@ async def test_text_that_was_handed_out_is_not_begun_again() -> None:
     assert types(observer.terminals) == ["error"]
 
 
+BEGUN_AGAIN = {
+    "alone in a read": [frame(restart="lost"), *HELLO],
+    "in a read with text before it": [frame(text="p") + frame(restart="lost"), *HELLO],
+    "in a read with text after it": [frame(restart="lost") + HELLO[1], *HELLO[2:]],
+}
+"""The reads after the text "Hel", in which the server begins its answer again."""
+
+
+@pytest.mark.parametrize("where", BEGUN_AGAIN)
+async def test_text_that_was_handed_out_is_not_joined_to_an_answer_begun_again_in_the_same_body(
+    where: str,
+) -> None:
+    observer, pipe = Observer(), Pipe(*BEGUN, *BEGUN_AGAIN[where], end=True)
+    async with client_of(observer, http=PipeClient(pipe)) as client:
+        stream = client.stream(MODEL, "Hi")
+        pieces: list[str] = []
+        with pytest.raises(swink.StreamError, match="lost"):
+            await gather_text(stream, pieces)
+    assert pieces == ["Hel"]
+    assert types(observer.terminals) == ["error"]
+
+
+async def test_text_begun_again_in_the_read_that_brought_it_is_only_that_of_the_new_answer() -> (
+    None
+):
+    first = frame(text="Help") + frame(restart="lost") + frame(text="Ho") + frame(restart="lost")
+    pipe = Pipe(first + HELLO[1], *HELLO[2:], end=True)
+    async with client_of(http=PipeClient(pipe)) as client:
+        stream = client.stream(MODEL, "Hi")
+        pieces = [piece async for piece in stream.text]
+    assert pieces == ["Hel", "lo"]
+    assert stream.message.text == "Hello"
+
+
 async def test_observers_that_ask_for_it_are_shown_what_is_none_of_the_streams_own_events() -> None:
     class Curious(Observer):
         other_events = True

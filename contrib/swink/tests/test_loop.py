@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import swink
 from swink import RunEnd, RunStart, ToolEnd, ToolStart, TurnEnd, TurnStart
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 RETRY = swink.RetryPolicy(base=0.0)
 QUESTION = swink.UserMessage("What is the weather?")
@@ -97,6 +99,64 @@ async def test_text_is_that_of_all_turns() -> None:
         pieces = [piece async for piece in run.text]
     assert "".join(pieces) == "weather returned: 18 °C in Paris"
     assert len(pieces) > 1
+
+
+def begun_again(text: str, again: str) -> bytes:
+    """The body of an answer that the server begins again after some text."""
+    frames: list[dict[str, Any]] = []
+    for id, said in enumerate((text, again)):
+        message = {"id": f"m{id}", "role": "assistant", "model": "m", "content": []}
+        block = {"type": "text", "text": said}
+        frames += [
+            {"type": "message_start", "message": message},
+            {"type": "content_block_start", "index": 0, "content_block": block},
+        ]
+    end = {"stop_reason": "end_turn"}
+    frames += [{"type": "message_delta", "delta": end}, {"type": "message_stop"}]
+    return b"".join(b"data: %b\n\n" % json.dumps(frame).encode() for frame in frames)
+
+
+class Restarting(LoopbackServer):
+    """Sends a body in two parts: the second one when the test has read text of the first."""
+
+    def __init__(self, body: bytes, first: int) -> None:
+        super().__init__()
+        self.parts = [body[:first], body[first:]]
+        self.was_read = asyncio.Event()
+
+    async def respond(self, exchange: Exchange) -> None:
+        await exchange.start(200, {"Content-Type": "text/event-stream"})
+        await exchange.write(self.parts[0])
+        if self.parts[1]:
+            await self.was_read.wait()
+            await exchange.write(self.parts[1])
+        await exchange.end()
+
+
+async def text_of_run(server: Restarting, pieces: list[str]) -> swink.Run[Any]:
+    async with swink.Client(retry=RETRY) as client:
+        options: Any = {"base_url": server.url, "api_key": "k", "tools": [weather]}
+        async with client.run("anthropic/m", "Hi", **options) as run:
+            async for piece in run.text:
+                pieces.append(piece)
+                server.was_read.set()
+    return run
+
+
+async def test_text_of_a_run_is_only_that_of_an_answer_begun_again_in_the_same_read() -> None:
+    body, pieces = begun_again("Help", "Hello"), list[str]()
+    async with Restarting(body, len(body)) as server:
+        run = await text_of_run(server, pieces)
+    assert pieces == ["Hello"]
+    assert run.message.text == "Hello"
+
+
+async def test_text_of_a_run_that_was_handed_out_is_not_joined_to_an_answer_begun_again() -> None:
+    body, pieces = begun_again("Help", "Hello"), list[str]()
+    async with Restarting(body, body.rindex(b'data: {"type": "message_start"')) as server:
+        with pytest.raises(swink.StreamError, match="started its answer again"):
+            await text_of_run(server, pieces)
+    assert pieces == ["Help"]
 
 
 @pytest.mark.parametrize("read", ["result", "text", "events"])

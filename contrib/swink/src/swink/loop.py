@@ -168,13 +168,18 @@ class Run(OfStream, AsyncOnly, Generic[V]):
     async def _text(self) -> AsyncGenerator[str, None]:
         is_said = False
         async for batch in self.batches():
+            pieces: list[str] = []
             for event in batch:
-                if isinstance(event, Retry) and is_said:
-                    await self.aclose()
-                    raise StreamError.for_kind(event.error_kind)(event.error)
-                is_said = is_said and not isinstance(event, TurnStart)
-            pieces = (event.delta for event in batch if isinstance(event, TextDelta))
-            if not isinstance(batch[-1], Retry) and (piece := "".join(pieces)):
+                if isinstance(event, TextDelta):
+                    pieces.append(event.delta)
+                elif isinstance(event, TurnStart):
+                    is_said = False
+                elif isinstance(event, Retry):
+                    if is_said:
+                        await self.aclose()
+                        raise StreamError.for_kind(event.error_kind)(event.error)
+                    pieces.clear()
+            if piece := "".join(pieces):
                 is_said = True
                 yield piece
         await self.result()
