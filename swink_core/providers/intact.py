@@ -11,8 +11,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from swink_core.failures.failure import MalformedFrame
 from swink_core.vocabulary.depth import MAX_DEPTH
+from swink_core.vocabulary.messages import json_of_models
 
 LONE_SURROGATE = "lone_surrogate"
 """The code of the notice about repaired text."""
@@ -39,7 +42,7 @@ def repaired_json(text: bytes) -> bytes | None:
     (`lone_surrogate`).
     """
     try:
-        data = json.loads(text.decode())
+        data = json_of_models(text.decode())
         made = lenient_json(data)
         has_lone = made != json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass")
     except (ValueError, RecursionError):
@@ -48,9 +51,13 @@ def repaired_json(text: bytes) -> bytes | None:
 
 
 def lenient_json(value: Any) -> bytes:
-    """Encode JSON data whose strings may contain surrogates.
+    """Encode data as msgspec does, except that strings may contain surrogates.
 
     Surrogate pairs are joined, and lone surrogates become U+FFFD.
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    value = msgspec.to_builtins(value, str_keys=True)
+    text = json.dumps(value, ensure_ascii=False)
+    if "NaN" in text or "Infinity" in text:  # msgspec writes null for such numbers
+        data = json.loads(text, parse_constant=lambda constant: None)
+        text = json.dumps(data, ensure_ascii=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from math import isfinite
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -46,7 +47,7 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
     """Parse the JSON text of a tool call's arguments.
 
     Return `{}` for empty text or white space as JSON defines it, and `None` for text that is not a
-    JSON object or is nested deeper than `MAX_DEPTH`.
+    JSON object, is nested deeper than `MAX_DEPTH`, or contains a number too large for a float.
     """
     if not raw.strip(" \t\n\r"):  # RFC 8259, section 2; without an argument, U+0085 goes too
         return {}
@@ -56,10 +57,26 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         try:  # the standard library accepts lone surrogates, which models send
-            value = json.loads(raw)
+            value = json_of_models(raw)
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
+
+
+def json_of_models(text: str) -> Any:
+    """Parse JSON text that may contain lone surrogates, which msgspec refuses.
+
+    Raises ValueError for other text that msgspec refuses, such as `NaN` and `1e999`: such a value
+    cannot be sent as JSON.
+    """
+    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is not a number in JSON")
+    return number
 
 
 MediaType: TypeAlias = Annotated[

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date
 from typing import Any
 
+import msgspec
 import pytest
 
 from swink_core.providers import MalformedFrame, text_field
@@ -40,6 +43,7 @@ REPAIRS: list[tuple[str, bytes, bytes | None]] = [
     ("other text", b'{"a": "x"}', None),
     ("no JSON", b'{"a": "\\ud83e', None),
     ("a number that JSON lacks", b'["\\ud83e", NaN]', None),
+    ("a number that no float can represent", b'["\\ud83e", 1e999]', None),
     ("no UTF-8", b'["\\ud83e", "\xff"]', None),
     ("nested too deep", b"[" * 100_000, None),
 ]
@@ -58,3 +62,13 @@ def test_text_with_half_a_character_can_be_encoded() -> None:
         lenient_json(said)
         == '{"a": "\N{FOX FACE} \N{REPLACEMENT CHARACTER}", "b": "\u00fc"}'.encode()
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("-inf"), "NaN", b"x", 1.5, 10**30, {1: date(2026, 1, 1)}, (True, None)],
+    ids=str,
+)
+def test_beside_half_a_character_other_data_are_encoded_as_without_it(value: Any) -> None:
+    sent = json.loads(lenient_json({"a": "\ud83e", "b": [value]}))
+    assert sent["b"] == json.loads(msgspec.json.encode([value]))
