@@ -44,6 +44,11 @@ class ForeignSource:
         self._plugin = plugin
         self._automaton = Automaton()
 
+    @property
+    def discarded(self) -> int:
+        """The size of answers that a `Retry` of the plugin discarded, in characters."""
+        return self._automaton.discarded
+
     def begin(self) -> Batch:
         """Return no events, because the plugin produces the first event itself."""
         return []

@@ -96,12 +96,16 @@ class Source(Protocol):
 
     `pull` awaits and returns the next piece of the input, and `take` converts it to events.
     `completed` is true when the answer is complete, even if the stream has not ended. `kept` is the
-    size in characters of that part of the answer which is kept in memory.
+    size in characters of that part of the answer which is kept in memory, and `discarded` the size
+    of the earlier answers that the server began again in the same response.
     """
 
     kept: int
     completed: bool
     pull: Callable[[], Awaitable[Any]]
+
+    @property
+    def discarded(self) -> int: ...
 
     def begin(self) -> list[ev.Event]:
         """Return the first events, before `pull` is called."""
@@ -184,6 +188,11 @@ class EventSource:
         self._bad_run = 0
         self._bad_total = 0
         self._noise = 0
+
+    @property
+    def discarded(self) -> int:
+        """The size of answers that the server began again in the same response, in characters."""
+        return self._out.discarded
 
     async def __aiter__(self) -> AsyncGenerator[ev.Event, None]:
         async with aclosing(self.batches()) as batches:

@@ -52,6 +52,7 @@ class EventWriter:
         self.names: Mapping[str, str] = {}  # maps tool names as sent to the caller's names
         self._tries = 1
         self.voided: list[tuple[Usage, float | None]] = []  # see `Attempt.voided`
+        self.discarded = 0  # characters of the answers before the last restart
         self.failure: Failure | None = None
         self.finished = False
         self._is_full = False
@@ -250,6 +251,7 @@ class EventWriter:
         self._append(ev.Start())
         if self.usage_seen is not None:
             self.voided.append((self.usage_seen.added_up(), self.cost))
+        self.discarded += self.kept
         self._begin()
 
     def notice(self, code: str, detail: str = "") -> None:

@@ -182,7 +182,7 @@ class Watchdog:
         self._arm()
 
     def _too_slow(self) -> bool:
-        chars = self._source.kept
+        chars = self._source.kept + self._source.discarded
         floor = self.limits.min_chars_per_second or 0.0
         got = chars - self._window_chars
         self._window_chars = chars

@@ -109,7 +109,7 @@ class Automaton:
 
     `open` maps the indexes of the open blocks to their kinds. `started` is the number of blocks
     that have begun in the attempt, and `kept` the approximate number of characters in a message
-    with the attempt's content.
+    with the attempt's content; `discarded` is the same for the content before the last `Retry`.
     """
 
     def __init__(self) -> None:
@@ -117,6 +117,7 @@ class Automaton:
         self.open: dict[int, str] = {}
         self.started = 0
         self.kept = 0
+        self.discarded = 0
 
     def step(self, event: ev.AssistantMessageEvent) -> str | None:
         """Process one event and return `None`, or a description of the violated rule.
@@ -130,7 +131,10 @@ class Automaton:
                 return None
         broken = self._broken_rule(event)
         if broken is None:
-            self.kept = 0 if type(event) is ev.Retry else self.kept + _kept_of(event)
+            self.kept += _kept_of(event)
+            if type(event) is ev.Retry:
+                self.discarded += self.kept
+                self.kept = 0
         return broken
 
     def _broken_rule(self, event: ev.AssistantMessageEvent) -> str | None:

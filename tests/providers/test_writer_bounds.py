@@ -163,10 +163,13 @@ def test_all_that_is_kept_of_an_answer_is_counted(
 def test_discarded_blocks_are_not_kept() -> None:
     out = EventWriter("toy", "1", "toy/large")
     out.text("hello", metadata={"a": 1})
+    size = out.kept
     out.restart("anew")
-    assert out.kept == 0
+    assert (out.kept, out.discarded) == (0, size)
     out.text("ho")
     assert out.kept == 2
+    out.restart("once more")
+    assert (out.kept, out.discarded) == (0, size + 2)
 
 
 # -- work ----------------------------------------------------------------------------------------

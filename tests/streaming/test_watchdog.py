@@ -72,11 +72,11 @@ class Watched:
 
 @asynccontextmanager
 async def watched(
-    limits: Timeouts, *pieces: bytes, retry: RetryPolicy | None = None
+    limits: Timeouts, *pieces: bytes, plugins: Any = (), retry: RetryPolicy | None = None
 ) -> AsyncIterator[Watched]:
-    clock, pipe = ManualClock(), Pipe(*pieces)
+    clock, http = ManualClock(), PipeClient(pipe := Pipe(*pieces))
     given = {} if retry is None else {"retry": retry}
-    async with client_of(http=PipeClient(pipe), clock=clock, timeouts=limits, **given) as client:
+    async with client_of(*plugins, http=http, clock=clock, timeouts=limits, **given) as client:
         scene = Watched(client.stream(MODEL, "Hi"), pipe, clock)
         await settled()
         yield scene
@@ -329,6 +329,40 @@ async def test_the_floor_counts_what_came_of_its_own_attempt() -> None:
         for piece in HELLO[-2:]:
             pipe.send(piece)
         assert (await reader).text == "x" * 201
+
+
+class Around:
+    """A plugin that puts a generator around the stream of each provider."""
+
+    @swink.hookimpl(wrapper=True)
+    def stream(self) -> Any:
+        return self._each((yield))
+
+    async def _each(self, inner: Any) -> Any:
+        async for event in inner:
+            yield event
+
+
+@pytest.mark.parametrize("plugins", [[], [Around()]], ids=["a provider", "a wrapper"])
+@pytest.mark.parametrize("windows", [0, 2])
+async def test_the_floor_counts_the_text_of_an_answer_that_the_server_begins_again(
+    windows: int, plugins: list[Any]
+) -> None:
+    floor = limits(idle=30, min_chars_per_second=5, window=10)
+    async with watched(floor, frame(text="x"), plugins=plugins) as scene:
+        for _ in range(windows):
+            await scene.send(frame(text="x" * 60))
+            await scene.clock.advance(10)
+        await scene.send(frame(text="x" * 60))
+        await scene.send(frame(restart="lost") + frame(text="x" * 10))
+        await scene.clock.advance(10)  # 70 characters in this window
+        assert not scene.ended
+        await scene.send(frame(text="x" * 60))
+        await scene.clock.advance(10)
+        assert not scene.ended
+        await scene.send(frame(restart="lost") + frame(text="x" * 10))
+        await scene.clock.advance(10)  # 10 characters in this window
+        assert scene.timed_out("throughput")
 
 
 async def test_the_floor_does_not_put_the_idle_limit_off() -> None:

@@ -229,6 +229,14 @@ def test_the_characters_of_an_attempts_content_are_counted(events: list[Any], ke
     assert automaton.kept == kept
 
 
+def test_the_characters_before_each_retry_are_counted() -> None:
+    automaton = Automaton()
+    for text in ("abc", "de"):
+        for event in [Start(), TextStart(0), TextDelta(0, text), TextEnd(0), RETRY]:
+            automaton.step(event)
+    assert (automaton.kept, automaton.discarded) == (0, 5)
+
+
 def test_open_blocks_are_closed_in_their_order() -> None:
     automaton = after([Start(), TextStart(0), ThinkingStart(1), ToolCallStart(2, "a", "f")])
     assert automaton.closing() == [TextEnd(0), ThinkingEnd(1), ToolCallEnd(2)]

@@ -80,4 +80,7 @@ def test_relayed_events_are_counted() -> None:
         ev.Extension(2, "toy", "k", "d" * 1000),
     ]:
         out.forward(event)
-    assert 3_005 <= out.kept <= 3_100
+    size = out.kept
+    assert 3_005 <= size <= 3_100
+    out.forward(ev.Retry(2, 2, 0.0, "lost", "toy/large"))
+    assert (out.kept, out.discarded) == (0, size)

@@ -62,6 +62,7 @@ class ForwardingWriter(EventWriter):
             self.kept = self._grammar.kept
             if isinstance(event, Retry):
                 self._restarted, self.damage = True, None
+                self.discarded = self._grammar.discarded
 
     def notice(self, code: str, detail: str = "") -> None:
         """Pass a notice on to the observers of the call."""
