@@ -98,7 +98,10 @@ async def test_an_answer_to_be_continued_is_marked_as_one() -> None:
     assert body["messages"][-1] == {"role": "assistant", "content": "One, ", "prefix": True}
 
 
-IDS = ["call_abc", "call_cCPjAyfwTzboEKjVlqFrArNF", "swink_call_0_1", "", "ünïcode", "abcdefgh_"]
+IDS = [
+    "call_abc", "call_cCPjAyfwTzboEKjVlqFrArNF", "swink_call_0_1", "", "ünïcode", "abcdefgh_",
+    "lone_surrogate_\ud83d",
+]  # fmt: skip
 
 
 def test_ids_are_nine_letters_and_digits_always_the_same_and_all_different() -> None:

@@ -57,6 +57,7 @@ NAMES = {
 def test_ids_of_tool_calls_are_as_short_as_a_dialect_says(most: int) -> None:
     converter = ChatConverter("acme", Dialect(tool_id_length=most))
     assert len(converter.tool_id("a" * (most + 1))) <= most
+    assert len(converter.tool_id("\ud83d" * (most + 1))) <= most  # a lone surrogate
 
 
 def test_fields_of_an_answer_may_have_names_of_their_own() -> None:

@@ -70,7 +70,9 @@ def tool_id(given: str) -> str:
     """Return an id that Mistral accepts: the given id, or one derived from its digest."""
     if TOOL_ID.fullmatch(given):
         return given
-    number = int.from_bytes(hashlib.sha256(given.encode()).digest()[:8], "big")
+    number = int.from_bytes(
+        hashlib.sha256(given.encode("utf-8", "surrogatepass")).digest()[:8], "big"
+    )
     digits = []
     for _ in range(9):
         number, digit = divmod(number, len(ALPHABET))

@@ -92,7 +92,7 @@ class OpenAIConverter(MessageConverter):
         if not is_synthetic_id(tool_call_id):
             if self.tool_id_length is None or len(tool_call_id) <= self.tool_id_length:
                 return tool_call_id
-            digest = hashlib.sha256(tool_call_id.encode()).hexdigest()
+            digest = hashlib.sha256(tool_call_id.encode("utf-8", "surrogatepass")).hexdigest()
             return f"call_{digest[:32]}"[: self.tool_id_length]
         return f"call_swink_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
 
