@@ -149,6 +149,53 @@ async def test_cache_marks_reach_anthropic_where_the_client_placed_them() -> Non
     assert "x-swink-dropped" not in answer.headers
 
 
+BREAK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+# the path, the field with the messages, and parts of them
+PARTS: list[tuple[str, str, list[dict[str, Any]]]] = [
+    (
+        "/v1/responses",
+        "input",
+        [
+            {"type": "input_text", "text": "Hi"},
+            {"type": "input_image", "image_url": "https://a.example/b.png", "detail": "low"},
+            {"type": "input_image", "file_id": "file_1"},
+            {"type": "input_file", "file_url": "https://a.example/b.pdf"},
+            {"type": "input_file", "file_id": "file_2"},
+            {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}},
+        ],
+    ),
+    (
+        "/v1/chat/completions",
+        "messages",
+        [
+            {"type": "text", "text": "Hi"},
+            {"type": "image_url", "image_url": {"url": "https://a.example/b.png", "detail": "low"}},
+            {"type": "image_url", "image_url": "https://a.example/b.png"},
+            {"type": "file", "file": {"file_data": "JVBERi0="}},
+            {"type": "file", "file": {"file_id": "file_2"}},
+            {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}},
+            {"type": "input_audio", "input_audio": "aGk="},
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "field", "parts"), PARTS, ids=[path for path, *_ in PARTS])
+async def test_cache_marks_reach_openai_on_parts_of_every_kind(
+    path: str, field: str, parts: list[dict[str, Any]]
+) -> None:
+    upstream = Scripted(ANSWER)
+    marked = [{**part, **BREAK} for part in parts]
+    rules = [{**parts[0], **BREAK}]
+    messages = [{"role": "developer", "content": rules}, {"role": "user", "content": marked}]
+    async with serving(upstream) as gateway:
+        answer = await ask(gateway, path, {"model": "openai/gpt-5.1", field: messages})
+    blocks = [block for message in upstream.context.messages for block in message.content]
+    assert len(blocks) == 1 + len(parts)
+    assert all(BREAK.items() <= (getattr(b, "metadata", None) or {}).items() for b in blocks)
+    assert "x-swink-dropped" not in answer.headers
+
+
 WORDS = {"type": "text", "text": "Hi"}
 HIT = {"type": "search_result", "source": "s", "title": "t", "content": [WORDS]}
 

@@ -7,10 +7,13 @@ from typing import Any
 from swink_gateway.protocols import BadRequest
 from swink_gateway.protocols.fields import Fields
 
-__all__ = ["EFFORTS", "MARK", "SOUNDS", "answers", "response_format"]
+__all__ = ["EFFORTS", "MARK", "SOUNDS", "answers", "marks_of", "response_format"]
 
 MARK = "cache_control"
 """The field that marks the end of a cached part of the prompt."""
+
+OPENAI_MARK = "prompt_cache_breakpoint"
+"""OpenAI's field for the same purpose."""
 
 EFFORTS = {
     "none": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
@@ -39,3 +42,9 @@ def answers(said: Fields, name: str, most: int) -> int:
     if not 1 <= count <= most or count != int(count):
         raise BadRequest(f"{said.place(name)} is {count}; expected a whole number from 1 to {most}")
     return int(count)
+
+
+def marks_of(part: Fields) -> dict[str, Any]:
+    """Return the cache marks of a part of a message, as metadata for the block."""
+    names = (MARK, OPENAI_MARK)
+    return {name: mark for name in names if (mark := part.take(name, dict)) is not None}

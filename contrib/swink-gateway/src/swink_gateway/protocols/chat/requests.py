@@ -34,7 +34,7 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.options import EFFORTS, SOUNDS, answers, response_format
+from swink_gateway.protocols.options import EFFORTS, SOUNDS, answers, marks_of, response_format
 from swink_gateway.protocols.tool_names import Known, free_text_schema
 
 __all__ = ["AUDIO", "FREE_TEXT", "WIRE_FORMAT", "read_chat"]
@@ -225,25 +225,25 @@ def _content(said: Fields) -> Any:
 
 
 def _part(said: Fields) -> Block | None:
-    kind = said.text("type")
+    kind, marks = said.text("type"), marks_of(said)
     if kind in ("text", "refusal"):
-        marks = {n: v for n in ("cache_control",) if (v := said.take(n, dict)) is not None}
         return TextBlock(said.text(kind) or "", marks or None)
     if kind == "image_url":
         image = said.object(kind) if not isinstance(said.data(kind), str) else None
         place = said.place(kind)
         if image is None:
-            return ImageBlock(source_of(said.required(kind), place))
+            return ImageBlock(source_of(said.required(kind), place), marks or None)
         detail = image.text("detail")
-        metadata = {"detail": detail} if detail else None
-        return ImageBlock(source_of(image.required("url"), place), metadata)
+        metadata = {"detail": detail, **marks} if detail else marks
+        return ImageBlock(source_of(image.required("url"), place), metadata or None)
     if kind == "input_audio" and isinstance(data := said.data(kind), str):  # Mistral's form
-        return AudioBlock(_sound(data, said.place(kind)))
+        return AudioBlock(_sound(data, said.place(kind)), marks or None)
     if kind == "input_audio" and (sound := said.object(kind)) is not None:
         form = sound.required("format")
-        return AudioBlock(Base64Source(SOUNDS.get(form, f"audio/{form}"), sound.required("data")))
+        source = Base64Source(SOUNDS.get(form, f"audio/{form}"), sound.required("data"))
+        return AudioBlock(source, marks or None)
     if kind == "file" and (file := said.object(kind)) is not None:
-        return _file(file)
+        return _file(file, marks)
     said.drop(why=str(kind))
     return None
 
@@ -259,12 +259,12 @@ _WAV = "UklGR"
 """The first base64 characters of a WAV file (`RIFF`)."""
 
 
-def _file(file: Fields) -> DocumentBlock:
-    name = file.text("filename")
+def _file(file: Fields, marks: dict[str, Any]) -> DocumentBlock:
+    name, metadata = file.text("filename"), marks or None
     if (id := file.text("file_id")) is not None:
-        return DocumentBlock(FileIdSource(WIRE_FORMAT, id), name)
+        return DocumentBlock(FileIdSource(WIRE_FORMAT, id), name, metadata)
     data, place = file.required("file_data"), file.place("file_data")
     if ":" not in data:  # bare base64, as in the API reference
         kind = guess_type(name or "")[0] or "application/pdf"
-        return DocumentBlock(Base64Source(kind, data), name)
-    return DocumentBlock(source_of(data, place), name)
+        return DocumentBlock(Base64Source(kind, data), name, metadata)
+    return DocumentBlock(source_of(data, place), name, metadata)

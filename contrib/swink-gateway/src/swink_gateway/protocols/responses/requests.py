@@ -34,7 +34,7 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
-from swink_gateway.protocols.options import EFFORTS, SOUNDS, response_format
+from swink_gateway.protocols.options import EFFORTS, SOUNDS, marks_of, response_format
 from swink_gateway.protocols.responses.items import is_made
 from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 from swink_gateway.protocols.tool_names import FREE_TEXT, Known, flat_name, free_text_schema
@@ -294,34 +294,34 @@ class _Reader:
         return ToolResultMessage(id, self._called.get(id, ""), content)
 
     def _part(self, said: Fields) -> Block | None:
-        kind = said.text("type")
+        kind, marks = said.text("type"), marks_of(said)
         match kind:
             case "input_text" | "output_text" | "text" | "refusal":
                 beside = {n: v for n in ("annotations", "logprobs") if (v := said.take(n, list))}
                 text = said.text("refusal" if kind == "refusal" else "text") or ""
-                return TextBlock(text, beside or None)
+                return TextBlock(text, {**beside, **marks} or None)
             case "input_image":
                 detail = said.text("detail")
-                metadata = {"detail": detail} if detail else None
+                metadata = ({"detail": detail, **marks} if detail else marks) or None
                 if (id := said.text("file_id")) is not None:
                     return ImageBlock(FileIdSource(WIRE_FORMAT, id), metadata)
                 url = said.required("image_url")
                 return ImageBlock(source_of(url, said.place("image_url")), metadata)
             case "input_file":
-                return self._file(said)
+                return self._file(said, marks)
             case "input_audio" if (sound := said.object(kind)) is not None:
                 form = sound.required("format")
                 form = SOUNDS.get(form, f"audio/{form}")
-                return AudioBlock(Base64Source(form, sound.required("data")))
+                return AudioBlock(Base64Source(form, sound.required("data")), marks or None)
         said.drop(why=str(kind))
         return None
 
-    def _file(self, said: Fields) -> DocumentBlock:
-        name = said.text("filename")
+    def _file(self, said: Fields, marks: dict[str, Any]) -> DocumentBlock:
+        name, metadata = said.text("filename"), marks or None
         if (id := said.text("file_id")) is not None:
-            return DocumentBlock(FileIdSource(WIRE_FORMAT, id), name)
+            return DocumentBlock(FileIdSource(WIRE_FORMAT, id), name, metadata)
         field = "file_url" if "file_url" in said else "file_data"
-        return DocumentBlock(source_of(said.required(field), said.place(field)), name)
+        return DocumentBlock(source_of(said.required(field), said.place(field)), name, metadata)
 
 
 def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
