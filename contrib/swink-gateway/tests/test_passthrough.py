@@ -61,10 +61,39 @@ async def test_the_operators_choice_of_an_api_is_respected(
     thought = said.content[0]
     assert isinstance(thought, ThinkingBlock)
     (item,) = answer.json["output"]
-    assert (said.provider == model.partition("/")[0]) is is_own
+    assert said.provider == "openai"  # nobody else sends opaque data unsealed over this protocol
     assert (upstream.options.extra == {"truncation": "auto"}) is is_own
     assert ("truncation" in answer.headers.get("x-swink-dropped", "")) is not is_own
-    assert (item == REASONING) is is_own  # another API's data is sealed
+    assert (item["id"] == REASONING["id"]) is is_own
+    assert (item == REASONING) is (is_own and model.startswith("openai/"))  # others' is sealed
+
+
+COMPACTION = {"type": "compaction", "id": "cmp_1", "encrypted_content": "opaque"}
+BOTH = [
+    *ANSWER[:-1],
+    swink.Extension(1, "azure", "compaction", COMPACTION),
+    swink.TextStart(2),
+    swink.TextDelta(2, "so"),
+    swink.TextEnd(2, {"item": {"phase": "commentary"}}),
+    ANSWER[-1],
+]
+
+
+@pytest.mark.parametrize("model", ["azure/mine", "openai/gpt-5.1", "xai/grok-4.7"])
+async def test_encrypted_content_belongs_to_one_provider_with_the_protocol(model: str) -> None:
+    upstream = Scripted(BOTH)
+    own = dict.fromkeys(("azure", "openai", "xai"), RESPONSES)
+    async with serving(upstream, providers=own) as gateway:
+        first = await ask(gateway, "/v1/responses", {"model": "azure/mine", "input": "Hi"})
+        items = [ITEMS[0], *first.json["output"], ITEMS[0]]
+        await ask(gateway, "/v1/responses", {"model": model, "input": items})
+    said = upstream.context.messages[1]
+    assert isinstance(said, AssistantMessage)
+    assert said.provider == "azure"
+    thought, compaction, text = said.content
+    assert thought == ThinkingBlock("", metadata={"item": REASONING})
+    assert compaction == swink.ExtensionBlock("azure", "compaction", COMPACTION)
+    assert text == swink.TextBlock("so", {"item": {"phase": "commentary"}})
 
 
 LOGIT_BIAS = {"logit_bias": {"7": 1}}

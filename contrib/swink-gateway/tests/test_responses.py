@@ -264,7 +264,7 @@ def test_the_apis_own_metadata_of_items_survives_the_client(at_once: bool) -> No
     known = dict(ITEM_OF["thought"])
     if not at_once:
         known.pop("id")  # encrypted content is invalid with another id
-    assert returned.provider == "openai-responses"
+    assert returned.provider == "acme"
     assert thought.metadata == {"item": known}
     about = {"item": {"phase": "commentary"}, "annotations": [{"type": "file_path"}]}
     assert text.metadata == about

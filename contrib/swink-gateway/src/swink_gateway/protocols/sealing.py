@@ -3,8 +3,9 @@
 Signatures, encrypted reasoning and other opaque data belong to one provider. A client that uses
 another vendor's protocol can store them only in one string: `signature`, `encrypted_content` or
 `thoughtSignature`. `seal` writes the provider and the data into such a string; `unsealed` reads it
-when the client sends it back. A string that `seal` did not write came from a provider with the
-client's protocol. Sealing is an encoding, not encryption.
+when the client sends it back. A string that `seal` did not write came from the vendor that defined
+the client's protocol. Other providers with this protocol have different keys, so their strings are
+sealed as well (see `held_for`). Sealing is an encoding, not encryption.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from swink_core import Block, CodecError, TextBlock, ToolCallBlock, load
 from swink_gateway.protocols.bodies import check_sealed
 
 __all__ = [
-    "Key", "Numbers", "Sealed", "opened", "seal", "seal_beside", "unsealed", "with_sealed",
+    "Key", "Numbers", "Sealed", "held_for", "opaque_in", "opened", "seal", "seal_beside",
+    "unsealed", "vendor_of", "with_sealed",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -57,6 +59,25 @@ def unsealed(text: str | None) -> Sealed | None:
         return msgspec.json.decode(data, type=Sealed)
     except (ValueError, msgspec.DecodeError):
         return None
+
+
+def vendor_of(wire_format: str) -> str:
+    """Return the provider that defined a wire format; the format's name begins with its name."""
+    return wire_format.partition("-")[0]
+
+
+def held_for(provider: str, wire_format: str, opaque: str) -> str:
+    """Return an opaque string of a provider with this wire format, for the client.
+
+    The string is unchanged if the provider is the format's vendor; otherwise it is sealed.
+    """
+    return opaque if provider == vendor_of(wire_format) else seal(provider, opaque=opaque)
+
+
+def opaque_in(sealed: Sealed) -> str | None:
+    """Return the string that `held_for` sealed; `None` for other sealed data."""
+    opaque = sealed.data.get("opaque")
+    return opaque if isinstance(opaque, str) else None
 
 
 def opened(kind: type[T], data: Any) -> T | None:

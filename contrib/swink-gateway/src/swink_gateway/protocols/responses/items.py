@@ -23,11 +23,18 @@ from swink_core import (
 )
 from swink_gateway.protocols.encoding import arguments_text, cost_data, is_refusal
 from swink_gateway.protocols.generated import image_of, run_of
-from swink_gateway.protocols.sealing import Key, Numbers, seal, seal_beside
+from swink_gateway.protocols.sealing import Key, Numbers, held_for, seal, seal_beside
 from swink_gateway.protocols.sources import flat_annotation, sources_of
 from swink_gateway.protocols.tool_names import Known
 
-__all__ = ["Items", "is_made", "refusal_part", "text_part", "usage_data"]
+__all__ = [
+    "ENCRYPTED", "WIRE_FORMAT", "Items", "is_made", "refusal_part", "text_part", "usage_data",
+]  # fmt: skip
+
+WIRE_FORMAT = "openai-responses"
+
+ENCRYPTED = "encrypted_content"
+"""The opaque field of an item."""
 
 INCOMPLETE = {
     StopReason.LENGTH: "max_output_tokens",
@@ -50,8 +57,9 @@ class Items:
     """Creates the items of one answer.
 
     `prefix` distinguishes the generated item ids from those of other answers. `is_own`: the
-    provider uses this protocol, so its items are sent unchanged. An item keeps the id with which it
-    begins: the provider's id if it is known by then, otherwise a generated id.
+    provider uses this protocol, so its items are sent unchanged, except for encrypted content of
+    another vendor than the protocol's, which is sealed. An item keeps the id with which it begins:
+    the provider's id if it is known by then, otherwise a generated id.
     """
 
     def __init__(
@@ -102,7 +110,7 @@ class Items:
         """Return the completed reasoning item, with its text and opaque provider data."""
         own = _item(block.metadata) if self.is_own else {}
         if own:
-            return {**own, "id": item["id"]}
+            return {**self._held(own), "id": item["id"]}
         whole = dict(item)
         if self.is_own:
             shown = [{"type": "summary_text", "text": block.thinking}] if block.thinking else []
@@ -110,7 +118,7 @@ class Items:
         if block.thinking:
             whole["content"] = [{"type": "reasoning_text", "text": block.thinking}]
         if block.thinking or block.signature or block.metadata:
-            whole["encrypted_content"] = seal(self._provider, thought=dump(block))
+            whole[ENCRYPTED] = seal(self._provider, thought=dump(block))
         return whole
 
     def called(self, item: dict[str, Any], block: ToolCallBlock) -> dict[str, Any]:
@@ -137,7 +145,7 @@ class Items:
         if self.is_own or not metadata:
             return None
         held = seal_beside(self._provider, key, metadata, is_wordless)
-        return {**self.reasoning(), "encrypted_content": held}
+        return {**self.reasoning(), ENCRYPTED: held}
 
     def extension(self, block: ExtensionBlock) -> list[dict[str, Any]]:
         """Return the items of an extension block.
@@ -146,9 +154,16 @@ class Items:
         the next request. An image or code is also returned in an item that clients can read.
         """
         if self.is_own and isinstance(block.data, dict):
-            return [block.data]
+            return [self._held(block.data)]
         held = seal(block.provider, block=dump(block))
-        return [*self._generated(block), {**self.reasoning(), "encrypted_content": held}]
+        return [*self._generated(block), {**self.reasoning(), ENCRYPTED: held}]
+
+    def _held(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return an item of a provider with this protocol, with its encrypted content sealed."""
+        opaque = item.get(ENCRYPTED)
+        if not isinstance(opaque, str):
+            return item
+        return {**item, ENCRYPTED: held_for(self._provider, WIRE_FORMAT, opaque)}
 
     def _generated(self, block: ExtensionBlock) -> list[dict[str, Any]]:
         if (image := image_of(block)) is not None:
