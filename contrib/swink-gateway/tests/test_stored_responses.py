@@ -105,6 +105,66 @@ async def test_a_response_that_has_ended_cannot_be_cancelled() -> None:
     assert "background=true" in refused.json["error"]["message"]
 
 
+def referring(id: str) -> dict[str, Any]:
+    return {**BODY, "input": [ITEMS[0], {"type": "item_reference", "id": id}, ITEMS[1]]}
+
+
+OWN = {"openai": {"api": "responses"}}
+TEXT_ENDS = TextEnd(0, {"item": {"id": "msg_1"}})
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["another protocol", "the same protocol"])
+@pytest.mark.parametrize("way", ["whole", "streamed", "websocket"])
+async def test_an_item_that_a_request_refers_to_is_in_its_conversation(way: str, own: bool) -> None:
+    upstream = Scripted(*([event] for event in events(TextStart(0), TextDelta(0, "Hi"), TEXT_ENDS)))
+    model = "openai/gpt-5.1" if own else BODY["model"]
+    async with (
+        serving(upstream, providers=OWN) as gateway,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(gateway.url + PATH) as socket,
+    ):
+
+        async def turn(body: dict[str, Any]) -> dict[str, Any]:
+            body = {**body, "model": model, "stream": way == "streamed"}
+            if way == "websocket":
+                await socket.send_json({**body, "type": "response.create"})
+                while (said := await socket.receive_json())["type"] not in ENDS:
+                    pass
+                return dict(said["response"])
+            answer = await ask(gateway, PATH, body)
+            return dict(answer.frames[-1]["response"] if answer.frames else answer.json)
+
+        first = await turn(BODY)
+        second = await turn(referring(first["output"][0]["id"]))
+        if way != "websocket":
+            items = await ask(gateway, f"{PATH}/{second['id']}/input_items", method="GET")
+            assert items.json["data"][1] == first["output"][0]
+    _, answer, _ = upstream.context.messages
+    assert [block.text for block in answer.content] == ["Hi"]
+    assert second["status"] == "completed"
+
+
+@pytest.mark.parametrize("whose", ["bob's", "deleted", "nobody's"])
+async def test_an_item_of_nobody_or_another_owner_is_not_found(whose: str) -> None:
+    async with served() as gateway:
+        first = (await ask(gateway, PATH, BODY, headers=BOB if whose == "bob's" else ALICE)).json
+        if whose == "deleted":
+            await read(gateway, first["id"], "DELETE")
+        id = "msg_0" if whose == "nobody's" else first["output"][0]["id"]
+        answer = await ask(gateway, PATH, referring(id), headers=ALICE)
+    assert answer.status == 400
+    assert f"Item with id '{id}' not found" in answer.json["error"]["message"]
+
+
+async def test_references_cannot_exceed_the_size_limit_of_a_request() -> None:
+    upstream = Scripted(said("x" * 1_000_000))
+    async with serving(upstream) as gateway:
+        (item,) = (await ask(gateway, PATH, BODY)).json["output"]
+        references = [{"type": "item_reference", "id": item["id"]}] * 40
+        answer = await ask(gateway, PATH, {**BODY, "input": references})
+    assert (answer.status, answer.json["error"]["code"]) == (400, "context_length_exceeded")
+
+
 ROUTES = [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("GET", "/input_items")]
 
 

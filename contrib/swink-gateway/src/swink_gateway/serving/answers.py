@@ -60,13 +60,13 @@ class OneAnswer:
         self._asked = asked
         self._begun = begun
         self._limits, self._counters = limits, counters
-        self._encoder = protocol.encoder(asked, begun.facts)
+        self.encoder = protocol.encoder(asked, begun.facts)
         self._notices = [*asked.notices]
         self.completed = False
 
     async def streamed(self) -> web.StreamResponse:
         """Send the events of a call as they arrive."""
-        encoder, stream = self._encoder, self._begun.stream
+        encoder, stream = self.encoder, self._begun.stream
         kind, name = encoder.content_type, self._protocol.name
         line = StreamRelay(
             self._request, kind, self._headers, self._refusal, self._limits, self._counters
@@ -100,7 +100,7 @@ class OneAnswer:
         elif isinstance(terminal, Error):
             return self._refusal(terminal)
         self.completed = True
-        body = self._encoder.whole(message)
+        body = self.encoder.whole(message)
         return web.Response(body=body, headers=self._headers(), content_type=JSON)
 
     def _refusal(self, error: Error) -> web.Response:

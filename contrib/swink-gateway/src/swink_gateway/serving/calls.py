@@ -200,9 +200,9 @@ class Calls:
         request: web.Request,
         protocol: ClientProtocol,
         asked: Asked,
-        done: Callable[[AssistantMessage, Facts], None] | None = None,
+        done: Callable[[AssistantMessage, Facts, Any], None] | None = None,
     ) -> web.StreamResponse:
-        """Answer a request; call `done` with the answer if it is complete."""
+        """Answer a request; call `done` with the answer and its encoder if it is complete."""
         if asked.idle is not None:
             return self._idle(protocol, asked, request[OWNER])
         async with self.begun(protocol, asked, request[OWNER]) as begun:
@@ -210,7 +210,7 @@ class Calls:
             answer = OneAnswer(request, protocol, asked, begun, self.limits, self.counters)
             response = await (answer.streamed() if asked.stream else answer.whole())
             if done is not None and answer.completed:
-                done(begun.stream.message, begun.facts)
+                done(begun.stream.message, begun.facts, answer.encoder)
             return response
 
     async def count(

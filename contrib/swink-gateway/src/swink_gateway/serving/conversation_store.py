@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -34,7 +34,8 @@ class Kept:
 
     Sizes are in bytes. `response` is the JSON of the answer in the client's protocol after its id,
     and `items` are the ids and the JSON of the request's input items. Both are empty for answers
-    over WebSockets, which are not read again. `name` is a further id of the answer: the provider's.
+    over WebSockets, which are not read again. `outputs` contains the JSON of the answer's items by
+    id, because requests can refer to them. `name` is a further id of the answer: the provider's.
     """
 
     messages: Sequence[Message] = field(repr=False)
@@ -42,6 +43,7 @@ class Kept:
     memory: int
     response: bytes = field(default=b"", repr=False)
     items: Sequence[tuple[Any, bytes]] = field(default=(), repr=False)
+    outputs: Mapping[str, bytes] = field(factory=dict, repr=False)
     name: str | None = None
 
 
@@ -49,11 +51,13 @@ class Kept:
 class _Shelf:
     """The stored answers of an owner by id, the oldest first, and their memory in bytes.
 
-    `names` maps the providers' ids of answers to the ids under which the answers are stored.
+    `names` maps the providers' ids of answers to the ids under which the answers are stored, and
+    `items` maps the ids of output items to the ids of their answers.
     """
 
     answers: OrderedDict[str, Kept] = field(factory=OrderedDict)
     names: dict[str, str] = field(factory=dict)
+    items: dict[str, str] = field(factory=dict)
     memory: int = 0
 
 
@@ -74,13 +78,15 @@ class ConversationStore:
     def keep(self, id: str, kept: Kept, owner: Owner = None) -> None:
         """Store an answer.
 
-        If `kept.name` already was the name of another answer, it is now the name of this one.
+        If `kept.name` already was the name of another answer, it is now the name of this one. The
+        same holds for the ids of items.
         """
         self.delete(id, owner)
         shelf = self._shelves.setdefault(owner, _Shelf())
         shelf.answers[id] = kept
         if kept.name is not None:
             shelf.names[kept.name] = id
+        shelf.items.update(dict.fromkeys(kept.outputs, id))
         shelf.memory += kept.memory
         self._bytes += kept.memory
         self._count += 1
@@ -99,6 +105,14 @@ class ConversationStore:
             shelf.answers.move_to_end(id)
         return shelf.answers.get(id)
 
+    def item(self, id: str, owner: Owner = None) -> bytes | None:
+        """Return the JSON of an output item of a stored answer, or `None`."""
+        shelf = self._shelves.get(owner)
+        if shelf is None or (answer := shelf.items.get(id)) is None:
+            return None
+        shelf.answers.move_to_end(answer)
+        return shelf.answers[answer].outputs[id]
+
     def delete(self, id: str, owner: Owner = None) -> bool:
         """Delete an answer under all its ids; return True if it was stored."""
         shelf = self._shelves.get(owner)
@@ -110,6 +124,9 @@ class ConversationStore:
             return False
         if kept.name is not None and shelf.names.get(kept.name) == id:
             del shelf.names[kept.name]
+        for item in kept.outputs:
+            if shelf.items.get(item) == id:
+                del shelf.items[item]
         shelf.memory -= kept.memory
         self._bytes -= kept.memory
         self._count -= 1

@@ -43,8 +43,8 @@ from swink_gateway.protocols.failures import (
 )
 from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
-from swink_gateway.protocols.responses.protocol import PREFIX, ResponsesProtocol
-from swink_gateway.protocols.responses.requests import as_input
+from swink_gateway.protocols.responses.protocol import PREFIX, ResponsesEncoder, ResponsesProtocol
+from swink_gateway.protocols.responses.requests import as_input, reference_of
 from swink_gateway.serving.access_log import WEBSOCKET, LogLine
 from swink_gateway.serving.bodies import memory_needed, size_of, within
 from swink_gateway.serving.calls import OWNER, Calls, note_refused
@@ -115,18 +115,22 @@ class ResponsesRoutes:
 
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
         owner = request[OWNER]
+        kept, most = self._kept, self._most_bytes
         try:
-            size, before = _go_on(asked, size_of(request), self._most_bytes, self._kept, owner)
+            size, held = await _with_items(
+                self._protocol, asked, size_of(request), most, kept, owner
+            )
+            size, before = _go_on(asked, size, most, kept, owner)
         except Refused as refusal:
             note_refused(request, refusal)
             return web.json_response({"error": _error_of(refusal)}, status=refusal.status)
 
-        def done(message: Any, facts: Facts) -> None:
+        def done(message: Any, facts: Facts, encoder: ResponsesEncoder) -> None:
             if asked.said["store"]:
-                whole = self._protocol.encoder(asked, facts).whole(message)
-                _keep(self._kept, asked, message, facts, size, owner, whole)
+                whole = encoder.whole(message)
+                _keep(kept, asked, message, facts, size, owner, encoder.output, whole)
 
-        with self._calls.admission.holding(before):
+        with self._calls.admission.holding(held + before):
             return await self._calls.answer_to(request, self._protocol, asked, done)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
@@ -345,8 +349,12 @@ class _Connection:
                 async with self._calls.admission.turn(self._owner, turn.memory) as prepared:
                     asked = await within(partial(self._read, turn.body), turn.size)
                     asked.memory, asked.prepared = turn.memory, prepared
-                    size, before = _go_on(asked, turn.size, self._most_bytes, self._kept, self)
-                    with self._calls.admission.holding(before):
+                    kept, most = self._kept, self._most_bytes
+                    size, held = await _with_items(
+                        self._protocol, asked, turn.size, most, kept, self
+                    )
+                    size, before = _go_on(asked, size, most, kept, self)
+                    with self._calls.admission.holding(held + before):
                         await self._create(asked, size, lane, log_line)
                 log_line.status = DONE
         except Refused as refusal:
@@ -381,7 +389,7 @@ class _Connection:
             encoder, heard = self._protocol.encoder(asked, facts), begun.hear
             wait = begun.routing.config.head_wait
             if await relayed(stream, encoder, line, self._protocol.name, heard, wait):
-                _keep(self._kept, asked, stream.message, facts, size, self)
+                _keep(self._kept, asked, stream.message, facts, size, self, encoder.output)
 
     async def _warm_up(self, asked: Asked, size: int, lane: str | None) -> None:
         """Send an empty answer, whose id a later request can continue from."""
@@ -420,6 +428,55 @@ def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
     return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
+def _too_long() -> Refused:
+    why = "the stored conversation is too long to continue; start a new one"
+    grown = Error(error_message=why, error_kind=StreamErrorKind.CONTEXT_WINDOW_EXCEEDED)
+    return Refused(grown, status_of(grown))
+
+
+async def _with_items(
+    protocol: ResponsesProtocol,
+    asked: Asked,
+    size: int,
+    most: int,
+    kept: ConversationStore,
+    owner: object,
+) -> tuple[int, int]:
+    """Insert the stored items to which the input of a request refers.
+
+    Return the total size, and the memory that the items take, in bytes. Raises Refused for an
+    unknown id, and for a request larger than `most`.
+    """
+    given = asked.said["input"]
+    ids = [] if isinstance(given, str) else [*filter(None, map(reference_of, given or ()))]
+    if not ids:
+        return size, 0
+    found: dict[str, bytes] = {}
+    for id in ids:
+        if (item := kept.item(id, owner)) is None:
+            why = (
+                f"input: Item with id {id!r:.100} not found: this process has no stored answer "
+                "with it; other workers and gateways store their own, so send the whole item"
+            )
+            raise Refused(of_bad_request(why), 400, "item_not_found")
+        found[id] = item
+        size += len(item)
+        if size > most:
+            raise _too_long()
+
+    def inserted() -> Asked:
+        read = {id: json_of(item) for id, item in found.items()}
+        asked.said["input"] = [read.get(reference_of(item) or "", item) for item in given]
+        data = {"model": asked.model, "input": asked.said["input"]}
+        return asked_of(protocol, data, {}, {})
+
+    whole = await within(inserted, size)
+    asked.context = replace(asked.context, messages=whole.context.messages)
+    memory = sum(memory_of(found[id]) for id in ids)
+    asked.memory += memory
+    return size, memory
+
+
 def _go_on(
     asked: Asked, size: int, most: int, kept: ConversationStore, owner: object
 ) -> tuple[int, int]:
@@ -440,11 +497,7 @@ def _go_on(
         raise Refused(of_bad_request(why), 400, "previous_response_not_found")
     messages, before = found.messages, found.size
     if before + size > most or len(messages) > MOST_BLOCKS:
-        grown = Error(
-            error_message="the stored conversation is too long to continue; start a new one"
-        )
-        grown.error_kind = StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
-        raise Refused(grown, status_of(grown))
+        raise _too_long()
     asked.context = replace(
         asked.context, messages=[*messages, *_named(asked.context.messages, messages)]
     )
@@ -469,12 +522,14 @@ def _keep(
     facts: Facts,
     size: int,
     owner: object,
+    output: Iterable[dict[str, Any]],
     whole: bytes | None = None,
 ) -> None:
-    """Store an answer; `whole` is its response, if clients can read it again."""
+    """Store an answer and its items; `whole` is its response, if clients can read it again."""
     answer = as_input(message)
     said = encode(dump(answer))
-    memory = asked.memory + memory_of(said)
+    outputs = {id: encode(item) for item in output if isinstance(id := item.get("id"), str)}
+    memory = asked.memory + memory_of(said) + sum(map(len, outputs.values()))
     name = message.response_id
     id = PREFIX + facts.id
     response, items = b"", list[tuple[Any, bytes]]()
@@ -482,4 +537,5 @@ def _keep(
         response, items = without_id(whole, name or id), items_of(asked.said["input"])
         memory += len(response) + sum(len(item) for _, item in items)
     messages = [*asked.context.messages, answer]
-    kept.keep(id, Kept(messages, size + len(said), memory, response, items, name), owner)
+    total = size + len(said)
+    kept.keep(id, Kept(messages, total, memory, response, items, outputs, name), owner)

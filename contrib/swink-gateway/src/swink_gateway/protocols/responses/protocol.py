@@ -55,7 +55,7 @@ from swink_gateway.protocols.responses.open_items import DELTAS, PARTS, Open, he
 from swink_gateway.protocols.responses.requests import WIRE_FORMAT, read_responses
 from swink_gateway.protocols.sealing import Key
 
-__all__ = ["PREFIX", "ResponsesProtocol"]
+__all__ = ["PREFIX", "ResponsesEncoder", "ResponsesProtocol"]
 
 PREFIX = "resp_"
 """The prefix of generated ids."""
@@ -237,7 +237,7 @@ class ResponsesEncoder(EventEncoder):
         self._say("failed", out, response={**self._ended(), **said}, error=data)
 
     def _ended(self) -> dict[str, Any]:
-        return {**self._response, "output": [item for item in self._output if item is not None]}
+        return {**self._response, "output": self.output}
 
     # -- items -------------------------------------------------------------------------------------
 
@@ -337,13 +337,20 @@ class ResponsesEncoder(EventEncoder):
         self._number += 1
         out.append(named_frame({**data, **said}))
 
+    @property
+    def output(self) -> list[dict[str, Any]]:
+        """The complete items that have been encoded."""
+        return [item for item in self._output if item is not None]
+
     def whole(self, message: AssistantMessage) -> bytes:
-        """Encode a response."""
+        """Encode a response; if it has been streamed, with the items that the client received."""
         provider = message.provider or ""
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
         items = Items(self._facts.id, provider, is_own, self._asked.tools)
         response = self._head(message.response_id or PREFIX + self._facts.id, message.model)
-        response["output"] = [item for block in message.content for item in items.of(block)]
+        if not self._output:
+            self._output += [item for block in message.content for item in items.of(block)]
+        response["output"] = self.output
         response |= items.ending(message.stop_reason or StopReason.STOP, message.metadata)
         response["usage"] = usage_data(message.usage, message.cost)
         return encode(response)

@@ -46,7 +46,7 @@ from swink_gateway.protocols.sealing import (
 )
 from swink_gateway.protocols.tool_names import FREE_TEXT, Known, flat_name, free_text_schema
 
-__all__ = ["WIRE_FORMAT", "as_input", "read_responses"]
+__all__ = ["WIRE_FORMAT", "as_input", "read_responses", "reference_of"]
 
 VENDOR = vendor_of(WIRE_FORMAT)
 """The provider whose encrypted content is sent to clients unchanged."""
@@ -63,8 +63,20 @@ ANSWERS = ("_output", "_response")
 """An item is a client's answer to a tool call or request if its type ends in one of these."""
 
 
+REFERENCE = "item_reference"
+
+
+def reference_of(item: Any) -> str | None:
+    """Return the id of the output item for which an item of the input stands, if it does."""
+    is_reference = isinstance(item, dict) and item.get("type") == REFERENCE
+    return item["id"] if is_reference else None
+
+
 def read_responses(body: Any) -> Asked:
-    """Parse a request. Raises BadRequest if it is invalid."""
+    """Parse a request. Raises BadRequest if it is invalid.
+
+    References to items are left out: the caller inserts the items and parses the input again.
+    """
     return _Reader(Fields(body)).read()
 
 
@@ -204,8 +216,8 @@ class _Reader:
                 answer.provider = answer.provider or WIRE_FORMAT
         elif kind in ("function_call_output", f"{FREE_TEXT}_output"):
             self._messages.append(self._result(said))
-        elif kind == "item_reference":
-            said.drop(why=kind)
+        elif kind == REFERENCE:
+            said.required("id")
         elif kind.endswith(ANSWERS):
             self._messages.append(UserMessage([ExtensionBlock(WIRE_FORMAT, kind, said.all())]))
         elif is_made(said.data("id")):
