@@ -14,6 +14,7 @@ from scripted_turns import Turns
 
 import swink
 from swink import PAUSE, PausedRun
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 done: list[str] = []
 
@@ -303,7 +304,7 @@ async def test_turns_before_a_pause_count_toward_max_turns(max_turns: int) -> No
 
 @pytest.mark.parametrize("cost", [None, swink.Cost()])
 async def test_the_cost_of_a_paused_run_is_unknown_without_a_price(cost: swink.Cost | None) -> None:
-    paused = swink.replace(await paused_run(), cost=cost)
+    paused = swink.replace(await paused_run(), cost=cost, spent=None)
     assert paused.charge == swink.Charge(3, None)
 
 
@@ -323,3 +324,40 @@ async def test_limits_count_what_a_run_spent_before_its_pause(limits: swink.Limi
         await resume(paused, "Done.", limits=limits)
     run, _ = await resume(paused, "Done.", limits=swink.Limits(turns=2, tokens=10_000))
     assert (run.turns, run.outcome) == (2, "done")
+
+
+class Silent(LoopbackServer):
+    """Answers every request by a tool call, without usage."""
+
+    async def respond(self, exchange: Exchange) -> None:
+        function = {"name": "delete", "arguments": '{"path": "b"}'}
+        call = {"index": 0, "id": "c1", "type": "function", "function": function}
+        choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}
+        data = json.dumps({"id": "1", "model": "m", "choices": [choice]})
+        await exchange.start(headers={"Content-Type": "text/event-stream"})
+        await exchange.write(f"data: {data}\n\ndata: [DONE]\n\n".encode())
+        await exchange.end()
+
+
+async def test_limits_count_an_estimate_before_a_pause_if_no_usage_was_reported() -> None:
+    prompt: Any = "Tidy up. " * 100
+    with Silent() as server:
+        own = {"openai": {"base_url": server.url, "api_key": "k", "settings": {"api": "chat"}}}
+        async with swink.Client(providers=own, max_tokens=100) as client:
+            for _ in range(2):
+                with pytest.raises(swink.RunPaused) as caught:
+                    await client.run("openai/gpt-4o", prompt, tools=TOOLS).result()
+                prompt = swink.load(PausedRun, swink.dump(caught.value.paused))
+                assert prompt.usage is None
+                assert prompt.charge == client.charge
+                prompt.approve(prompt.pending[0])
+            spent = client.charge.tokens
+            limits = swink.Limits(tokens=spent)
+            with pytest.raises(swink.LimitReached, match=f"{spent} tokens are spent"):
+                await client.run("openai/gpt-4o", prompt, tools=TOOLS, limits=limits).result()
+
+
+async def test_a_paused_run_stored_without_its_charge_can_be_loaded() -> None:
+    stored = swink.dump(await paused_run())
+    del stored["spent"]
+    assert swink.load(PausedRun, stored).charge == swink.Charge(3, 0.0)

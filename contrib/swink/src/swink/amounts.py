@@ -1,14 +1,14 @@
-"""Add up the usage and cost of several calls."""
+"""Add up the usage, cost and charge of several calls."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from swink_core import Cost, Usage
+from swink_core import Charge, Cost, Usage
 
 __all__ = ["added"]
 
-Amount = TypeVar("Amount", Usage, Cost)
+Amount = TypeVar("Amount", Usage, Cost, Charge)
 
 
 def added(one: Amount | None, other: Amount | None) -> Amount | None:

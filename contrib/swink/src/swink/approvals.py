@@ -64,7 +64,9 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `messages` is the conversation before the model's `answer`, which contains the calls; `results`
     are the results of those calls that needed no decision. `turn` is the number of turns so far,
-    `usage` and `cost` are sums over these turns.
+    `usage`, `cost` and `spent` are sums over these turns. `spent` is the amount that counts toward
+    limits; it includes estimates of usage that a provider did not report (`None`: computed from
+    `usage` and `cost`).
     """
 
     messages: Conversation
@@ -75,6 +77,7 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     turn: int = 1
     usage: Usage | None = None
     cost: Cost | None = None
+    spent: Charge | None = None
 
     @property
     def pending(self) -> list[ToolCallBlock]:
@@ -85,6 +88,8 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def charge(self) -> Charge:
         """The tokens and the cost of the run so far; the cost is `None` if no price is known."""
+        if self.spent is not None:
+            return self.spent
         usage = self.usage if self.usage is not None else Usage()
         cost = self.cost if self.cost is not None else Cost()
         parts = (usage.input or 0) + (usage.output or 0)

@@ -26,6 +26,7 @@ from swink.toolbox import Toolbox
 from swink.tools import FunctionTool
 from swink_core import (
     AssistantMessage,
+    Charge,
     Conversation,
     Cost,
     Done,
@@ -98,11 +99,13 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         self._resumed = resumed
         self._usage: Usage | None = None
         self._cost: Cost | None = None
+        self._spent: Charge | None = None
         self._turn = 0
         self._paused: PausedRun | None = None
         if resumed is not None:
             self._messages = [*resumed.messages]
             self._turn, self._usage, self._cost = resumed.turn, resumed.usage, resumed.cost
+            self._spent = resumed.charge
             self._toolbox.take(resumed.results, resumed.decisions)
         self._outcome: Outcome | None = None
         self._is_begun = self._is_closing = self._wants_result = self._is_kept = False
@@ -140,6 +143,12 @@ class Run(OfStream, AsyncOnly, Generic[V]):
     def cost(self) -> Cost | None:
         """The known cost of all attempts of all turns; `None` if nothing is known."""
         return added(self._cost, self._stream.call.cost)
+
+    @property
+    def _charge(self) -> Charge | None:
+        """The charge for all attempts of all turns, as limits count it."""
+        call = self._stream.call
+        return added(self._spent, call.charge if call.attempts else None)
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -349,7 +358,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         if isinstance(terminal, Error):
             if self._goal is not None and self._may_be_asked_by_tool(terminal):
                 self._goal.by_tool = True
-                self._usage, self._cost = self.usage, self.cost
+                self._add_up()
                 self._next_stream()
                 async with aclosing(self._turn_of_model()) as batches:
                     async for events in batches:
@@ -423,6 +432,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
                 turn=self._turn,
                 usage=self.usage,
                 cost=self.cost,
+                spent=self._charge,
             )
             self._keep(message)
             yield [self._end("paused")]
@@ -474,8 +484,12 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         """
         if self._options.get("tool_choice") not in (None, "auto", "none"):
             self._options = {**self._options, "tool_choice": None}
-        self._usage, self._cost = self.usage, self.cost
+        self._add_up()
         self._next_stream()
+
+    def _add_up(self) -> None:
+        """Add the amounts of the current call to those of the earlier calls."""
+        self._usage, self._cost, self._spent = self.usage, self.cost, self._charge
 
     def _next_stream(self) -> None:
         context = replace(self._context, messages=[*self._messages])
