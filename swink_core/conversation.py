@@ -379,6 +379,7 @@ def _says_something(message: Message) -> bool:
 def _check_content(where: str, message: Message) -> None:
     content: Any = message.content
     if isinstance(content, str) and not isinstance(message, AssistantMessage):
+        message.content = str.__str__(content)  # plugins do not expect subclasses of `str`
         return
     expect(content, list | tuple, f"{where}: content is", "Pass a string or a list of blocks.")
     for block in content:

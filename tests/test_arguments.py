@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -509,6 +510,51 @@ def test_instructions_may_be_given_as_objects() -> None:
     ]
     with pytest.raises(InvalidContext, match=r"^system_prompt\[1\]: extra fields found \(size\)"):
         context_of("Hi", [given[0], {**given[0], "size": 1}], None)  # type: ignore[dict-item]  # a mapping
+
+
+class Word(StrEnum):
+    """A subclass of `str`, whose members msgspec accepts as text."""
+
+    HI = "hi"
+
+
+class Markup(str):
+    """A subclass of `str`, as template engines and parsers have."""
+
+
+CALLED = AssistantMessage([ToolCallBlock("1", "f")])
+
+# (name, prompt, system prompt, what is sent of them)
+SUBCLASSES: list[tuple[str, Any, Any, list[Any]]] = [
+    ("a_prompt", Markup("hi"), None, ["hi"]),
+    ("a_member_as_a_prompt", Word.HI, None, ["hi"]),
+    ("a_part_of_a_prompt", [Markup("hi"), "you"], None, ["hi", "you"]),
+    ("a_user_message", UserMessage(Markup("hi")), None, ["hi"]),
+    ("a_system_message", [SystemMessage(Word.HI), HI], None, ["hi", "Hi"]),
+    ("an_answer", [HI, AssistantMessage(Markup("hi"))], None, ["Hi", "hi"]),
+    ("a_result", [HI, CALLED, ToolResultMessage("1", "f", Word.HI)], None, ["Hi", "hi"]),
+    ("a_system_prompt", "Hi", Markup("hi"), ["Hi", "hi"]),
+    ("a_part_of_a_system_prompt", "Hi", [Word.HI], ["Hi", "hi"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "system_prompt", "sent"),
+    [row[1:] for row in SUBCLASSES],
+    ids=[row[0] for row in SUBCLASSES],
+)
+def test_strings_of_a_subclass_of_str_become_strings(
+    prompt: Any, system_prompt: Any, sent: list[Any]
+) -> None:
+    context = context_of(prompt, system_prompt, None)
+    check_context(context)
+    contents: list[Any] = [message.content for message in context.messages]
+    texts: list[Any] = []
+    for content in [*contents, context.system_prompt or []]:
+        blocks = content if isinstance(content, list) else [TextBlock(content)]
+        texts += [block.text for block in blocks if isinstance(block, TextBlock)]
+    assert texts == sent
+    assert {type(text) for text in texts} == {str}
 
 
 # (value, whether it can be part of a key)

@@ -252,14 +252,16 @@ Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | MediaBlock | Exte
 def _blocks_of(content: Any) -> Any:
     """Convert a block or a tuple to a list, and strings in a list to text blocks.
 
-    Any other content is returned unchanged.
+    A string of a subclass of `str` becomes a `str`. Any other content is returned unchanged.
     """
+    if isinstance(content, str):
+        return str.__str__(content)
     if isinstance(content, _Typed):
         return [content]
     if isinstance(content, tuple):
         content = [*content]
     if isinstance(content, list) and any(isinstance(each, str) for each in content):
-        return [TextBlock(each) if isinstance(each, str) else each for each in content]
+        return [TextBlock(str.__str__(each)) if isinstance(each, str) else each for each in content]
     return content
 
 
@@ -354,7 +356,7 @@ class AssistantMessage(_Turn, tag="assistant"):
     def __post_init__(self) -> None:
         content: Any = self.content
         if isinstance(content, str):
-            self.content = [TextBlock(content)]
+            self.content = [TextBlock(str.__str__(content))]
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -69,6 +69,10 @@ async def test_a_run_waits_with_the_calls_that_need_approval_and_carries_out_the
     assert done == []
 
 
+class Reason(str):
+    """A subclass of `str`, which JSON has no form for."""
+
+
 # (decisions: what is done with the paused run, what was deleted, the results of both calls)
 DECISIONS: list[tuple[Any, list[str], list[str]]] = [
     (
@@ -82,7 +86,10 @@ DECISIONS: list[tuple[Any, list[str], list[str]]] = [
         ["b is deleted", "The user does not allow this call."],
     ),
     (
-        lambda p: (p.refuse("c1b", "Not on Sundays."), p.approve("c1c", arguments={"path": "d"})),
+        lambda p: (
+            p.refuse("c1b", Reason("Not on Sundays.")),
+            p.approve("c1c", arguments={"path": "d"}),
+        ),
         ["d"],
         ["Not on Sundays.", "d is deleted"],
     ),

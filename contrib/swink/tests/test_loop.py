@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -199,6 +200,10 @@ async def test_tools_of_a_turn_run_together_and_their_results_keep_the_calls_ord
     ]
 
 
+class Reason(StrEnum):
+    CLOSED = "closed"
+
+
 async def no(call: swink.ToolCallBlock) -> bool:
     return False
 
@@ -213,6 +218,7 @@ APPROVALS: list[tuple[Any, bool, str]] = [
     (lambda call: False, False, "The user does not allow this call."),
     (no, False, "The user does not allow this call."),
     (lambda call: f"No {call.name} today.", False, "No weather today."),
+    (lambda call: Reason.CLOSED, False, "closed"),
     (raises, False, "RuntimeError: nobody is there"),
     (lambda call: None, False, "The user does not allow this call."),
     (
@@ -238,6 +244,7 @@ async def test_a_tool_runs_if_it_is_approved(approve: Any, runs: bool, told: str
     assert isinstance(result, swink.ToolResultMessage)
     assert (bool(ran), result.is_error) == (runs, not runs)
     assert told in str(result.content)
+    assert type(result.content) is str
 
 
 async def test_a_run_that_does_not_end_is_stopped_at_its_limit() -> None:

@@ -12,6 +12,7 @@ import types
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from datetime import date
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -216,6 +217,18 @@ class Sky(msgspec.Struct):
     clouds: int
 
 
+class Status(StrEnum):
+    OPEN = "open"
+
+
+class Shade(str, Enum):  # noqa: UP042  # `str()` of a member is its name
+    RED = "red"
+
+
+class Markup(str):
+    """A subclass of `str`, as template engines and parsers have."""
+
+
 PNG = swink.ImageBlock(swink.Base64Source("image/png", "AAAA"))
 
 # (what the function returns, what the model is shown)
@@ -234,6 +247,11 @@ RESULTS: list[tuple[Any, Any]] = [
     ([Report(weather="fine")], '[{"weather":"fine"}]'),
     (Sky(8), '{"clouds":8}'),
     (Colour.RED, '"red"'),
+    (Status.OPEN, "open"),
+    (Shade.RED, "red"),
+    (Markup("a"), "a"),
+    ([Status.OPEN, Markup("a")], '["open","a"]'),
+    ([Markup("a"), PNG], [swink.TextBlock("a"), PNG]),
     (PNG, [PNG]),
     (["Here:", PNG, {"a": 1}], [swink.TextBlock("Here:"), PNG, swink.TextBlock('{"a":1}')]),
 ]
@@ -250,7 +268,9 @@ async def test_a_result_is_shown_as_text_media_or_json(
     async def g() -> Any:
         return returned
 
-    assert await result_of(g if is_async else f, {}) == swink.ToolResultMessage("c1", "f", shown)
+    result = await result_of(g if is_async else f, {})
+    assert result == swink.ToolResultMessage("c1", "f", shown)
+    assert type(result.content) is type(shown)
 
 
 async def test_a_result_that_is_not_json_is_reported_to_the_model() -> None:

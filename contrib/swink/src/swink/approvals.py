@@ -112,7 +112,8 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
         Raises UsageError for a call that does not wait for a decision, or whose paused run has
         several calls with the same id.
         """
-        self._decide(call, Decision(False, reason))
+        told = str.__str__(reason) if isinstance(reason, str) else reason
+        self._decide(call, Decision(False, told))
 
     def _decide(self, call: ToolCallBlock | str, decision: Decision) -> None:
         _check_ids(self.answer)

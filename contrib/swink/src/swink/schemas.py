@@ -81,10 +81,13 @@ class Schema(Generic[T]):
 
 def plain_data(value: Any) -> Any:
     """Convert a value to JSON data. Raises TypeError if JSON cannot represent the value."""
-    return msgspec.to_builtins(value, enc_hook=_of_pydantic, str_keys=True)
+    return msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
 
 
-def _of_pydantic(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """Convert a value of a class that msgspec does not know."""
+    if isinstance(value, str):
+        return str.__str__(value)
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"a value of type {type(value).__name__} cannot be converted to JSON")

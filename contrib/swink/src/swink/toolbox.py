@@ -167,7 +167,9 @@ class Toolbox:
             raise
         except BaseException as error:
             return f"{REFUSED} {described(error)}"
-        if verdict is PAUSE or isinstance(verdict, bool | str | None):
+        if isinstance(verdict, str):
+            return str.__str__(verdict)
+        if verdict is PAUSE or isinstance(verdict, bool | None):
             return verdict
         kind = type(verdict).__name__
         log.warning(

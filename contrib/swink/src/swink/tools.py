@@ -318,7 +318,7 @@ def _runs_in(task: asyncio.Task[Any] | None) -> bool:
 def content_of(result: Any) -> str | list[Block]:
     """Return a tool's result as content for a model: text, media, or JSON."""
     if isinstance(result, str):
-        return result
+        return str.__str__(result)  # for a member of an enumeration, `str()` might be its name
     parts = list(result) if isinstance(result, list | tuple) else [result]
     if any(isinstance(part, _SHOWN) for part in parts):
         return [_block(part) for part in parts]
