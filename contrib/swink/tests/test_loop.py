@@ -6,9 +6,11 @@ import asyncio
 import json
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_turns import Turns
 
 import swink
 from swink import RunEnd, RunStart, ToolEnd, ToolStart, TurnEnd, TurnStart
@@ -245,6 +247,55 @@ async def test_a_tool_runs_if_it_is_approved(approve: Any, runs: bool, told: str
     assert (bool(ran), result.is_error) == (runs, not runs)
     assert told in str(result.content)
     assert type(result.content) is str
+
+
+NO_WORD: Any = 5
+
+# (what the tool returns, part of what the model is told)
+INVALID: list[tuple[Any, str]] = [
+    (swink.ImageBlock(swink.FileSource("/no/such.png")), "MediaError: /no/such.png: No such file"),
+    (swink.ImageBlock(swink.Base64Source("image/png", "!!!")), "is not valid base64"),
+    (["Here:", swink.ImageBlock(NO_WORD)], "source: expected Base64Source"),
+    (swink.TextBlock(NO_WORD), "text: expected `str`, got `int`"),
+]
+
+
+@pytest.mark.parametrize(("returned", "told"), INVALID, ids=[row[1] for row in INVALID])
+async def test_a_result_that_cannot_be_sent_is_reported_to_the_model(
+    returned: Any, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def show() -> Any:
+        return returned
+
+    async with swink.Client(plugins=[Turns([("show", {})], "Done.")]) as client:
+        run = client.run("echo/echo", "Hi", tools=[show])
+        assert (await run.result()).text == "Done."
+        result = run.conversation[2]
+        assert isinstance(result, swink.ToolResultMessage)
+        assert result.is_error
+        assert told in str(result.content)
+        assert "tool show returned" in caplog.text
+        assert swink.load(swink.Conversation, swink.dump(run.conversation)) == run.conversation
+
+
+async def test_a_run_whose_conversation_cannot_be_sent_any_more_ends_with_the_error(
+    tmp_path: Path,
+) -> None:
+    picture = tmp_path / "a.png"
+    picture.write_bytes(b"png")
+
+    def remove() -> None:
+        picture.unlink()
+
+    async with swink.Client(plugins=[Turns([("remove", {})])]) as client:
+        run = client.run("echo/echo", ["Hi", swink.image(picture)], tools=[remove])
+        events = [event async for event in run]
+        for _ in range(2):
+            with pytest.raises(swink.MediaError, match="No such file"):
+                await run.result()
+    assert isinstance(events[-1], RunEnd)
+    assert (events[-1].outcome, run.outcome, run.turns) == ("error", "error", 1)
+    assert run.usage == events[-1].usage == swink.Usage(1, 2, total=3, reported=True)
 
 
 async def test_a_run_that_does_not_end_is_stopped_at_its_limit() -> None:

@@ -27,6 +27,7 @@ from swink.tools import FunctionTool
 from swink_core import (
     AssistantMessage,
     Charge,
+    Context,
     Conversation,
     Cost,
     Done,
@@ -42,6 +43,8 @@ from swink_core import (
     StreamErrorKind,
     SwinkError,
     TextDelta,
+    ToolCallBlock,
+    ToolResultMessage,
     Usage,
     UsageError,
     replace,
@@ -88,10 +91,12 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         )
         self.id = secrets.token_hex(6)
         self._ask, self._options = ask, options
-        self._toolbox, self._max_turns = Toolbox(self.id, tools, approve, self._told), max_turns
+        self._toolbox = Toolbox(self.id, tools, approve, self._told, self._check_result)
+        self._max_turns = max_turns
         self._goal = goal
         self._limits = limits
         self._limit_reached: LimitReached | None = None
+        self._failure: Exception | None = None  # of a call that could not be made
         self._stream: EventStream = self._asked(prompt)
         self._context = self._stream.call.context
         self._messages: Conversation = [*self._context.messages]
@@ -229,9 +234,10 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         """Run to the end and return the model's last message.
 
         Raises the `StreamError` of a failed call, LimitReached at a limit, TooManyTurns after
-        `max_turns`, RunPaused if the run waits for decisions, and BadAnswer if the last message
-        does not match the type. If another task reads the run, the method waits until that task has
-        read to the end or stopped.
+        `max_turns`, RunPaused if the run waits for decisions, BadAnswer if the last message does
+        not match the type, and UsageError if the conversation cannot be sent any more, for example
+        because a file in it was deleted. If another task reads the run, the method waits until that
+        task has read to the end or stopped.
         """
         driving = self._driving
         pause = 0.0
@@ -249,6 +255,8 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         if self._limit_reached is not None:
             self._limit_reached.partial = self._last or self.message
             raise self._limit_reached
+        if self._failure is not None:
+            raise self._failure
         if self._paused is not None:
             raise RunPaused(self._paused)
         if self._goal is not None and self._goal.fault is not None:
@@ -315,9 +323,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
                 if self._turn >= self._max_turns:
                     yield [*begun, self._end("max_turns")]
                     break
-                if self._is_kept:
-                    self._turn_over()
-                if not self._may_take_turn():
+                if (self._is_kept and not self._turn_over()) or not self._may_take_turn():
                     yield [*begun, self._end("error")]
                     break
                 self._turn += 1
@@ -358,8 +364,9 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         if isinstance(terminal, Error):
             if self._goal is not None and self._may_be_asked_by_tool(terminal):
                 self._goal.by_tool = True
-                self._add_up()
-                self._next_stream()
+                if not self._next_stream():
+                    yield [self._end("error")]
+                    return
                 async with aclosing(self._turn_of_model()) as batches:
                     async for events in batches:
                         yield events
@@ -477,23 +484,33 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         self._messages += [message, *results]
         self._last = message
 
-    def _turn_over(self) -> None:
-        """Prepare the next turn.
+    def _turn_over(self) -> bool:
+        """Prepare the next turn; return False if its call cannot be made.
 
         A `tool_choice` that forced a call is removed: it applies to the first turn only.
         """
         if self._options.get("tool_choice") not in (None, "auto", "none"):
             self._options = {**self._options, "tool_choice": None}
-        self._add_up()
-        self._next_stream()
+        return self._next_stream()
 
-    def _add_up(self) -> None:
-        """Add the amounts of the current call to those of the earlier calls."""
+    def _next_stream(self) -> bool:
+        """Prepare the next call; return False if it cannot be made."""
+        try:
+            stream = self._asked(replace(self._context, messages=[*self._messages]))
+        except Exception as error:
+            self._failure = error
+            return False
         self._usage, self._cost, self._spent = self.usage, self.cost, self._charge
+        self._stream, self._is_kept = stream, False
+        return True
 
-    def _next_stream(self) -> None:
-        context = replace(self._context, messages=[*self._messages])
-        self._stream, self._is_kept = self._asked(context), False
+    def _check_result(self, result: ToolResultMessage) -> None:
+        """Check the result of a tool like a message that is sent, including its files.
+
+        Raises InvalidContext or MediaError.
+        """
+        call = ToolCallBlock(result.tool_call_id, result.tool_name)
+        self._ask(Context([AssistantMessage([call]), result]), self._options)
 
     def _end(self, outcome: Outcome) -> RunEnd:
         end = RunEnd(self.id, self._turn, outcome, self.usage, self.cost)

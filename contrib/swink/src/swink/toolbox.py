@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from swink.approvals import PAUSE, Approve, Decision
 from swink.events import ToolEnd, ToolStart
 from swink.tools import FunctionTool, described, failed
-from swink_core import ToolCallBlock, ToolResultMessage, replace
+from swink_core import InvalidContext, MediaError, ToolCallBlock, ToolResultMessage, replace
 
 __all__ = ["Toolbox"]
 
@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 
 Tell: TypeAlias = Callable[[ToolStart | ToolEnd], object]
 """A function that passes an event to observers."""
+
+Check: TypeAlias = Callable[[ToolResultMessage], object]
+"""A function that raises InvalidContext or MediaError for a result that cannot be sent."""
 
 NOT_FINISHED = "The tool was stopped before it had finished."
 NOT_STARTED = "The tool was not called: the run had come to its end."
@@ -40,9 +43,11 @@ class Toolbox:
         tools: Mapping[str, FunctionTool[..., Any]],
         approve: Approve | None,
         tell: Tell,
+        check: Check,
     ) -> None:
         self.names = tuple(tools)
         self._run_id, self._tools, self._approve, self._tell = run_id, tools, approve, tell
+        self._check = check
         self._under_way: dict[asyncio.Task[ToolResultMessage | None], ToolCallBlock] = {}
         self._results: dict[str, ToolResultMessage] = {}
         self._decisions: Mapping[str, Decision] = {}
@@ -140,7 +145,7 @@ class Toolbox:
                 return failed(call, decision.reason or REFUSED)
             if decision.arguments is not None:
                 call = replace(call, arguments=decision.arguments, state="complete")
-            return await known.carry_out(call)
+            return await self._carried_out(known, call)
         verdict: Any = True
         if self._approve is not None:
             verdict = await self._verdict(self._approve, call)
@@ -152,7 +157,20 @@ class Toolbox:
             return None
         if verdict is not True:
             return failed(call, verdict or REFUSED)
-        return await known.carry_out(call)
+        return await self._carried_out(known, call)
+
+    async def _carried_out(
+        self, known: FunctionTool[..., Any], call: ToolCallBlock
+    ) -> ToolResultMessage:
+        """Carry out a call and return its result, or an error result if it cannot be sent."""
+        result = await known.carry_out(call)
+        if type(result.content) is not str:
+            try:
+                self._check(result)
+            except (InvalidContext, MediaError) as error:
+                log.warning("tool %s returned what cannot be sent", call.name, exc_info=error)
+                return failed(call, described(error))
+        return result
 
     async def _verdict(self, approve: Approve, call: ToolCallBlock) -> Any:
         """Call the application's `approve`.
