@@ -670,6 +670,56 @@ def test_a_value_of_another_type_in_a_union_or_beside_a_converter_does_not_fit(
         schema.load(data | {name: misfit})
 
 
+@dataclass
+class Seat:
+    row: int
+
+    def __post_init__(self) -> None:
+        if self.row == 13:
+            raise ValueError("row 13 does not exist")
+        if self.row == 14:
+            raise TypeError("row 14 is a number of another plan")
+        if self.row == 15:
+            raise KeyError("no plan")
+
+
+@attrs.define
+class Place:
+    seats: list[Seat] = attrs.field(factory=list)
+    code: int = attrs.field(default=0, converter=lambda code: 1 // code)
+
+
+# (type, data, the error and its text)
+OF_THE_TYPE: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
+    (Seat, {"row": 13}, ValueError, "row 13 does not exist"),
+    (Seat | Refusal, {"row": 13}, ValueError, "row 13 does not exist @ $"),
+    (Seat | Refusal, {"row": 14}, ValueError, "row 14 is a number of another plan @ $"),
+    (Seat | Refusal, {"row": 15}, KeyError, "'no plan'"),
+    (Seat | Refusal, {"row": "x"}, ValueError, "Expected `int`, got `str` @ $.row"),
+    (Seat | Refusal, {"row": 1, "x": 1}, ValueError, "extra fields found (x) @ $"),
+    (Seat | Refusal, {}, ValueError, "invalid value @ $"),
+    (Label, {"weight": 1}, ValueError, "required field missing @ $.text"),
+    (
+        Place,
+        {"seats": [{"row": 13}], "code": 1},
+        ValueError,
+        "does not exist - at `$[0]` @ $.seats",
+    ),
+    (Place, {"seats": [{"row": 15}], "code": 1}, KeyError, "'no plan'"),
+    (Place, {"code": 0}, ZeroDivisionError, "division"),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "error", "text"), OF_THE_TYPE)
+def test_an_error_of_a_types_own_code_is_as_for_a_single_class(
+    kind: Any, data: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error) as raised:
+        Schema(kind).load(data)
+    assert type(raised.value) is error
+    assert text in str(raised.value)
+
+
 def test_an_integer_that_is_a_key_of_an_object_fits() -> None:
     assert Schema(dict[int, str]).load({"1": "x"}) == {1: "x"}
     label: Label = Schema(Label).load({"text": "a", "places": {"1": {"text": "b"}}})

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache, partial
+from traceback import walk_tb
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -220,10 +221,30 @@ def _strict_converter() -> Converter:
 
 
 def _misfit(error: BaseException, kind: Any) -> str:
+    """Return the text of an error in data.
+
+    As in msgspec, a ValueError or TypeError of the code of a class describes the data. Other errors
+    of this code are raised.
+    """
     from cattrs.v import format_exception
 
-    is_msgspecs = isinstance(error, msgspec.ValidationError)
-    return str(error) if is_msgspecs else format_exception(error, kind)
+    if isinstance(error, msgspec.ValidationError):
+        return str(error)
+    if _is_of_cattrs(error):
+        return format_exception(error, kind)
+    if isinstance(error, ValueError | TypeError):
+        return str(error)
+    raise error
+
+
+def _is_of_cattrs(error: BaseException) -> bool:
+    """Return True if cattrs or a hook of this module raised the error, not the code of a class."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    if not frames:
+        return True
+    module = str(frames[-1].f_globals.get("__name__"))
+    is_generated = frames[-1].f_code.co_filename.startswith("<cattrs ")
+    return is_generated or module.startswith(("cattrs.", __name__))
 
 
 def _no_schema(kind: Any, error: Exception) -> UsageError:
