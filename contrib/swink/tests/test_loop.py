@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -557,3 +558,65 @@ async def test_a_run_that_is_closed_waits_at_ease_for_a_tool_that_takes_its_time
         may_end.set()
         await asyncio.gather(closing, reader)
     assert isinstance(events[-1], RunEnd)
+
+
+class Held:
+    """A tool that waits until it is stopped."""
+
+    def __init__(self) -> None:
+        self.began, self.was_stopped = threading.Event(), False
+
+    async def hold(self) -> None:
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.was_stopped = True
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_closed_client_stops_the_tools_of_its_runs(is_read: bool) -> None:
+    held, watcher = Held(), Watcher()
+    client = swink.Client(plugins=[watcher])
+    run = client.run("echo/tool", "Hi", tools=[held.hold])
+    async for event in run:
+        if isinstance(event, ToolStart):
+            break
+    reader = asyncio.create_task(run.result()) if is_read else None
+    await asyncio.to_thread(held.began.wait)
+    await client.aclose()
+    assert (held.was_stopped, run.outcome) == (True, "aborted")
+    assert watcher.events[-1].outcome == "aborted"
+    assert faults(run.conversation) == []
+    for result in (reader or run.result(), run.result()):
+        with pytest.raises(swink.StreamAborted, match="the run was closed"):
+            await result
+
+
+async def test_a_closed_client_stops_the_tools_of_a_run_in_another_loop() -> None:
+    held = Held()
+    client = swink.Client()
+    run = client.run("echo/tool", "Hi", tools=[held.hold])
+    elsewhere = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(_ended(run))))
+    await asyncio.to_thread(held.began.wait)
+    await client.aclose()
+    with pytest.raises(swink.StreamAborted, match="the run was closed"):
+        await elsewhere
+    assert (held.was_stopped, run.outcome) == (True, "aborted")
+
+
+async def _ended(run: swink.Run) -> None:
+    await run.result()
+
+
+async def test_a_tool_may_close_the_client() -> None:
+    client = swink.Client()
+
+    async def close() -> None:
+        await client.aclose()
+
+    run = client.run("echo/tool", "Hi", tools=[close])
+    with pytest.raises(swink.StreamAborted, match="the run was closed"):
+        await run.result()
+    with pytest.raises(swink.UsageError, match="the client is closed"):
+        client.stream("echo/echo", "Hi")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -166,6 +167,24 @@ def test_a_closed_client_makes_no_calls() -> None:
     client.close()
     with pytest.raises(swink.UsageError, match="the client is closed"):
         client.complete("echo/echo", "Hi")
+
+
+def test_a_closed_client_stops_the_tools_of_a_run_in_another_thread() -> None:
+    client = swink.SyncClient()
+    began = threading.Event()
+
+    async def hold() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    run = client.run("echo/tool", "Hi", tools=[hold])
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(run.result)
+        began.wait()
+        client.close()
+        with pytest.raises(swink.StreamAborted, match="the run was closed"):
+            reader.result()
+    assert run.outcome == "aborted"
 
 
 CALLS, THREADS = 1000, 8

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
+from weakref import WeakSet
 
 import swink_core
 from swink.answers import Answer, AnswerForm, AnswerStream, check_typed
@@ -105,6 +108,22 @@ class Client(swink_core.Client):
             )
 
         def __exit__(self, *raised: object) -> None: ...
+
+    @cached_property
+    def _runs(self) -> WeakSet[Run[Any]]:
+        """The runs of the client whose reading has begun."""
+        return WeakSet()
+
+    async def aclose(self) -> None:
+        """End all calls and runs, and close the connections and the shared plugins.
+
+        A run ends with the outcome `aborted`, and its tools are stopped. See also
+        `swink_core.Client.aclose`.
+        """
+        try:
+            await asyncio.gather(*[run._close_with_client() for run in self._runs])
+        finally:
+            await super().aclose()
 
     @takes_options(Options)
     def stream(
@@ -262,7 +281,8 @@ class Client(swink_core.Client):
             check_typed(asked)
             first = ask(prompt, goal.asked(asked))
             goal.by_tool = FEATURE in self._lacking(model, first)
-        return Run(ask, prompt, asked, named, max_turns, approve, goal, resumed, gate)
+        runs = self._runs
+        return Run(ask, prompt, asked, named, max_turns, approve, goal, resumed, gate, runs)
 
     @takes_options(Options)
     async def gather(

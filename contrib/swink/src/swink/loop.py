@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from types import AsyncGeneratorType
 from typing import Any, Generic, Self, TypeAlias, cast
+from weakref import WeakSet
 
 from swink.amounts import added
 from swink.answers import Answer, Growing
@@ -83,7 +84,8 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         approve: Approve | None,
         goal: Goal[V] | None,
         resumed: PausedRun | None,
-        limits: LimitGate | None = None,
+        limits: LimitGate | None,
+        begun: WeakSet[Run[Any]],
     ) -> None:
         check_number("max_turns", max_turns, "Pass at least 1.")
         check_called(
@@ -95,6 +97,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         self._max_turns = max_turns
         self._goal = goal
         self._limits = limits
+        self._begun = begun
         self._limit_reached: LimitReached | None = None
         self._failure: Exception | None = None  # of a call that could not be made
         self._stream: EventStream = self._asked(prompt)
@@ -275,8 +278,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
         May be called from any task; further calls do nothing.
         """
-        self._is_closing = True
-        self._toolbox.cancel()
+        self._leave()
         await self._stream.aclose()
         driving = self._driving or self._start()
         pause = 0.0  # the reader will be done soon, unless a tool takes long to end
@@ -295,7 +297,21 @@ class Run(OfStream, AsyncOnly, Generic[V]):
     def _next(self) -> Awaitable[list[RunEvent]]:
         return anext(self._driving or self._start(), [])
 
+    async def _close_with_client(self) -> None:
+        """Close the run in its event loop; only request it if that is not the running loop."""
+        if self._loop is asyncio.get_running_loop():
+            await self.aclose()
+        elif self._outcome is None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._leave)
+
+    def _leave(self) -> None:
+        self._is_closing = True
+        self._toolbox.cancel()
+
     def _start(self) -> AsyncGeneratorType[list[RunEvent], None]:
+        self._loop = asyncio.get_running_loop()
+        self._begun.add(self)
         self._driving = cast("AsyncGeneratorType[list[RunEvent], None]", self._drive())
         return self._driving
 

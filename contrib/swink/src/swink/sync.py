@@ -259,9 +259,9 @@ class SyncClient:
         )
 
     def close(self) -> None:
-        """End all calls, and close all connections. A closed client accepts no more calls.
+        """End all calls and runs, and close all connections. A closed client accepts no more calls.
 
-        A call that runs in another thread raises `StreamAborted`, whose `partial` contains what has
+        A call or a run in another thread raises `StreamAborted`, whose `partial` contains what has
         arrived.
         """
         background_loop().run(self._client.aclose())
