@@ -134,6 +134,18 @@ async def test_a_correction_of_a_tools_arguments_answers_its_call() -> None:
 
 
 @pytest.mark.usefixtures("by_tool")
+async def test_a_tool_called_beside_an_answer_to_be_corrected_has_a_result_of_its_own() -> None:
+    both: Any = [("answer", {"city": 1}), ("weather", {"city": "Oslo"})]
+    plugin = Turns(both, [("answer", DATA)])
+    async with swink.Client(plugins=[plugin]) as client:
+        run = client.run("echo/echo", "Oslo?", tools=[weather], type=Report)
+        assert (await run.answer()).parsed == OSLO
+    correction, other = plugin.contexts[1].messages[-2:]
+    assert "does not fit the schema" in str(correction.content)
+    assert other.content == "The tool was not called: the answer was given in the same turn."
+
+
+@pytest.mark.usefixtures("by_tool")
 async def test_a_tool_called_beside_the_answer_is_reported_as_not_called() -> None:
     plugin = Turns([("weather", {"city": "Oslo"}), ("answer", DATA)])
     async with swink.Client(plugins=[plugin]) as client:

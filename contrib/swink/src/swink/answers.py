@@ -81,6 +81,9 @@ GROWTH = 1.1
 
 _SAY_AGAIN = "That does not fit the schema: {why}\nAnswer again, with the whole corrected JSON."
 
+_NOT_CALLED = "The tool was not called: the answer was given in the same turn."
+"""The result of another call beside a call of the answer tool that has to be corrected."""
+
 
 def check_typed(given: Mapping[str, Any]) -> None:
     """Raise UsageError for options that a call for a typed answer sets itself."""
@@ -448,6 +451,16 @@ _CUT = {
 def corrections_of(message: AssistantMessage, why: str) -> list[UserMessage | ToolResultMessage]:
     """Return the messages that request a corrected answer. `why` describes the fault."""
     text = _SAY_AGAIN.format(why=why)
-    if not message.tool_calls:
+    calls = message.tool_calls
+    if not calls:
         return [UserMessage(text)]
-    return [ToolResultMessage(c.id, c.name, text, is_error=True) for c in message.tool_calls]
+    by_tool = any(call.name == ANSWER for call in calls)
+    return [
+        ToolResultMessage(
+            call.id,
+            call.name,
+            _NOT_CALLED if by_tool and call.name != ANSWER else text,
+            is_error=True,
+        )
+        for call in calls
+    ]
