@@ -103,6 +103,30 @@ async def test_a_function_is_given_values_of_its_types(name: str, data: Any, giv
     assert type(got[0]) is type(given)
 
 
+@attrs.define
+class Upper:
+    text: str = attrs.field(converter=str.upper)
+
+
+# annotations of parameters whose default is `None`, although the annotation does not say so
+OPTIONAL: list[Any] = [
+    int, list[int], Annotated[int, msgspec.Meta(ge=1)], Point, Person, Point | Line, Upper,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OPTIONAL, ids=str)
+async def test_a_parameter_with_the_default_none_accepts_null(kind: Any) -> None:
+    def f(x: Any = None) -> bool:
+        return x is None
+
+    f.__annotations__["x"] = kind
+    schema = swink.tool(f).definition.parameters["properties"]["x"]
+    assert schema["default"] is None
+    assert schema["anyOf"][-1] == {"type": "null"}
+    for arguments in ({"x": None}, {}):
+        assert (await result_of(f, arguments)).content == "true"
+
+
 async def test_a_missing_field_gets_the_default() -> None:
     def f(a: int, b: int = Field(2, lt=5), c: list[str] | None = None) -> list[Any]:
         return [a, b, c]

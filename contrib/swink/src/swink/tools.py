@@ -366,12 +366,23 @@ def _parameters_of(function: Callable[..., Any], called: str) -> list[_Parameter
             annotation = Annotated[annotation, default]
             default = NOTHING if default.is_required() else default
         try:
-            found.append(_Parameter(one.name, Schema(annotation), default))
+            schema = Schema(annotation)
+            if default is None and not _takes_none(schema):
+                schema = Schema(annotation | None)
+            found.append(_Parameter(one.name, schema, default))
         except UsageError as error:
             raise UsageError(
                 f"tool {called!r}: {one.name}: {error.message}", resolution=error.resolution
             ) from error
     return found
+
+
+def _takes_none(schema: Schema[Any]) -> bool:
+    try:
+        schema.load(None)
+    except Exception:  # also of the code of a parameter's type
+        return False
+    return True
 
 
 def _is_field(default: Any) -> bool:
