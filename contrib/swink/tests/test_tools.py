@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import attrs
@@ -692,6 +692,36 @@ def test_a_value_of_another_type_in_a_union_or_beside_a_converter_does_not_fit(
     schema.load(data)
     with pytest.raises(ValueError, match=rf"Expected .+ {re.escape(f'$.{name}')}$"):
         schema.load(data | {name: misfit})
+
+
+@dataclass
+class Cash:
+    kind: Literal["cash"] = "cash"
+    version: Literal[1] = 1
+    cents: int = 0
+
+
+@attrs.define
+class Card:
+    number: str
+    kind: Literal["card", "giro"] = "card"
+    version: Literal[1] = 1
+
+
+# (type, the required fields of each class)
+MARKED: list[tuple[Any, list[list[str]]]] = [
+    (Cash | Card, [["kind"], ["number", "kind"]]),
+    (Cash | Card | None, [["kind"], ["number", "kind"]]),
+    (Payment | Refusal, [["approved", "cents", "to", "tags"], ["reason"]]),
+]
+
+
+@pytest.mark.parametrize(("kind", "required"), MARKED, ids=str)
+def test_a_field_that_tells_the_classes_of_a_union_apart_is_required(
+    kind: Any, required: list[list[str]]
+) -> None:
+    schema: Schema[Any] = Schema(kind)
+    assert [each["required"] for each in schema.json["anyOf"][:2]] == required
 
 
 @dataclass

@@ -22,6 +22,7 @@ from typing import (
     Annotated,
     Any,
     Generic,
+    Literal,
     TypeVar,
     Union,
     get_args,
@@ -165,6 +166,9 @@ def _by_cattrs(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
         structure = _strict_converter().get_structure_hook(kind)
     except (TypeError, NameError, StructureHandlerNotFoundError) as error:
         raise _no_schema(kind, error) from error
+    marks = _marks([each for each in choices if each is not types.NoneType])
+    if marks:
+        schemas = [_requiring(marks, each, parts) for each in schemas]
     schema: dict[str, Any] = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
     def load(data: Any) -> Any:
@@ -174,6 +178,30 @@ def _by_cattrs(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
             raise ValueError("; ".join(transform_error(error, "$", _misfit))) from error
 
     return _tidy({**schema, "$defs": parts}), load
+
+
+def _marks(classes: list[Any]) -> list[str]:
+    """Return the names of the literal fields by which cattrs tells the classes of a union apart.
+
+    cattrs needs one of them in the data, even if it has a default value.
+    """
+    hints = [_fields(get_origin(each) or each) for each in classes]
+    marks = []
+    for name in hints[0]:
+        kinds = [each.get(name) for each in hints]
+        values = [set(get_args(each)) for each in kinds if get_origin(each) is Literal]
+        if len(values) == len(classes) and not set.intersection(*values):
+            marks.append(name)
+    return marks
+
+
+def _requiring(names: list[str], schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a class with these fields required; another schema is unchanged."""
+    if "$ref" not in schema:
+        return schema
+    whole = parts[schema["$ref"].rpartition("/")[2]]
+    required = whole.get("required", [])
+    return {**whole, "required": [*required, *(each for each in names if each not in required)]}
 
 
 def _strict_converter() -> Converter:
