@@ -317,7 +317,9 @@ async def test_the_cost_of_a_paused_run_is_unknown_without_a_price(cost: swink.C
 
 async def test_the_known_parts_of_a_cost_count_if_the_total_of_a_paused_run_is_unknown() -> None:
     cost = swink.Cost(input=0.5, output=0.25, estimated=True)
-    paused = swink.replace(await paused_run(), cost=cost)
+    paused = swink.replace(
+        await paused_run(), cost=cost, spent=None
+    )  # as earlier versions stored it
     assert paused.charge == swink.Charge(3, 0.75, estimated=True)
 
 
