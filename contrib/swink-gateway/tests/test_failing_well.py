@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from serving import ONCE, Scripted, ask, serving, until
 from test_seed_scenarios import OWN, THINKING
+from turned import Said, asked_for
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
@@ -25,6 +26,7 @@ from swink_gateway.policy.cooldowns import Cooldowns, ImpatientTimeouts
 from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.protocols import Asked, Facts
 from swink_gateway.protocols.native.protocol import NativeProtocol
+from swink_gateway.protocols.table import PROTOCOLS
 from swink_gateway.serving.limits import Limits, timeouts_within
 from swink_gateway.serving.relay import Line, relayed
 from swink_gateway.serving.server import Gateway
@@ -423,6 +425,35 @@ async def test_clients_get_no_advice_for_python_callers(protocol: str, stream: b
 
 
 BEGUN = (swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextEnd(0))
+
+
+REFUSED_KEY = "does not accept the gateway's own credentials"
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("before", [[], BEGUN])
+def test_a_retry_after_a_refused_key_does_not_show_the_providers_message(
+    name: str, before: Any
+) -> None:
+    again = swink.Retry(1, 6, 0.0, "sk-ab***yz", "acme/small", Kind.AUTH, "invalid_api_key")
+    asked = asked_for(array=False, thoughts=False)
+    encoder = PROTOCOLS[name].endpoints[0].make().encoder(asked, Facts("1", 1))
+    batches = ([swink.Start(), *before], [again])
+    out = [encoder.feed(batch, Said(swink.Model("acme", "large"))) for batch in batches]
+    said = b"".join(out).decode()
+    assert "sk-ab" not in said
+    assert (REFUSED_KEY in said) is (bool(before) or name == "native")
+
+
+async def test_a_retry_without_a_key_names_the_missing_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    routes = {"two": ["groq/any", "echo/echo"]}
+    policy = swink.RetryPolicy(fall_back_on=frozenset({Kind.AUTH}))
+    async with serving(http=MemoryHTTPClient(), retry=policy, routes=routes) as gateway:
+        answer = await asked(gateway, "native", True, "two")
+    assert "GROQ_API_KEY" in next(f for f in answer.frames if f["type"] == "retry")["error"]
 
 
 @EACH

@@ -20,7 +20,7 @@ from swink_core import (
     ToolCallStart,
 )
 from swink_gateway.protocols import Facts, Known
-from swink_gateway.protocols.failures import EMPTY
+from swink_gateway.protocols.failures import EMPTY, why_again
 from swink_gateway.protocols.frames import encode
 
 __all__ = ["REFUSAL", "EventEncoder", "arguments_text", "as_vendors_end", "cost_data", "cut_short"]
@@ -184,6 +184,6 @@ def started_anew(retry: Retry) -> Error:
 
     Most protocols cannot tell the client to discard the output that it has received.
     """
-    error = Error.network(retry.error, retry.delay or None)
+    error = Error.network(why_again(retry), retry.delay or None)
     error.error_kind = retry.error_kind or error.error_kind
     return error

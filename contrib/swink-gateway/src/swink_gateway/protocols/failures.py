@@ -8,6 +8,7 @@ from swink_core import (
     Error,
     InvalidModel,
     ResponseHead,
+    Retry,
     StreamError,
     SwinkError,
     UnknownProvider,
@@ -19,7 +20,7 @@ from swink_core.providers import KINDS, HTTPResponse
 
 __all__ = ["LIMIT", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
 __all__ += ["for_clients", "header_text", "of_bad_request", "passed_on", "standard_status"]
-__all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "RESTS", "Refused"]
+__all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "OWN_KEY", "RESTS", "Refused", "why_again"]
 
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
 """The HTTP status for each kind of failure (RFC 9110 section 15).
@@ -83,6 +84,10 @@ TO_CALLERS = " Options in extra= are sent unchanged."
 STOPPED = "closed"
 """The code of a call that the gateway closed at shutdown."""
 
+NO_KEY = "no_credentials"
+"""The core's code of a call that was not sent because the gateway has no key for the provider."""
+
+OWN_KEY = "the model's provider does not accept the gateway's own credentials"
 NOT_LET_IN = "The provider refused the gateway's credentials"
 ITS_OWNER = "Ask the operator of the gateway to check its log. Your own key is not at fault."
 """The advice for clients after a provider refused the gateway's credentials."""
@@ -185,8 +190,18 @@ def for_clients(error: Error) -> Error:
         return error
     told = replace(error, title=NOT_LET_IN, resolution=ITS_OWNER)
     if error.status is not None:
-        told.error_message = "the model's provider does not accept the gateway's own credentials"
+        told.error_message = OWN_KEY
     return told
+
+
+def why_again(retry: Retry) -> str:
+    """Return the failure behind a `Retry` event for clients, without details as in `for_clients`.
+
+    The event does not say whether a provider answered, so a failure of the credentials gets the
+    same text in all cases but one: the gateway has no key.
+    """
+    is_refused = retry.error_kind is Kind.AUTH and retry.code != NO_KEY
+    return OWN_KEY if is_refused else retry.error
 
 
 def text_of(error: Error) -> str:

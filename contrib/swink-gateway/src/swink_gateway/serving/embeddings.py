@@ -26,7 +26,7 @@ from swink_gateway.policy.tenancy import renamed
 from swink_gateway.protocols import Asked, ClientProtocol
 from swink_gateway.protocols.bodies import json_of
 from swink_gateway.protocols.chat.protocol import ChatProtocol
-from swink_gateway.protocols.failures import Refused, header_text, passed_on, status_of
+from swink_gateway.protocols.failures import OWN_KEY, Refused, header_text, passed_on, status_of
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.protocols.gemini.protocol import GeminiProtocol
@@ -244,8 +244,7 @@ async def _passed_on(
     """
     if response.status in _AUTH:
         response.close()
-        why = "the model's provider does not accept the gateway's own credentials"
-        raise _failure(StreamErrorKind.AUTH, why)
+        raise _failure(StreamErrorKind.AUTH, OWN_KEY)
     found = passed_on(response)
     if (wait := response.headers.get("Retry-After")) is not None:
         found["Retry-After"] = wait

@@ -34,7 +34,7 @@ from swink_core import (
 )
 from swink_core.providers import OPTIONS
 from swink_gateway.protocols import Asked, BadRequest, Facts, Known, Reply
-from swink_gateway.protocols.failures import BROKEN_OFF, for_clients, headers_of
+from swink_gateway.protocols.failures import BROKEN_OFF, for_clients, headers_of, why_again
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import ALIVE, SSE, data_frame, encode
 from swink_gateway.protocols.media import source_of
@@ -178,8 +178,9 @@ class NativeEncoder:
         if kind in _DELTAS:
             return _DELTAS[kind] % (event.content_index, encode(event.delta))
         self.ended = kind in (Done, Error)
-        if kind is Retry and event.error_kind is StreamErrorKind.NETWORK:
-            event = replace(event, error=BROKEN_OFF)
+        if kind is Retry:
+            is_cut = event.error_kind is StreamErrorKind.NETWORK
+            event = replace(event, error=BROKEN_OFF if is_cut else why_again(event))
         return data_frame(dump(for_clients(event) if kind is Error else event))
 
     def whole(self, message: AssistantMessage) -> bytes:
