@@ -253,6 +253,31 @@ def test_an_item_keeps_its_first_id(at_once: bool) -> None:
     assert (last == ["rs_1", "msg_1", "fc_1"]) is at_once
 
 
+SOURCES = [{"type": "url_citation", "url": f"https://{name}.example"} for name in "ab"]
+
+
+@pytest.mark.parametrize("own", [OWN, {}], ids=["the API's own", "of Chat Completions"])
+def test_each_source_of_a_text_is_an_event_before_the_end_of_its_part(own: Any) -> None:
+    text = swink.TextDelta(0, "so"), swink.TextEnd(0, {"annotations": SOURCES})
+    frames = frames_of(written(RESPONSES, [events(swink.TextStart(0), *text)], **own))
+    kinds = [frame["type"] for frame in frames]
+    end = kinds.index("response.content_part.done")
+    part = frames[end]["part"]
+    assert [one["url"] for one in part["annotations"]] == [one["url"] for one in SOURCES]
+    item = frames[kinds.index("response.output_item.added")]
+    place = {"item_id": item["item"]["id"], "output_index": 0, "content_index": 0}
+    assert frames[end - 2 : end] == [
+        {
+            "type": "response.output_text.annotation.added",
+            "sequence_number": end - 2 + number,
+            **place,
+            "annotation_index": number,
+            "annotation": source,
+        }
+        for number, source in enumerate(part["annotations"])
+    ]
+
+
 @pytest.mark.parametrize("at_once", [True, False], ids=["in one read", "in many"])
 def test_the_apis_own_metadata_of_items_survives_the_client(at_once: bool) -> None:
     answer = own_answer()

@@ -284,6 +284,9 @@ class ResponsesEncoder(EventEncoder):
         word, index = DELTAS[opened.kind]
         name = "refusal" if opened.kind == "refusal" else "text"
         self._say(f"{word}.done", out, opened, **index, **{name: opened.said})
+        for number, source in enumerate(part.get("annotations", ())):
+            place = {"content_index": 0, "annotation_index": number}
+            self._say("output_text.annotation.added", out, opened, **place, annotation=source)
         self._say("content_part.done", out, opened, content_index=0, part=part)
         self._done(opened, item, out)
 
