@@ -40,9 +40,12 @@ def check(protocol: str, read: Read, message: swink.AssistantMessage) -> None:
     if len(calls) < len(message.tool_calls) and message.stop_reason != "length":
         assert read.stop == "MALFORMED_FUNCTION_CALL"
     else:
-        met = (message.metadata or {}).get("stop_sequence")
-        said_so = protocol == "messages" and isinstance(met, str)
-        assert read.stop == ("stop_sequence" if said_so else WORDS[protocol][message.stop_reason])
+        facts, word = message.metadata or {}, WORDS[protocol][message.stop_reason]
+        if protocol == "messages" and isinstance(facts.get("stop_sequence"), str):
+            word = "stop_sequence"
+        elif protocol == "gemini":
+            word = facts.get("finishReason", word)
+        assert read.stop == word
     names = [message.model, *([f"{message.provider}/{message.model}"] if is_native else [])]
     assert read.model in names  # swink's client reports the requested name of the model
     if message.response_id is not None and protocol != "ollama":

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from made import TEXT, events
-from turned import asked_for, is_empty, last_attempt, read_by, written
+from turned import asked_for, is_empty, last_attempt, read_by, whole, written
 
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
@@ -136,6 +136,20 @@ def test_a_call_with_invalid_arguments_is_reported_as_text(
     assert raw in candidate["finishMessage"]
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("facts", [OWN, {}], ids=["the API's own", "another's"])
+def test_the_apis_own_finish_reason_is_passed_on(facts: dict[str, Any], is_whole: bool) -> None:
+    said = {"finishReason": "RECITATION", "finishMessage": "as in a book"}
+    answer = events(*TEXT, stop_reason=StopReason.CONTENT_FILTER, metadata=said)
+    if is_whole:
+        body = msgspec.json.decode(whole(GEMINI, fold(answer, "acme"), **facts))
+    else:
+        body = responses(written(GEMINI, [answer], **facts, **SHOWN))[-1]
+    (told,) = body["candidates"]
+    expected = said if facts else {"finishReason": "SAFETY"}
+    assert {name: told[name] for name in said if name in told} == expected
+
+
 def test_without_alt_sse_the_answer_is_one_json_array() -> None:
     pieces = written(GEMINI, [[e] for e in events(*TEXT)], array=True, thoughts=True)
     frames = msgspec.json.decode(b"".join(pieces))
@@ -196,6 +210,20 @@ def test_a_prompt_that_is_refused_has_an_answer_without_candidates() -> None:
     assert isinstance(terminal, swink.Error)
     assert terminal.error_kind is StreamErrorKind.CONTENT_FILTERED
     assert GEMINI.failure(refused, 400).status == 200
+
+
+def test_a_refused_prompt_has_the_providers_reason_and_usage() -> None:
+    feedback = {"blockReason": "PROHIBITED_CONTENT", "safetyRatings": [{"blocked": True}]}
+    refused = swink.Error(
+        error_message="not this", error_kind=StreamErrorKind.CONTENT_FILTERED,
+        usage=Usage(input=10, total=10, reported=True), metadata={"promptFeedback": feedback},
+    )  # fmt: skip
+    (frame,) = responses(written(GEMINI, [[swink.Start(), refused]], **SHOWN))
+    for answer in (frame, msgspec.json.decode(GEMINI.failure(refused, 400).body)):
+        said = answer["promptFeedback"]
+        assert {name: said[name] for name in feedback} == feedback
+        assert "not this" in said["blockReasonMessage"]
+        assert answer["usageMetadata"] == {"promptTokenCount": 10, "totalTokenCount": 10}
 
 
 ALL_BUT_SHRINKING = settings(phases=[Phase.explicit, Phase.generate], max_examples=40)

@@ -142,8 +142,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     },
     "gemini": {
         "firebase-vertexai-streaming-failure-malformed-content": "a damaged frame is a failure",
-        "firebase-vertexai-streaming-failure-recitation-no-content": "one word for all filters",
-        "genai-js-streaming-unknown-enum": "an unknown value",
         "malformed-function-call": "an answer without content is a failure",
         "vercel-google-stream-no-args-tool-call": IN_PIECES,
         "vercel-google-stream-tool-call-array-arguments-missing-terminal-function-call": IN_PIECES,

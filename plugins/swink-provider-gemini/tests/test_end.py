@@ -101,6 +101,22 @@ async def test_the_last_of_several_finish_reasons_counts() -> None:
     assert (message.text, message.stop_reason) == ("It was the", StopReason.CONTENT_FILTER)
 
 
+PLAIN = {"STOP", "MAX_TOKENS", "SAFETY", "CONTINUATION"}
+
+
+@pytest.mark.parametrize("word", [word for word, *_ in FINISHES])
+async def test_metadata_contain_a_finish_reason_that_the_stop_reason_does_not_tell(
+    word: str,
+) -> None:
+    done = (await _events(frame(text("Well"), finish=word)))[-1]
+    assert isinstance(done, Done)
+    assert done.metadata == (None if word in PLAIN else {"finishReason": word})
+    frames = frame(text("a"), finish="OTHER"), frame(text("b"), finish=word, finishMessage="why")
+    done = (await _events(*frames))[-1]
+    assert isinstance(done, Done)
+    assert done.metadata == {"finishReason": word, "finishMessage": "why"}
+
+
 async def test_an_unknown_word_on_every_frame_is_told_once() -> None:
     events = await _events(frame(text("a"), finish="NEW"), frame(text("b"), finish="NEW"))
     assert len([event for event in events if isinstance(event, Notice)]) == 1

@@ -62,6 +62,9 @@ Sources: https://ai.google.dev/api/generate-content#FinishReason and Vertex AI's
 finish reason (OTHER, NO_IMAGE, new ones) counts as a normal end, and a notice names it.
 """
 
+PLAIN = frozenset({"STOP", "MAX_TOKENS", "SAFETY", "CONTINUATION"})
+"""Finish reasons that a stop reason describes completely; metadata contain any other one."""
+
 FAILURES = frozenset(
     {
         "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE",
@@ -178,8 +181,10 @@ class GenerateContentParser:
                 self.after_read(out)  # fields of only the earlier one are kept
             self._usage = chunk.usage_metadata
         feedback = chunk.prompt_feedback
-        if feedback is not None and feedback.safety_ratings:
-            out.response(metadata={"promptFeedback": {"safetyRatings": feedback.safety_ratings}})
+        if feedback is not None:
+            said = {"blockReason": feedback.block_reason, "safetyRatings": feedback.safety_ratings}
+            if told := {name: value for name, value in said.items() if value}:
+                out.response(metadata={"promptFeedback": told})
         candidates = chunk.candidates or ()
         candidate = next((c for c in candidates if not c.index), None)
         if not self._several and len(candidates) > (candidate is not None):
@@ -355,6 +360,10 @@ class GenerateContentParser:
                 out.notice("stop_reason", f"{word}{why and f': {why}'}")
         if word == "CONTINUATION" and candidate.continuation_token:
             out.extension(CONTINUATION, candidate.continuation_token)
+        if word not in PLAIN or "finishReason" in self._facts:
+            self._facts["finishReason"] = word
+        if why:
+            self._facts["finishMessage"] = why
         out.hold(-self._chars)
         self._chars = 0
         if self._logprobs and self._in_text:

@@ -14,6 +14,7 @@ from swink_core import StreamErrorKind as Kind
 from swink_gateway.protocols import Reply
 from swink_gateway.protocols.failures import headers_of, standard_status, text_of
 from swink_gateway.protocols.frames import encode
+from swink_gateway.protocols.gemini.parts import usage_data
 
 __all__ = ["blocked_prompt", "error_data", "error_reply", "is_blocked_prompt"]
 
@@ -83,8 +84,11 @@ def is_blocked_prompt(error: Error) -> bool:
 
 def blocked_prompt(error: Error) -> dict[str, Any]:
     """Return the answer to a prompt that is refused for its content."""
-    why = {"blockReason": "SAFETY", "blockReasonMessage": text_of(error)}
-    return {"promptFeedback": why}
+    why = {"blockReason": "SAFETY", **((error.metadata or {}).get("promptFeedback") or {})}
+    answer: dict[str, Any] = {"promptFeedback": {**why, "blockReasonMessage": text_of(error)}}
+    if counts := usage_data(error.usage, error.cost, own=False):
+        answer["usageMetadata"] = counts
+    return answer
 
 
 def error_reply(error: Error, status: int) -> Reply:

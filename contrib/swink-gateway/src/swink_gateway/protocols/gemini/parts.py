@@ -27,7 +27,7 @@ from swink_gateway.protocols.generated import image_of, run_of
 from swink_gateway.protocols.sealing import seal
 from swink_gateway.protocols.sources import sources_of
 
-__all__ = ["OF_CANDIDATE", "Parts", "PartsWriter", "usage_data"]
+__all__ = ["OF_CANDIDATE", "OF_END", "Parts", "PartsWriter", "usage_data"]
 
 CONTINUATION = "continuationToken"
 
@@ -36,6 +36,9 @@ OF_CANDIDATE = (
     "safetyRatings", "avgLogprobs",
 )  # fmt: skip
 """The metadata fields of a candidate, which swink attaches to a text or to the answer."""
+
+OF_END = ("finishReason", "finishMessage")
+"""The metadata fields that describe the end of an answer."""
 
 
 @define

@@ -41,7 +41,13 @@ from swink_gateway.protocols.gemini.errors import (
     error_reply,
     is_blocked_prompt,
 )
-from swink_gateway.protocols.gemini.parts import OF_CANDIDATE, Parts, PartsWriter, usage_data
+from swink_gateway.protocols.gemini.parts import (
+    OF_CANDIDATE,
+    OF_END,
+    Parts,
+    PartsWriter,
+    usage_data,
+)
 from swink_gateway.protocols.gemini.requests import WIRE_FORMAT, read_gemini
 from swink_gateway.protocols.whole_calls import WholeCalls
 
@@ -223,17 +229,17 @@ class GeminiEncoder:
         if not writer.parts.made:
             writer.parts.made.append({"text": ""})
         reason = end.stop_reason or StopReason.STOP
+        facts = (end.metadata or {}) if writer.own else {}
         why: dict[str, Any] = {"finishReason": FINISH[reason]}
+        why |= {name: facts[name] for name in OF_END if name in facts}
         if writer.broken:
             why["finishMessage"] = "; ".join(writer.broken)
             if reason in (StopReason.STOP, StopReason.TOOL_USE):  # other reasons explain the cut
                 why["finishReason"] = BROKEN_CALL
         answer = self._candidates(writer, **why)
-        if writer.own and end.metadata:
-            facts = end.metadata
-            answer["candidates"][0] |= {name: facts[name] for name in OF_CANDIDATE if name in facts}
-            if "promptFeedback" in facts:
-                answer["promptFeedback"] = facts["promptFeedback"]
+        answer["candidates"][0] |= {name: facts[name] for name in OF_CANDIDATE if name in facts}
+        if "promptFeedback" in facts:
+            answer["promptFeedback"] = facts["promptFeedback"]
         answer["candidates"] += writer.others
         if counts := usage_data(end.usage, end.cost, writer.own):
             answer["usageMetadata"] = counts
