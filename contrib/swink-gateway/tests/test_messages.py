@@ -93,6 +93,42 @@ def test_a_vendors_own_signature_and_blocks_are_sent_unchanged() -> None:
     ]
 
 
+EDITED = {"applied_edits": [{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 3}]}
+CALLER = {"caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}}
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_vendors_own_edits_and_caller_are_sent_unchanged(is_whole: bool) -> None:
+    call = swink.ToolCallStart(0, "c1", "f"), swink.ToolCallDelta(0, "{}")
+    answer = events(
+        *call, swink.ToolCallEnd(0, CALLER), stop_reason=StopReason.TOOL_USE,
+        metadata={"context_management": EDITED},
+    )  # fmt: skip
+    own = {"claude": "anthropic-messages"}
+    if is_whole:
+        end = msgspec.json.decode(whole(MESSAGES, fold(answer, "claude"), own))
+        blocks = end["content"]
+    else:
+        pieces = b"".join(written(MESSAGES, [answer], model="claude/large", wire_formats=own))
+        lines = [line[6:] for line in pieces.split(b"\n") if line.startswith(b"data: ")]
+        frames = [msgspec.json.decode(line) for line in lines]
+        (end,) = [frame for frame in frames if frame["type"] == "message_delta"]
+        blocks = [frame["content_block"] for frame in frames if "content_block" in frame]
+    assert blocks == [{"type": "tool_use", "id": "c1", "name": "f", "input": {}, **CALLER}]
+    assert end["context_management"] == EDITED
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_vendors_own_caller_survives_the_client(at_once: bool) -> None:
+    call = swink.ToolCallStart(0, "c1", "f"), swink.ToolCallDelta(0, "{}")
+    answer = events(*call, swink.ToolCallEnd(0, CALLER), stop_reason=StopReason.TOOL_USE)
+    own = {"claude": "anthropic-messages"}
+    batches = [answer] if at_once else [[event] for event in answer]
+    frames = written(MESSAGES, batches, model="claude/large", wire_formats=own)
+    (block,) = _returned(frames).tool_calls
+    assert block.metadata == CALLER
+
+
 @pytest.mark.parametrize("words", ["", "hm"])
 def test_a_vendors_own_signature_is_sealed_with_hidden_thinking(words: str) -> None:
     said = [swink.ThinkingDelta(0, words)] if words else []

@@ -5,9 +5,10 @@ provider data of a block is sent in the only opaque field: unchanged if the prov
 protocol, otherwise sealed (see `sealing`). The text of thinking that the client did not request is
 sealed as well: Anthropic's newer models do not return this text either. Opaque data outside of
 thinking, such as the signature of a call, is sealed into a block of redacted thinking. This block
-precedes the call if the signature is known in time. Opaque data of a text is sealed into a block
-after the text, but only if another block follows: in its non-interactive mode, Claude Code prints
-the last block, which must be the text.
+precedes the call if the signature is known in time. Data of a call from this protocol, such as its
+`caller`, are fields of the call if the call arrives in one read, and are sealed otherwise. Opaque
+data of a text is sealed into a block after the text, but only if another block follows: in its
+non-interactive mode, Claude Code prints the last block, which must be the text.
 """
 
 from __future__ import annotations
@@ -70,6 +71,9 @@ COUNTED_APART = ("cache_creation", "inference_geo", "server_tool_use")
 
 TIERS = frozenset({"batch", "priority", "standard"})
 """The names of service tiers in this API; other providers use other names."""
+
+EDITS = "context_management"
+"""The field, and the metadata of an answer, with the provider's edits of the conversation."""
 
 PREFIX = "msg_"
 
@@ -148,10 +152,15 @@ class MessagesEncoder(EventEncoder):
             case ThinkingEnd():
                 self._end_thinking(event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
+                block = {"type": "tool_use", "id": id, "name": name, "input": {}}
                 self._calls[index] = self._numbers.next(id)
-                if (end := self._ends_in(batch).get(index)) is not None:
+                end = self._ends_in(batch).get(index)
+                if end is not None and self._is_own:
+                    del self._calls[index]
+                    block |= end.metadata or {}
+                elif end is not None:
                     self._seal_call(end, out)
-                self._open(index, {"type": "tool_use", "id": id, "name": name, "input": {}}, out)
+                self._open(index, block, out)
             case ToolCallEnd(content_index=index):
                 self._close(index, out)
                 self._seal_call(event, out)
@@ -188,7 +197,8 @@ class MessagesEncoder(EventEncoder):
         if self._container is not None:
             delta[CONTAINER] = self._container
         usage = usage_data(done.usage, done.cost)
-        out.append(named_frame({"type": "message_delta", "delta": delta, "usage": usage}))
+        end = {"type": "message_delta", "delta": delta, "usage": usage, **edits(done.metadata)}
+        out.append(named_frame(end))
         out.append(named_frame({"type": "message_stop"}))
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
@@ -292,6 +302,7 @@ class MessagesEncoder(EventEncoder):
             "content": [native for block in blocks for native in block],
             **ending(message.stop_reason or StopReason.STOP, message.metadata),
             "usage": usage_data(message.usage, message.cost),
+            **edits(message.metadata),
         }
         return encode(body)
 
@@ -320,6 +331,12 @@ def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, 
         stop = {"stop_reason": "stop_sequence", "stop_sequence": said["stop_sequence"]}
     facts = ("stop_details", CONTAINER)
     return stop | {name: said[name] for name in facts if isinstance(said.get(name), dict)}
+
+
+def edits(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the field that lists what the provider removed from the conversation."""
+    said = (metadata or {}).get(EDITS)
+    return {EDITS: said} if isinstance(said, dict) else {}
 
 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
