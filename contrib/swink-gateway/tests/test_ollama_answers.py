@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import Phase, given, settings
-from made import TEXT
-from turned import last_attempt, read_by, written
+from made import TEXT, events
+from turned import last_attempt, read_by, whole, written
 
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
@@ -59,6 +59,28 @@ def test_a_completion_is_not_wrapped_in_a_message() -> None:
     found = lines(written(OllamaGenerateProtocol(), [answer]))
     assert [line["response"] for line in found] == ["Hel", "lo", ""]
     assert found[-1]["done_reason"] == "stop"
+
+
+CHANCES = [{"token": word, "logprob": -0.5} for word in ("Hm", "Hel", "lo", "{")]
+
+
+@pytest.mark.parametrize("own", [{"acme": "ollama-chat"}, {}], ids=["Ollama's", "another's"])
+@pytest.mark.parametrize("protocol", [OLLAMA, OllamaGenerateProtocol()])
+def test_log_probabilities_of_ollama_are_passed_on(
+    protocol: OllamaProtocol, own: dict[str, str]
+) -> None:
+    thought, text, rest = ({"logprobs": part} for part in (CHANCES[:1], CHANCES[1:3], CHANCES[3:]))
+    answer = events(
+        swink.ThinkingStart(0), swink.ThinkingDelta(0, "Hm"),
+        swink.ThinkingEnd(0, metadata=thought),
+        swink.TextStart(1), swink.TextDelta(1, "Hello"), swink.TextEnd(1, text),
+        metadata=rest,
+    )  # fmt: skip
+    found = lines(written(protocol, [[event] for event in answer], wire_formats=own))
+    expected = CHANCES if own else []
+    assert [one for line in found for one in line.get("logprobs", ())] == expected
+    body = msgspec.json.decode(whole(protocol, fold(answer, "acme"), own))
+    assert body.get("logprobs", []) == expected
 
 
 @pytest.mark.parametrize("at", range(1, 6))

@@ -3,12 +3,13 @@
 https://github.com/ollama/ollama/blob/main/docs/api.md. Each line is a JSON object; the last line
 has `done`, the reason why the answer ended, and the token counts. Calls are sent complete, with
 arguments as objects. The protocol has no field for opaque provider data or for parts of the token
-counts (such as cached tokens), and an error is only a text.
+counts (such as cached tokens), and an error is only a text. In a stream, the log
+probabilities of a block follow the block in a separate line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,8 +20,12 @@ from swink_core import (
     Error,
     Retry,
     StopReason,
+    TextBlock,
     TextDelta,
+    TextEnd,
+    ThinkingBlock,
     ThinkingDelta,
+    ThinkingEnd,
     ToolCallBlock,
 )
 from swink_core.providers import arguments_object, is_synthetic_id
@@ -40,6 +45,8 @@ DONE_REASONS = {StopReason.TOOL_USE: "stop"}
 
 Other stop reasons are sent under swink's names, so that a refusal does not look like a normal end.
 """
+
+LOGPROBS = "logprobs"
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 
@@ -86,6 +93,7 @@ class OllamaEncoder:
         self.ended = False
         self._idle = {} if asked.idle is None else {"done_reason": asked.idle}
         self._wrapped = wrapped
+        self._facts = facts
         self._created = datetime.fromtimestamp(facts.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._begun = False
         self._calls = WholeCalls()
@@ -116,7 +124,11 @@ class OllamaEncoder:
                 case Error():
                     self._fail(event, out)
                 case Done():
-                    self._finish(event, head, out)
+                    self._finish(event, self._is_own(known.model.provider), head, out)
+                case TextEnd() | ThinkingEnd() if self._is_own(known.model.provider):
+                    if chances := _logprobs(event.metadata):
+                        said = {**self._said({"content": ""}), **chances}
+                        self._line({**head, **said, "done": False}, out)
                 case _:
                     self._write(event, head, out)
         self._begun = self._begun or bool(out)
@@ -153,11 +165,15 @@ class OllamaEncoder:
         named = {} if is_synthetic_id(block.id) else {"id": block.id}
         return {**named, "function": function}
 
-    def _finish(self, done: Done, head: dict[str, Any], out: list[bytes]) -> None:
+    def _is_own(self, provider: str) -> bool:
+        return self._facts.wire_formats.get(provider) == WIRE_FORMAT
+
+    def _finish(self, done: Done, is_own: bool, head: dict[str, Any], out: list[bytes]) -> None:
         self.ended = True
         for block in self._calls.finish(done.stop_reason):
             self._write_call(block, head, out)
-        self._line({**head, **self._said({"content": ""}), **_end(done)}, out)
+        chances = _logprobs(done.metadata) if is_own else {}
+        self._line({**head, **self._said({"content": ""}), **_end(done), **chances}, out)
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
         self.ended = True
@@ -174,7 +190,21 @@ class OllamaEncoder:
         if message.tool_calls:
             said["tool_calls"] = [self._call(block) for block in message.tool_calls]
         head = {"model": message.model, "created_at": self._created}
-        return encode({**head, **self._said(said), **_end(message), **self._idle})
+        chances = _logprobs(*_notes(message)) if self._is_own(message.provider or "") else {}
+        return encode({**head, **self._said(said), **_end(message), **chances, **self._idle})
+
+
+def _notes(message: AssistantMessage) -> Iterator[Mapping[str, Any] | None]:
+    for block in message.content:
+        if isinstance(block, TextBlock | ThinkingBlock):
+            yield block.metadata
+    yield message.metadata
+
+
+def _logprobs(*notes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the field with the log probabilities in metadata of blocks and of the answer."""
+    found = [one for said in notes if said for one in said.get(LOGPROBS) or ()]
+    return {LOGPROBS: found} if found else {}
 
 
 def _end(end: Done | AssistantMessage) -> dict[str, Any]:
