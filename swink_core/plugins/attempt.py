@@ -378,7 +378,10 @@ class Attempt:
     ) -> Cost | None:
         info = self.model.info
         prices = info.prices if info else None
-        cost = cost or cost_of(usage, prices, at, keeps_long(self.options))
+        if cost is None:
+            cost = cost_of(usage, prices, at, keeps_long(self.options))
+        elif cost.known is None and reported is None:
+            return None  # the provider knows that these prices do not apply
         if reported is not None:
             cost = cost or Cost()
             cost.total = reported

@@ -43,7 +43,11 @@ class EventWriter:
     most_blocks: ClassVar[int] = 4_096
     """The maximum number of blocks in an answer. Longer answers fail as `output_too_large`."""
 
-    cost_parts: Cost | None = None  # `cost` with its parts, which only a gateway reports
+    cost_parts: Cost | None = None
+    """The cost of the answer in place of the catalogue's prices for its usage.
+
+    `None`: those prices apply. A cost whose parts and total are `None`: the cost is unknown.
+    """
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         self.provider = provider

@@ -269,10 +269,24 @@ async def test_what_a_run_says_of_its_terms_is_kept_and_paid(
     assert message.usage.extra.items() >= terms.items()
 
 
-async def test_the_commands_own_guess_at_a_price_counts_for_nothing(command: Command) -> None:
+@pytest.mark.parametrize("model", ["sonnet", "claude-sonnet-5-5"])
+async def test_the_commands_own_guess_at_a_price_counts_for_nothing(
+    model: str, command: Command
+) -> None:
     command.says(INIT, WHOLE, took(claude_sonnet_5_5=1, claude_unheard_of=0))
-    _, message = await run()
+    _, message = await run(model=f"claude-code/{model}")
     assert message.cost is None
+
+
+async def test_the_cost_of_several_models_has_no_parts_at_the_prices_of_one(
+    command: Command,
+) -> None:
+    command.says(INIT, WHOLE, took(claude_sonnet_5_5=1, claude_haiku_5_5=0))
+    costs = [
+        (await run(model=f"claude-code/{id}"))[1].cost for id in ("sonnet", "claude-sonnet-5-5")
+    ]
+    assert costs[0] is not None
+    assert costs[0] == costs[1] == swink.Cost(total=costs[0].total)
 
 
 @pytest.mark.parametrize("id", ["claude-sonnet-5-5", "claude-opus-5-5", "claude-opus-4-6"])

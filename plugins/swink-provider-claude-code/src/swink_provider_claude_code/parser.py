@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core import Failure, ModelInfo, StopReason, Usage
+from swink_core import Cost, Failure, ModelInfo, StopReason, Usage
 from swink_core.providers import (
     EventWriter,
     cost_of,
@@ -357,14 +357,17 @@ class StreamJsonParser:
             extra["cache_write_long"] = int(long)
         if line.num_turns is not None:
             extra["num_turns"] = line.num_turns
+        cost = self._cost(line, usage)
         out.usage(
             None if fresh is None else fresh + (read or 0) + (wrote or 0),
             _number(usage.output_tokens),
             read,
             wrote,
-            cost=self._cost(line, usage),
+            cost=cost,
             extra=extra,
         )
+        if line.model_usage:  # otherwise the run is priced as one request to the call's model
+            out.cost_parts = Cost(total=cost)
 
     def _result(self, line: _Line, out: EventWriter) -> None:
         failed = line.is_error or (line.subtype or "success") != "success"
