@@ -104,10 +104,13 @@ _FROM_OUTSIDE = {Outcome.CUT, Outcome.BOUNDED, Outcome.CANCELLED}
 def has_left(attempt: Attempt, terminal: Done | Error, outcome: Outcome) -> bool:
     """Return True if a provider may bill an attempt that ended with this event.
 
-    The provider may bill the attempt if an HTTP request was sent and was not refused. If a plugin's
-    `stream` hook does not use an `EventSource`, its requests are not recorded in the attempt. Such
-    an attempt may be billed if a time limit, the size limit or the caller ended it.
+    The provider may bill the attempt if content arrived or the answer is complete, or if an HTTP
+    request was sent and was not refused. If a plugin's `stream` hook does not use an `EventSource`,
+    its requests are not recorded in the attempt. Such an attempt may be billed if a time limit, the
+    size limit or the caller ended it.
     """
+    if attempt.first_event_at is not None or outcome is Outcome.COMPLETED:
+        return True
     if attempt.response is not None:
         return attempt.response.status < REFUSED_FROM
     if attempt.request is None:

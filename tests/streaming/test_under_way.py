@@ -27,7 +27,18 @@ def new_attempt(status: int | None = None, *, sent: bool = True) -> Attempt:
     ("status", "billed"), [(200, True), (299, True), (300, False), (404, False), (500, False)]
 )
 def test_an_attempt_that_was_refused_is_not_billed(status: int, billed: bool) -> None:
-    assert has_left(new_attempt(status), DONE, Outcome.COMPLETED) is billed
+    assert has_left(new_attempt(status), Error(), Outcome.FAILED) is billed
+
+
+@pytest.mark.parametrize("status", [None, 200, 404, 503])
+@pytest.mark.parametrize("sent", [False, True])
+def test_an_answer_is_billed_although_a_later_request_was_refused(
+    status: int | None, sent: bool
+) -> None:
+    attempt = new_attempt(status, sent=sent)
+    assert has_left(attempt, DONE, Outcome.COMPLETED)
+    attempt.show_content(1.0)
+    assert has_left(attempt, Error(), Outcome.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +57,10 @@ OUTSIDE = {Outcome.CUT, Outcome.BOUNDED, Outcome.CANCELLED}
 def test_an_attempt_without_a_record_is_billed_if_it_was_ended_from_outside(
     outcome: Outcome,
 ) -> None:
-    attempt = new_attempt(sent=False)
-    assert has_left(attempt, Error(), outcome) is (outcome in OUTSIDE)
+    attempt, is_complete = new_attempt(sent=False), outcome is Outcome.COMPLETED
+    assert has_left(attempt, Error(), outcome) is (is_complete or outcome in OUTSIDE)
     attempt.follow(Plan(Context.of("Hi"), StreamOptions()))
-    assert has_left(attempt, Error(), outcome) is False
+    assert has_left(attempt, Error(), outcome) is is_complete
 
 
 def test_the_outcome_is_that_of_the_last_event() -> None:
