@@ -31,7 +31,15 @@ from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
-from swink_core.vocabulary.outcome import NOTHING, Charge, Cost, Totals, Usage, dollars_of
+from swink_core.vocabulary.outcome import (
+    NOTHING,
+    Charge,
+    Cost,
+    Totals,
+    Usage,
+    dollars_of,
+    valid_dollars,
+)
 from swink_core.vocabulary.prices import cost_of
 from swink_core.vocabulary.structs import replace
 from swink_core.vocabulary.tokens import Estimate
@@ -240,8 +248,15 @@ class Attempt:
         self.usage = usage
 
     def report_cost(self, cost: float) -> None:
-        """Record the cost of the attempt that the provider reports, in US dollars."""
-        self.reported_cost = cost
+        """Record the cost of the attempt that the provider reports, in US dollars.
+
+        A cost that is negative or not a finite number is ignored, with a notice.
+        """
+        dollars = valid_dollars(cost)
+        if dollars is None:
+            self.notice("usage", f"the reported cost is not a valid amount: {cost!r:.40}")
+        else:
+            self.reported_cost = dollars
 
     def about(self, context: Context, counter: TokenCounter | None) -> None:
         """Set the conversation and the token counter from which the charge is computed.

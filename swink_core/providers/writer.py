@@ -22,7 +22,7 @@ from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.events import TextDelta
 from swink_core.vocabulary.messages import synthetic_id
-from swink_core.vocabulary.outcome import TOKENS, Cost, StopReason, Usage
+from swink_core.vocabulary.outcome import TOKENS, Cost, StopReason, Usage, valid_dollars
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 T = TypeVar("T")
@@ -217,7 +217,7 @@ class EventWriter:
         """Record token counts; any count but `None` replaces an earlier one of the same name.
 
         `input` includes tokens read from or written to a cache, and `output` includes reasoning;
-        `cost` is in US dollars.
+        `cost` is in US dollars. An invalid count or cost is ignored, with a notice.
         """
         seen = self.usage_seen or Usage(reported=True)
         self.usage_seen = seen
@@ -229,7 +229,11 @@ class EventWriter:
             self._kept += self._extra.merge(extra)
             seen.extra.update(extra)
         if cost is not None:
-            self.cost = cost
+            dollars = valid_dollars(cost)
+            if dollars is None:
+                self.notice("usage", f"the reported cost is not a valid amount: {cost!r:.40}")
+            else:
+                self.cost = dollars
 
     def response(
         self,

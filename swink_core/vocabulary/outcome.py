@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
@@ -262,6 +263,15 @@ class Cost(Record):
     def __radd__(self, start: int) -> Cost:
         """Return the cost itself, so that `sum()` can add it to its start value 0."""
         return NotImplemented if start else self
+
+
+def valid_dollars(value: Any) -> float | None:
+    """Return an amount of money as a number; `None` unless it is finite and not negative."""
+    try:
+        amount = float(value)
+    except (TypeError, ValueError):
+        return None
+    return amount if 0.0 <= amount < inf else None
 
 
 def dollars_of(cost: Cost | None) -> float | None:

@@ -263,6 +263,14 @@ def test_a_cost_that_is_known_is_not_an_estimate() -> None:
     assert (paid.total, paid.estimated) == (0.25, False)
 
 
+@pytest.mark.parametrize("cost", [-1.0, float("nan"), float("inf"), "free", None])
+def test_an_invalid_reported_cost_is_ignored(cost: Any) -> None:
+    attempt = priced_attempt()
+    attempt.report_cost(cost)
+    assert attempt.reported_cost is None
+    assert [notice.code for notice in attempt.notices] == ["usage"]
+
+
 async def test_a_reservation_is_the_prompt_that_is_counted_and_the_most_output() -> None:
     attempt = priced_attempt(max_tokens=5)
     assert attempt.charge == NOTHING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -729,6 +730,24 @@ def test_an_invalid_token_count_is_ignored(count: Any) -> None:
     assert out.usage_seen
     assert out.usage_seen.added_up() == swink.Usage(input=3, reported=True)
     assert [event.code for event in out.take() if isinstance(event, swink.Notice)] == ["usage"]
+
+
+INVALID_COSTS = [-1.0, float("nan"), float("inf"), "free", {"usd": 1}, [0.1]]
+
+
+@pytest.mark.parametrize("cost", INVALID_COSTS)
+def test_an_invalid_cost_is_ignored(cost: Any) -> None:
+    out = EventWriter()
+    out.usage(3, 4, cost=cost)
+    assert out.cost is None
+    assert [event.code for event in out.take() if isinstance(event, swink.Notice)] == ["usage"]
+
+
+@pytest.mark.parametrize("cost", [0.25, "0.25", Decimal("0.25")])
+def test_a_cost_becomes_a_float(cost: Any) -> None:
+    out = EventWriter()
+    out.usage(cost=cost)
+    assert (out.cost, type(out.cost)) == (0.25, float)
 
 
 def test_facts_of_the_response_are_kept_once_they_are_known() -> None:
