@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from typing import Any, TypeVar
 
-from swink_core.failures.exceptions import PluginError
+from swink_core.failures.exceptions import PluginError, ProviderFailure
+from swink_core.failures.failure import Failure
 from swink_core.plugins.changes import report_change
 from swink_core.providers.contexts import text_of
 from swink_core.providers.conversion import (
@@ -22,10 +23,13 @@ from swink_core.providers.conversion import (
     PlacedTurns,
     placed_turns,
 )
+from swink_core.providers.media import decoded
 from swink_core.vocabulary.messages import (
     AssistantMessage,
+    Base64Source,
     Block,
     Context,
+    DocumentBlock,
     ExtensionBlock,
     Message,
     SystemMessage,
@@ -33,6 +37,7 @@ from swink_core.vocabulary.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -196,6 +201,28 @@ class MessageConverter(ABC):
             return message.content
         return text_of(self.take(message, TextBlock))
 
+    def document_text(self, block: DocumentBlock, data: Base64Source) -> str:
+        """Return the decoded text of a document, for an API that accepts text instead of bytes.
+
+        `data` is the content of the document, as `media_base64` returns it. A byte order mark
+        determines the encoding and is left out. Otherwise, the parameter `charset` of the media
+        type determines it; without this parameter, the text is UTF-8. Raises ProviderFailure
+        (`unsupported`) if the encoding is unknown or the data is invalid in it.
+        """
+        try:
+            return decoded(data)
+        except ValueError as error:
+            named = f" {block.name!r}" if block.name else ""
+            failure = Failure(
+                "request",
+                kind=Kind.UNSUPPORTED,
+                code="documents",
+                message=f"{self.path(block)}: the document{named} {error}",
+                title="A text document cannot be decoded",
+                resolution=UNDECODED,
+            )
+            raise ProviderFailure(failure) from error
+
     def leave_out(self, block: Block, what: str, code: str = "content_left_out") -> None:
         """Report that a block is not sent; `what` is a short explanation."""
         self._taken.add(id(block))
@@ -245,5 +272,9 @@ class MessageConverter(ABC):
 
 NAMELESS = "the API does not support names of users; the name was not sent"
 NO_FIELD = "the API has no field for this metadata; it was not sent"
+
+UNDECODED = (
+    "Save it as UTF-8, or add its encoding to the media type: text/csv;charset=windows-1252."
+)
 
 UNTAKEN = "Convert it, or report it: return LeftOut from blocks(), or call leave_out()."

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import codecs
 import os
+import re
 import stat
 from collections.abc import Mapping
 from typing import Any
@@ -121,6 +123,50 @@ def media_base64(source: Source) -> Base64Source | None:
         return None
     check_file(source)
     return _read(source, MOST_FILE_BYTES)
+
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""The encodings by the byte order mark with which a text begins; the longer marks first."""
+
+_CHARSET = re.compile(r";\s*charset\s*=\s*\"?([\w.:+-]{1,40})", re.ASCII | re.IGNORECASE)
+
+_NO_CHARSETS = frozenset({
+    "idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7",
+})  # fmt: skip
+"""Python's codecs that documents do not use, or that may return invalid text."""
+
+
+def decoded(source: Base64Source) -> str:
+    """Decode the data of a text document.
+
+    A byte order mark determines the encoding and is left out. Otherwise, the parameter `charset` of
+    the media type determines it; without this parameter, the text is UTF-8. Raises ValueError if
+    the encoding is unknown or the data is invalid in it.
+    """
+    data = base64.b64decode(source.data)
+    for mark, encoding in _MARKS.items():
+        if data.startswith(mark):
+            return _decoded(data, encoding)
+    stated = _CHARSET.search(source.media_type)
+    return _decoded(data, stated[1] if stated else "utf-8")
+
+
+def _decoded(data: bytes, encoding: str) -> str:
+    try:
+        if codecs.lookup(encoding).name not in _NO_CHARSETS:
+            return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        named = encoding.upper().removesuffix("-SIG")
+        raise ValueError(f"is not valid {named} (byte {error.start})") from error
+    except LookupError:  # also for a codec that does not decode text
+        pass
+    raise ValueError(f"has the unknown charset {encoding!r}")
 
 
 def sources_of(context: Context) -> list[Source]:

@@ -32,7 +32,7 @@ from swink_core import (
 )
 from swink_core.conversation import check_context
 from swink_core.providers import media, media_base64, media_form
-from swink_core.providers.media import MOST_FILE_BYTES, check_file, read_media
+from swink_core.providers.media import MOST_FILE_BYTES, check_file, decoded, read_media
 
 PNG = b"\x89PNG"
 
@@ -245,6 +245,56 @@ async def test_the_limits_may_be_set(limits: dict[str, int], what: str, tmp_path
     assert len((await read_media(context)).messages) == 1
     with pytest.raises(MediaError, match=what):
         await read_media(context, **limits)
+
+
+# -- the text of documents -----------------------------------------------------------------------
+
+PRICES = "Café;5 €"
+
+# (name, media type, data)
+ENCODED: list[tuple[str, str, bytes]] = [
+    ("utf_8", "text/csv", PRICES.encode()),
+    ("utf_8_with_a_mark", "text/csv", PRICES.encode("utf-8-sig")),
+    ("utf_16_little_endian", "text/csv", b"\xff\xfe" + PRICES.encode("utf-16-le")),
+    ("utf_16_big_endian", "text/csv", b"\xfe\xff" + PRICES.encode("utf-16-be")),
+    ("utf_32", "text/csv", PRICES.encode("utf-32")),
+    ("stated", "text/csv;charset=windows-1252", PRICES.encode("cp1252")),
+    (
+        "stated_in_quotes",
+        'text/csv; header=present; Charset="UTF-16LE"',
+        PRICES.encode("utf-16-le"),
+    ),
+    ("a_mark_before_the_charset", "text/csv;charset=latin1", PRICES.encode("utf-8-sig")),
+]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "data"), [case[1:] for case in ENCODED], ids=[case[0] for case in ENCODED]
+)
+def test_a_document_is_decoded_by_its_mark_or_its_charset(media_type: str, data: bytes) -> None:
+    assert decoded(Base64Source(media_type, base64.b64encode(data).decode())) == PRICES
+
+
+# (name, media type, data, what is said of it)
+UNDECODABLE: list[tuple[str, str, bytes, str]] = [
+    ("no_charset", "text/csv", PRICES.encode("cp1252"), r"is not valid UTF-8 \(byte 3\)"),
+    ("cut", "text/csv", b"\xff\xfea", r"is not valid UTF-16 \(byte 2\)"),
+    ("another_charset", "text/csv;charset=ascii", b"\xe9", r"is not valid ASCII \(byte 0\)"),
+    ("an_unknown_charset", "text/csv;charset=acme", b"a", "has the unknown charset 'acme'"),
+    ("no_text", "text/csv;charset=zlib", b"a", "has the unknown charset 'zlib'"),
+    ("no_charset_but_a_codec", "text/csv;charset=punycode", b"a", "unknown charset 'punycode'"),
+    ("lone_surrogates", "text/csv;charset=utf7", b"+2AA-", "unknown charset 'utf7'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "data", "what"),
+    [case[1:] for case in UNDECODABLE],
+    ids=[case[0] for case in UNDECODABLE],
+)
+def test_a_document_in_another_encoding_is_refused(media_type: str, data: bytes, what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        decoded(Base64Source(media_type, base64.b64encode(data).decode()))
 
 
 # -- data from elsewhere -------------------------------------------------------------------------

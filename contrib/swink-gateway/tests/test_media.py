@@ -25,6 +25,22 @@ def test_the_word_base64_may_have_capitals() -> None:
     assert source_of(f"DATA:TEXT/PLAIN;BASE64,{data}", "url") == Base64Source("TEXT/PLAIN", data)
 
 
+@pytest.mark.parametrize(
+    ("url", "media_type"),
+    [
+        (
+            "data:text/csv;header=present;Charset=windows-1252;base64,6Q==",
+            "text/csv;Charset=windows-1252",
+        ),
+        ("data:text/csv;charset=windows-1252,%E9", "text/csv;charset=windows-1252"),
+        ("data:;charset=latin1,%E9", "text/plain;charset=latin1"),
+        ("data:image/png;charset=latin1;base64,6Q==", "image/png"),
+    ],
+)
+def test_a_text_keeps_its_charset(url: str, media_type: str) -> None:
+    assert source_of(url, "url") == Base64Source(media_type, "6Q==")
+
+
 def test_an_incomplete_character_is_refused() -> None:
     with pytest.raises(BadRequest, match="an incomplete character"):
         source_of("data:,\ud800", "url")

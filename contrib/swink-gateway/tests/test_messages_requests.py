@@ -92,6 +92,22 @@ MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
+        "a text with a charset, which does not apply to JSON",
+        [
+            user(
+                {
+                    "type": "document",
+                    "source": {
+                        "type": "text",
+                        "media_type": "text/plain; charset=latin1",
+                        "data": "é",
+                    },
+                }
+            )
+        ],
+        [UserMessage([DocumentBlock(Base64Source("text/plain", "w6k="))])],
+    ),
+    (
         "a tool loop: results become separate messages",
         [
             HI,

@@ -50,6 +50,11 @@ def test_an_address_is_left_to_the_provider() -> None:
         assert swink.image(data) == swink.image(PNG)
 
 
+def test_a_text_in_an_address_keeps_its_charset() -> None:
+    text = swink.document("data:text/csv;header=present;charset=windows-1252;base64,6Q==")
+    assert text.source == swink.Base64Source("text/csv;charset=windows-1252", "6Q==")
+
+
 class Picture:
     """The part of Pillow's image interface that is needed here."""
 

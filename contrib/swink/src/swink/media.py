@@ -52,6 +52,8 @@ _MAGIC = [
 
 _DATA = re.compile(r"data:([\w.+/-]+)(?:;[\w.=-]+)*;base64,", re.IGNORECASE)
 
+_CHARSET = re.compile(r";charset=[\w.-]+", re.IGNORECASE)
+
 _ADDRESS = re.compile(r"data:|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 """Matches the beginning of a URL of any kind."""
 
@@ -126,7 +128,9 @@ def _read(given: object, media_type: str | None, what: str) -> Source:
                 )
             return Base64Source(kind, base64.b64encode(given).decode())
         case str() if match := _DATA.match(given):
-            return Base64Source(media_type or match[1], given[match.end() :])
+            charset = _CHARSET.search(match[0]) if match[1].lower().startswith("text/") else None
+            kind = match[1] + (charset[0] if charset else "")
+            return Base64Source(media_type or kind, given[match.end() :])
         case str() if re.match("https?://", given, re.IGNORECASE):
             return UrlSource(given, media_type)
         case str() if match := _ADDRESS.match(given):

@@ -8,7 +8,6 @@ unchanged, in their original position.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -117,10 +116,10 @@ class _Converter(MessageConverter):
     block_fields = (MARK, *DOCUMENT_FIELDS)
 
     def system(self, message: SystemMessage) -> list[Any]:
-        return [{"role": "system", "content": self._content(message, _said)}]
+        return [{"role": "system", "content": self._content(message, self._said)}]
 
     def user(self, message: UserMessage) -> list[Any]:
-        content = self._content(message, _said)
+        content = self._content(message, self._said)
         return [{"role": "user", "content": content}] if content else []
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
@@ -141,7 +140,7 @@ class _Converter(MessageConverter):
             "type": "tool_result",
             "tool_use_id": _tool_id(message.tool_call_id),
         }
-        content = self._content(message, _said)
+        content = self._content(message, self._said)
         # The API refuses a cache mark inside the content of a result.
         marks = [block.pop(MARK) for block in content if MARK in block]
         if content:
@@ -149,6 +148,22 @@ class _Converter(MessageConverter):
         if message.is_error:
             native["is_error"] = True
         return {**native, MARK: marks[-1]} if marks else native
+
+    def _said(self, block: Block) -> dict[str, Any] | LeftOut:
+        return self._document(block) if isinstance(block, DocumentBlock) else _said(block)
+
+    def _document(self, block: DocumentBlock) -> dict[str, Any]:
+        data = media_base64(block.source)
+        source = _source(data or block.source, DOCUMENTS, PDF, "documents")
+        if data is not None and source["media_type"] == DOCUMENTS["text/*"]:
+            source = {**source, "type": "text", "data": self.document_text(block, data)}
+        native: dict[str, Any] = {"type": "document", "source": source}
+        if block.name:
+            native["title"] = block.name
+        for name in DOCUMENT_FIELDS:
+            if block.metadata and name in block.metadata:
+                native[name] = block.metadata[name]
+        return _marked(native, block)
 
     def _content(
         self, message: Message, convert: Callable[[Block], dict[str, Any] | LeftOut]
@@ -263,8 +278,6 @@ def _said(block: Block) -> dict[str, Any] | LeftOut:
         case ImageBlock():
             source = _source(block.source, IMAGES, IMAGES, "images")
             return _marked({"type": "image", "source": source}, block)
-        case DocumentBlock():
-            return _document(block)
         case ExtensionBlock():
             return dict(block.data)
     return LeftOut(
@@ -278,20 +291,6 @@ def _marked(
     """Return a native block, with the cache mark that the caller set on the original block."""
     mark = (block.metadata or {}).get(MARK)
     return native if mark is None else {**native, MARK: mark}
-
-
-def _document(block: DocumentBlock) -> dict[str, Any]:
-    source = _source(block.source, DOCUMENTS, PDF, "documents")
-    if source.get("media_type") == DOCUMENTS["text/*"]:
-        text = base64.b64decode(source["data"]).decode("utf-8", "replace")
-        source = {**source, "type": "text", "data": text}
-    native: dict[str, Any] = {"type": "document", "source": source}
-    if block.name:
-        native["title"] = block.name
-    for name in DOCUMENT_FIELDS:
-        if block.metadata and name in block.metadata:
-            native[name] = block.metadata[name]
-    return _marked(native, block)
 
 
 def _source(

@@ -6,7 +6,6 @@ transcript (called script here).
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
@@ -66,16 +65,41 @@ class _Converter(MessageConverter):
     block_fields = ()
 
     def user(self, message: UserMessage) -> list[Any]:
-        return [(message, self.blocks(message, _part))]
+        return [(message, self.blocks(message, self._part))]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         self.take(message, ToolCallBlock)
         for block in self.take(message, ThinkingBlock):
             self.leave_out(block, "reasoning was not sent", "thinking_left_out")
-        return [(message, self.blocks(message, _part))]
+        return [(message, self.blocks(message, self._part))]
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        return [(message, self.blocks(message, _part)) for message in messages]
+        return [(message, self.blocks(message, self._part)) for message in messages]
+
+    def _part(self, block: Block) -> dict[str, Any] | LeftOut:
+        """Return a block in the format of the Messages API, which the command passes on."""
+        match block:
+            case TextBlock(text):
+                return _text(text)
+            case ImageBlock(source):
+                media_type = media_form(source, IMAGES, "images")
+            case DocumentBlock(source):
+                media_type = media_form(source, DOCUMENTS, "documents")
+            case ToolCallBlock() | ThinkingBlock():
+                return SENT_ELSEWHERE  # sent as text, or reported
+            case _:
+                return LeftOut(f"Claude Code does not support {block.type}; it was not sent")
+        if (data := media_base64(source)) is None:
+            raise unsupported(
+                f"{block.type}s", "Claude Code accepts media only as data, not as a URL"
+            )
+        said = {"type": "base64", "media_type": media_type, "data": data.data}
+        if isinstance(block, ImageBlock):
+            return {"type": "image", "source": said}
+        if media_type == DOCUMENTS["text/*"]:
+            said |= {"type": "text", "data": self.document_text(block, data)}
+        title = {"title": _whole(block.name)} if block.name else {}
+        return {"type": "document", "source": said, **title}
 
 
 def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
@@ -96,30 +120,6 @@ def _text(text: str) -> dict[str, Any]:
 
 def _whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be encoded
-
-
-def _part(block: Block) -> dict[str, Any] | LeftOut:
-    """Return a block in the format of the Messages API, which the command passes on unchanged."""
-    match block:
-        case TextBlock(text):
-            return _text(text)
-        case ImageBlock(source):
-            media_type = media_form(source, IMAGES, "images")
-        case DocumentBlock(source):
-            media_type = media_form(source, DOCUMENTS, "documents")
-        case ToolCallBlock() | ThinkingBlock():
-            return SENT_ELSEWHERE  # sent as text, or reported
-        case _:
-            return LeftOut(f"Claude Code does not support {block.type}; it was not sent")
-    if (data := media_base64(source)) is None:
-        raise unsupported(f"{block.type}s", "Claude Code accepts media only as data, not as a URL")
-    said = {"type": "base64", "media_type": media_type, "data": data.data}
-    if media_type == DOCUMENTS["text/*"]:
-        text = base64.b64decode(data.data).decode("utf-8", "replace")
-        said = {"type": "text", "media_type": media_type, "data": text}
-    named = isinstance(block, DocumentBlock) and block.name
-    title = {"title": _whole(named)} if named else {}
-    return {"type": block.type, "source": said, **title}
 
 
 def _line(message: Message) -> str:

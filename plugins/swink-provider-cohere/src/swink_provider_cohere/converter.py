@@ -7,7 +7,6 @@ id. An answer with tool calls contains no text: any text before the calls is sen
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
@@ -97,13 +96,13 @@ class _Converter(MessageConverter):
         documents = self.take(message, DocumentBlock)
         parts = self.blocks(message, _said)
         if not parts:  # a message cannot be empty, so a document alone is sent as its text
-            parts = [{"type": "text", "text": _document_text(block)} for block in documents]
+            parts = [{"type": "text", "text": self._document_text(block)} for block in documents]
             for block in documents:
                 if block.name:
                     report_change(f"{self.path(block)}.name", NAMELESS, "metadata_left_out")
         else:
             for block in documents:
-                self.documents.append(_document(block, f"doc:{len(self.documents)}"))
+                self.documents.append(self._document(block, f"doc:{len(self.documents)}"))
         return [{"role": "user", "content": parts}] if parts else []
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
@@ -168,7 +167,7 @@ class _Converter(MessageConverter):
         if message.is_error:  # the API has no other field for it
             words = f"Error: {words}"
         found = [
-            {"type": "document", "document": _document(block, f"{message.tool_call_id}:{n}")}
+            {"type": "document", "document": self._document(block, f"{message.tool_call_id}:{n}")}
             for n, block in enumerate([] if isinstance(message.content, str) else message.content)
             if isinstance(block, DocumentBlock)
         ]
@@ -176,6 +175,17 @@ class _Converter(MessageConverter):
         said = [{"type": "text", "text": words}] if words else []
         content = [*said, *found] if found else words or "{}"  # the API refuses empty text
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
+
+    def _document(self, block: DocumentBlock, id: str) -> dict[str, Any]:
+        title = {"title": block.name} if block.name else {}
+        return {"id": id, "data": {**title, "text": self._document_text(block)}}
+
+    def _document_text(self, block: DocumentBlock) -> str:
+        media_form(block.source, DOCUMENTS, "documents")
+        data = media_base64(block.source)
+        if data is None:
+            raise unsupported("documents", "Cohere accepts documents as text, not as URLs")
+        return self.document_text(block, data)
 
 
 NAMELESS = "the name of a document that is a whole message was not sent"
@@ -205,19 +215,6 @@ def _said(block: Block) -> dict[str, Any] | LeftOut:
             detail = {n: value for n, value in (metadata or {}).items() if n == "detail"}
             return {"type": "image_url", "image_url": {"url": url, **detail}}
     return BLANK if isinstance(block, TextBlock) else NO_PLACE
-
-
-def _document(block: DocumentBlock, id: str) -> dict[str, Any]:
-    title = {"title": block.name} if block.name else {}
-    return {"id": id, "data": {**title, "text": _document_text(block)}}
-
-
-def _document_text(block: DocumentBlock) -> str:
-    media_form(block.source, DOCUMENTS, "documents")
-    data = media_base64(block.source)
-    if data is None:
-        raise unsupported("documents", "Cohere accepts documents as text, not as URLs")
-    return base64.b64decode(data.data).decode("utf-8", "replace")
 
 
 def _tool(tool: Tool, provider: str) -> dict[str, Any]:

@@ -30,7 +30,11 @@ def source_of(url: str, place: str, media_type: str | None = None) -> Base64Sour
             raise BadRequest(f"{place} is a data: URL without data")
         if "base64" not in map(str.lower, words):
             data = b64encode(_unquoted(data, place)).decode()
-        return Base64Source(kind or media_type or "text/plain", data)
+        kind = kind or media_type or "text/plain"
+        charset = [word for word in words if word.lower().startswith("charset=")]
+        if charset and kind.lower().startswith("text/"):
+            kind = f"{kind};{charset[0]}"
+        return Base64Source(kind, data)
     if scheme.lower() in ("http", "https"):
         return UrlSource(url, media_type)
     raise BadRequest(f"{place} is not a URL that begins with http:, https: or data:")

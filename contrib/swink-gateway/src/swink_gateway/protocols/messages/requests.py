@@ -271,6 +271,7 @@ class _Reader:
             case "text":
                 text = (said.text("data") or "").encode("utf-8", "surrogatepass")
                 kind = said.text("media_type") or "text/plain"
+                kind = kind.partition(";")[0]  # a charset does not apply to JSON
                 return Base64Source(kind, b64encode(text).decode())
             case "url":
                 return source_of(said.required("url"), said.place("url"))
