@@ -55,6 +55,12 @@ PATHS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "http://ollama.invalid/api/embed",
         {"model": "embed-1", "input": "Hi"},
     ),
+    (
+        "/api/embeddings",
+        {"model": "ollama/embed-1", "prompt": "Hi"},
+        "http://ollama.invalid/api/embeddings",
+        {"model": "embed-1", "prompt": "Hi"},
+    ),
 ]
 
 
@@ -188,6 +194,60 @@ async def test_the_names_of_end_users_are_hashed_for_each_key() -> None:
     assert [sent["user"] for sent in http.bodies] == [
         hashed("free", "carl"), hashed("limited", "carl"), "carl",
     ]  # fmt: skip
+
+
+PLACE = "projects/web/src/index.ts"
+"""A text that has the form of the full name of a resource of Google Cloud."""
+
+TEXTS: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/embeddings", {"model": "openai/embed-1", "input": PLACE}),
+    ("/v1/embeddings", {"model": "openai/embed-1", "input": ["Hi", "@preset/x"]}),
+    (
+        "/v1beta/models/gemini/embed-1:embedContent",
+        {"content": {"parts": [{"text": PLACE}]}, "title": PLACE},
+    ),
+    (
+        "/v1beta/models/gemini/embed-1:batchEmbedContents",
+        {"requests": [{"content": {"parts": [{"text": PLACE}]}, "title": PLACE}]},
+    ),
+    ("/api/embed", {"model": "ollama/embed-1", "input": [PLACE]}),
+    ("/api/embeddings", {"model": "ollama/embed-1", "prompt": "Hi"}),
+    ("/api/embeddings", {"model": "ollama/embed-1", "prompt": PLACE}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), TEXTS, ids=str)
+async def test_a_text_of_any_form_is_embedded_for_a_key_of_the_file(
+    path: str, body: dict[str, Any]
+) -> None:
+    config = Source("keys.toml", KEYS % "").config({"ANY": "free", "OTHER": "limited"})
+    http = MemoryHTTPClient(MemoryResponse.of_json(ANSWER))
+    async with serving(http=http, providers=OWN, config=config) as gateway:
+        answer = await ask(gateway, path, body, headers={"Authorization": "Bearer free"})
+    assert (answer.status, answer.json) == (200, ANSWER)
+
+
+FOREIGN: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/embeddings", {"model": "openai/embed-1", "input": [{"file_id": "x"}]}),
+    ("/v1/embeddings", {"model": "openai/embed-1", "input": "Hi", "prompt": "x"}),
+    ("/v1/embeddings", {"model": "openai/embed-1", "input": "Hi", "index": "projects/p/a/x"}),
+    (
+        "/v1beta/models/gemini/embed-1:batchEmbedContents",
+        {"requests": [{"content": {"parts": [{"fileData": {"fileUri": "x"}}]}}]},
+    ),
+    ("/api/embeddings", {"model": "ollama/embed-1", "prompt": {"id": "x"}}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), FOREIGN, ids=str)
+async def test_an_id_beside_the_texts_is_not_found(path: str, body: dict[str, Any]) -> None:
+    config = Source("keys.toml", KEYS % "").config({"ANY": "free", "OTHER": "limited"})
+    http = MemoryHTTPClient()
+    async with serving(http=http, providers=OWN, config=config) as gateway:
+        answer = await ask(gateway, path, body, headers={"Authorization": "Bearer free"})
+    assert answer.status == 404
+    assert b"not found for this key" in answer.body
+    assert http.requests == []
 
 
 # what limits the second key, the status of its request

@@ -140,6 +140,7 @@ FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
     (CHAT, {"model": "openrouter/@preset/x"}),
     (CHAT, {"model": "openrouter/@Preset/x"}),
     (CHAT, {"models": ["@preset/x"]}),
+    (CHAT, {"prediction": {"type": "content", "content": [{"file_id": "x"}]}}),
     (CHAT, {"models": ["openai/gpt-5@preset/x"]}),
     (CHAT, {"plugins": [{"id": "fusion", "analysis_models": ["@preset/x"]}]}),
     (
@@ -302,6 +303,13 @@ def test_client_defined_names_are_not_ids() -> None:
 def test_a_text_with_the_name_of_stored_data_is_no_reference() -> None:
     own = {"documents": ["See projects/p/engines/x and @preset/x"], "a": "projects/p"}
     assert ids_in_request(Asked("m", swink.Context.of("projects/p/engines/x"), own=own)) == []
+
+
+@pytest.mark.parametrize("text", ["projects/web/src/index.ts", "@preset/x"])
+def test_a_predicted_text_is_no_reference(text: str) -> None:
+    for content in (text, [{"type": "text", "text": text}]):
+        own = {"prediction": {"type": "content", "content": content}}
+        assert ids_in_request(Asked("m", swink.Context.of("Hi"), own=own)) == []
 
 
 def test_text_about_a_file_in_a_text_is_no_reference() -> None:

@@ -8,7 +8,7 @@ at the vendor.
 Ids are recognized by field names: those in a protocol's table, and any other field whose name ends
 like `file_id` or `fileIds`. A value that is the full name of a resource of Google Cloud or of a
 preset of OpenRouter is an id in every field. Tools, schemas and labels that the client defines are
-not searched.
+not searched, and neither are texts for the model.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ __all__ = [
     "ids_unknown_to",
     "renamed",
     "with_names",
+    "without_texts",
 ]
 
 _ID_NAME = re.compile(r".*((?i:_ids?)|[a-z](Id|ID)s?)")
@@ -121,6 +122,9 @@ _CLIENTS_OWN = frozenset({
 })  # fmt: skip
 """Fields whose content the client defines."""
 
+_TEXTS = (("prediction", "content"), ("prediction", "content", "text"))
+"""The paths of texts in fields of a body: the answer that a client predicts."""
+
 _NAMES_OF_ID = ("id", "uri", "name")
 """If a field for an id contains an object, these fields of the object contain the id."""
 
@@ -167,6 +171,7 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
         ("options.settings.", asked.options.get("settings")),
     ):
         if isinstance(fields, Mapping):
+            fields = without_texts(fields, _TEXTS)
             found += ((place + at, id) for at, id in _ids(fields))
     found += _in_texts(asked.context.system_prompt or "", True)
     for message in asked.context.messages:
@@ -182,6 +187,25 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
     for tool in asked.context.tools:
         found += ((f"tools.{at}", id) for at, id in _ids(tool.metadata))
     return found
+
+
+def without_texts(fields: Mapping[str, Any], paths: Iterable[Sequence[str]]) -> Mapping[str, Any]:
+    """Return fields of a body without the texts at `paths`, which lead through lists too.
+
+    Objects at these paths are not texts, and remain.
+    """
+    for path in paths:
+        fields = _without_text(fields, path)
+    return fields
+
+
+def _without_text(data: Any, path: Sequence[str]) -> Any:
+    if isinstance(data, list | tuple):
+        kept = (one for one in data if path or isinstance(one, list | tuple | Mapping))
+        return [_without_text(one, path) for one in kept]
+    if path and isinstance(data, Mapping) and path[0] in data:
+        return {**data, path[0]: _without_text(data[path[0]], path[1:])}
+    return None if not path and isinstance(data, str) else data
 
 
 def _in_texts(content: str | Sequence[Block], is_system: bool) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from attrs import define
 from swink_core import Call, Client, Context, Error, ProviderFailure, StreamErrorKind, Target
 from swink_core.providers import Attempt, Grant, HTTPProvider, HTTPRequest, HTTPResponse
 from swink_gateway.policy.config import Key
-from swink_gateway.policy.tenancy import renamed
+from swink_gateway.policy.tenancy import renamed, without_texts
 from swink_gateway.protocols import Asked, ClientProtocol
 from swink_gateway.protocols.bodies import json_of
 from swink_gateway.protocols.chat.protocol import ChatProtocol
@@ -68,7 +68,8 @@ class _Form:
     """The path and body of embedding requests in a protocol, and how they are passed on.
 
     Vendors support these requests if their wire format begins with `wire_format`. The part of a
-    vendor's URL that matches `answers` is replaced with `embeddings`.
+    vendor's URL that matches `answers` is replaced with `embeddings`. `texts` are the paths of the
+    body's fields for the texts that are embedded.
     """
 
     path: str
@@ -76,6 +77,7 @@ class _Form:
     wire_format: str
     answers: re.Pattern[str]
     embeddings: str
+    texts: tuple[tuple[str, ...], ...]
 
 
 _FORMS = (
@@ -85,6 +87,7 @@ _FORMS = (
         "openai-",
         re.compile(r"/(?:chat/completions|responses)(?=\?|$)"),
         "/embeddings",
+        (("input",),),
     ),
     _Form(
         MODEL_PATH + ":{method:embedContent|batchEmbedContents}",
@@ -92,10 +95,28 @@ _FORMS = (
         "gemini",
         re.compile(r":\w+(?:\?.*)?$"),
         ":{method}",
+        (
+            ("content", "parts", "text"),
+            ("title",),
+            ("requests", "content", "parts", "text"),
+            ("requests", "title"),
+        ),
     ),
-    _Form("/api/embed", OllamaProtocol(), "ollama", re.compile(r"/api/chat$"), "/api/embed"),
     _Form(
-        "/api/embeddings", OllamaProtocol(), "ollama", re.compile(r"/api/chat$"), "/api/embeddings"
+        "/api/embed",
+        OllamaProtocol(),
+        "ollama",
+        re.compile(r"/api/chat$"),
+        "/api/embed",
+        (("input",),),
+    ),
+    _Form(
+        "/api/embeddings",
+        OllamaProtocol(),
+        "ollama",
+        re.compile(r"/api/chat$"),
+        "/api/embeddings",
+        (("prompt",),),
     ),
 )
 
@@ -168,7 +189,8 @@ class Embeddings:
                 why = "guards check this request, and they cannot check embeddings"
                 raise _failure(StreamErrorKind.UNSUPPORTED, why, 403)
             if key is not None:
-                await self._calls.check_ids(Asked(name, Context([]), own={**body}), key, owner)
+                searched = {**without_texts(body, form.texts)}
+                await self._calls.check_ids(Asked(name, Context([]), own=searched), key, owner)
             chain, _ = routing.routed(asked, owner)
             model, own = chain[0]
             info = client.catalog.provider(model.provider)
