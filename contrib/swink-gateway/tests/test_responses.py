@@ -71,12 +71,16 @@ def test_an_empty_text_with_a_signature_is_no_message(is_whole: bool) -> None:
     assert back(output).content == message.content
 
 
-def test_ids_model_and_usage_of_an_answer() -> None:
+@pytest.mark.parametrize(("wire_format", "id"), [("openai-responses", "r1"), ("", "resp_f4c75")])
+def test_ids_model_and_usage_of_an_answer(wire_format: str, id: str) -> None:
+    """Only the ids of a provider with the same protocol are known to be unique."""
     cost = swink.Cost(total=0.25)
     answer = events(*TEXT, usage=USAGE, cost=cost, response_id="r1", model="large-1")
-    frames = written(RESPONSES, [answer])
+    frames = written(RESPONSES, [answer], wire_formats={"acme": wire_format})
     message, _ = read_by("openai", frames, PARSED_AS)
-    assert (message.response_id, message.model, message.text) == ("r1", "large-1", "Hello")
+    assert (message.response_id, message.model, message.text) == (id, "large-1", "Hello")
+    said = {frame["response"]["id"] for frame in frames_of(frames) if "response" in frame}
+    assert said == {id}
     assert message.usage is not None
     assert (message.usage.input, message.usage.cache_read, message.usage.reasoning) == (10, 4, 2)
     assert frames_of(frames)[-1]["response"]["usage"]["cost"] == 0.25
@@ -208,7 +212,8 @@ async def test_the_sdk_reads_a_streamed_and_a_complete_answer() -> None:
         assert thinking.content[0].text == "hm"
         assert (response.output_text, message.status) == ("Hello", "completed")
         assert (called.call_id, called.name, called.arguments) == ("c1", "f", '{"a":1}')
-        assert (response.id, response.model, response.status) == ("r1", "m1", "completed")
+        assert response.id.startswith("resp_")
+        assert (response.model, response.status) == ("m1", "completed")
         assert response.usage.input_tokens_details.cached_tokens == 4
         assert response.usage.output_tokens_details.reasoning_tokens == 2
 

@@ -295,13 +295,14 @@ async def test_over_http_a_client_can_continue_only_from_stored_answers() -> Non
     upstream = Scripted(ANSWER)
     asked = {"model": "echo/echo", "input": "Hi"}
     async with serving(upstream) as gateway:
-        await ask(gateway, "/v1/responses", {**asked, "store": False})
-        on = {**asked, "input": "Go on.", "previous_response_id": "r1"}
+        unstored = (await ask(gateway, "/v1/responses", {**asked, "store": False})).json["id"]
+        on = {**asked, "input": "Go on.", "previous_response_id": unstored}
         refused = await ask(gateway, "/v1/responses", on)
-        await ask(gateway, "/v1/responses", {**asked, "stream": True})
+        streamed = await ask(gateway, "/v1/responses", {**asked, "stream": True})
+        on["previous_response_id"] = streamed.frames[0]["response"]["id"]
         gone_on = await ask(gateway, "/v1/responses", on)
     assert refused.status == 400
-    assert "r1" in refused.json["error"]["message"]
+    assert unstored in refused.json["error"]["message"]
     assert gone_on.status == 200
     assert len(upstream.context.messages) == 3
 
@@ -328,12 +329,14 @@ async def test_a_stored_conversation_has_the_size_limit_of_a_request(
         aiohttp.ClientSession() as session,
         session.ws_connect(f"{gateway.url}/v1/responses") as socket,
     ):
-        for turn in range(3):
-            asked = {**body, "previous_response_id": "r1"} if turn else body
+        asked = body
+        for _ in range(3):
             if over == "HTTP":
                 said.append((await ask(gateway, "/v1/responses", asked)).json)
             else:
-                said.append((await answer(socket, asked))[-1])
+                last = (await answer(socket, asked))[-1]
+                said.append(last.get("response", last))
+            asked = {**body, "previous_response_id": said[-1].get("id")}
     assert len(upstream.calls) == 2
     assert said[-1]["error"]["code"] == "context_length_exceeded"
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import aiohttp
 import pytest
+from attrs import define
 from made import events, said
 from serving import Answer, Scripted, ask, serving
 from test_tenancy import ALICE, BOB, KEYS, RESPONSES, VALUES
@@ -113,31 +116,45 @@ OWN = {"openai": {"api": "responses"}}
 TEXT_ENDS = TextEnd(0, {"item": {"id": "msg_1"}})
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["another protocol", "the same protocol"])
-@pytest.mark.parametrize("way", ["whole", "streamed", "websocket"])
-async def test_an_item_that_a_request_refers_to_is_in_its_conversation(way: str, own: bool) -> None:
-    upstream = Scripted(*([event] for event in events(TextStart(0), TextDelta(0, "Hi"), TEXT_ENDS)))
-    model = "openai/gpt-5.1" if own else BODY["model"]
+@define
+class Turns:
+    """Asks a model in one way, and returns the complete response."""
+
+    gateway: Gateway
+    socket: aiohttp.ClientWebSocketResponse
+    model: str
+    way: str
+
+    async def __call__(self, **asked: Any) -> dict[str, Any]:
+        body = {**asked, "model": self.model, "stream": self.way == "streamed"}
+        if self.way == "websocket":
+            await self.socket.send_json({**body, "type": "response.create"})
+            while (said := await self.socket.receive_json())["type"] not in ENDS:
+                pass
+            return dict(said["response"])
+        answer = await ask(self.gateway, PATH, body)
+        return dict(answer.frames[-1]["response"] if answer.frames else answer.json)
+
+
+@asynccontextmanager
+async def connected(upstream: Scripted, model: str, way: str) -> AsyncIterator[Turns]:
     async with (
         serving(upstream, providers=OWN) as gateway,
         aiohttp.ClientSession() as session,
         session.ws_connect(gateway.url + PATH) as socket,
     ):
+        yield Turns(gateway, socket, model, way)
 
-        async def turn(body: dict[str, Any]) -> dict[str, Any]:
-            body = {**body, "model": model, "stream": way == "streamed"}
-            if way == "websocket":
-                await socket.send_json({**body, "type": "response.create"})
-                while (said := await socket.receive_json())["type"] not in ENDS:
-                    pass
-                return dict(said["response"])
-            answer = await ask(gateway, PATH, body)
-            return dict(answer.frames[-1]["response"] if answer.frames else answer.json)
 
-        first = await turn(BODY)
-        second = await turn(referring(first["output"][0]["id"]))
+@pytest.mark.parametrize("own", [False, True], ids=["another protocol", "the same protocol"])
+@pytest.mark.parametrize("way", ["whole", "streamed", "websocket"])
+async def test_an_item_that_a_request_refers_to_is_in_its_conversation(way: str, own: bool) -> None:
+    upstream = Scripted(*([event] for event in events(TextStart(0), TextDelta(0, "Hi"), TEXT_ENDS)))
+    async with connected(upstream, "openai/gpt-5.1" if own else BODY["model"], way) as turn:
+        first = await turn(**BODY)
+        second = await turn(**referring(first["output"][0]["id"]))
         if way != "websocket":
-            items = await ask(gateway, f"{PATH}/{second['id']}/input_items", method="GET")
+            items = await ask(turn.gateway, f"{PATH}/{second['id']}/input_items", method="GET")
             assert items.json["data"][1] == first["output"][0]
     _, answer, _ = upstream.context.messages
     assert [block.text for block in answer.content] == ["Hi"]
@@ -238,46 +255,45 @@ def test_an_owner_with_little_loses_nothing_to_one_with_much() -> None:
     assert kept.find("many99", "alice") is None
 
 
-def test_an_answer_with_two_ids_counts_once() -> None:
+def test_an_id_of_two_answers_refers_to_neither() -> None:
     kept = ConversationStore(most=2, most_bytes=100)
-    for number in range(2):
-        kept.keep(f"ours{number}", Kept([UserMessage("Hi")], 50, 50, name=f"theirs{number}"))
-    assert all(kept.find(id) for id in ("ours0", "theirs0", "ours1", "theirs1"))
-    assert kept.delete("theirs0")
-    assert (kept.find("ours0"), kept.find("theirs0"), kept.delete("ours0")) == (None, None, False)
+    for text in ("a", "b"):
+        kept.keep("same", Kept([UserMessage(text)], 50, 50))
+    assert (kept.find("same"), kept.delete("same")) == (None, False)
     kept.keep("large", Kept([UserMessage("Hi")], 100, 100))
-    assert (kept.find("ours1"), kept.find("theirs1")) == (None, None)
     assert kept.find("large") is not None
-
-
-def test_an_id_that_a_provider_repeats_names_its_last_answer() -> None:
-    kept = ConversationStore()
-    first, second = (Kept([UserMessage(text)], 10, 10, name="same") for text in "ab")
-    kept.keep("ours0", first)
-    kept.keep("ours1", second)
-    assert (kept.find("ours0"), kept.find("ours1"), kept.find("same")) == (first, second, second)
-    kept.delete("ours0")
-    assert kept.find("same") is second
-    kept.delete("same")
-    assert (kept.find("ours1"), kept.find("same")) == (None, None)
-
-
-def test_answers_with_the_same_id_can_be_deleted_in_any_order() -> None:
-    kept = ConversationStore()
-    for number in range(2):
-        kept.keep(f"ours{number}", Kept([UserMessage("Hi")], 10, 10, name="same"))
-    assert kept.delete("ours1")
-    assert kept.find("same") is None
-    assert kept.delete("ours0")
     kept.forget(None)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["another protocol", "the same protocol"])
+@pytest.mark.parametrize("way", ["whole", "streamed", "websocket"])
+async def test_a_conversation_goes_on_from_its_own_answer_if_a_provider_repeats_ids(
+    way: str, own: bool
+) -> None:
+    text = TextStart(0), TextDelta(0, "Hi"), TextEnd(0)
+    upstream = Scripted(events(*text, response_id="r1"))
+    async with connected(upstream, "openai/gpt-5.1" if own else "echo/echo", way) as turn:
+        first, second = [await turn(input=words) for words in ("one", "two")]
+        for response, words in ((first, "one"), (second, "two")):
+            await turn(input="Go on.", previous_response_id=response["id"])
+            assert upstream.context.messages[0] == UserMessage(words)
+    assert (first["id"] == "r1") is own
+    assert second["id"].startswith("resp_")
+
+
+async def test_a_response_is_read_again_by_the_id_that_its_client_got() -> None:
+    text = TextStart(0), TextDelta(0, "Hi"), TextEnd(0)
+    upstream = Scripted(events(*text, response_id="r1"))
+    async with serving(upstream) as gateway:
+        id = (await ask(gateway, PATH, {**BODY, "model": "echo/echo"})).json["id"]
+        same = await ask(gateway, f"{PATH}/{id}", method="GET")
+        unknown = await ask(gateway, f"{PATH}/r1", method="GET")
+    assert (same.status, same.json["id"], unknown.status) == (200, id, 404)
 
 
 async def test_large_answers_are_found_while_there_is_room() -> None:
     text = [TextStart(0), TextDelta(0, "x" * 3_000_000), TextEnd(0)]
-    names = ["r1", "r2", "r3"]
-    upstream = Scripted()
-    upstream.answers = [[events(*text, response_id=name)] for name in names]
-    async with serving(upstream) as gateway:
-        ids = [(await ask(gateway, PATH, BODY)).json["id"] for _ in names]
+    async with serving(Scripted(events(*text))) as gateway:
+        ids = [(await ask(gateway, PATH, BODY)).json["id"] for _ in range(3)]
         found = [(await ask(gateway, f"{PATH}/{id}", method="GET")).status for id in ids]
-    assert (ids, found) == (names, [200] * 3)
+    assert found == [200] * 3

@@ -35,7 +35,7 @@ class Kept:
     Sizes are in bytes. `response` is the JSON of the answer in the client's protocol after its id,
     and `items` are the ids and the JSON of the request's input items. Both are empty for answers
     over WebSockets, which are not read again. `outputs` contains the JSON of the answer's items by
-    id, because requests can refer to them. `name` is a further id of the answer: the provider's.
+    id, because requests can refer to them.
     """
 
     messages: Sequence[Message] = field(repr=False)
@@ -44,19 +44,16 @@ class Kept:
     response: bytes = field(default=b"", repr=False)
     items: Sequence[tuple[Any, bytes]] = field(default=(), repr=False)
     outputs: Mapping[str, bytes] = field(factory=dict, repr=False)
-    name: str | None = None
 
 
 @define(eq=False)
 class _Shelf:
     """The stored answers of an owner by id, the oldest first, and their memory in bytes.
 
-    `names` maps the providers' ids of answers to the ids under which the answers are stored, and
     `items` maps the ids of output items to the ids of their answers.
     """
 
     answers: OrderedDict[str, Kept] = field(factory=OrderedDict)
-    names: dict[str, str] = field(factory=dict)
     items: dict[str, str] = field(factory=dict)
     memory: int = 0
 
@@ -78,14 +75,13 @@ class ConversationStore:
     def keep(self, id: str, kept: Kept, owner: Owner = None) -> None:
         """Store an answer.
 
-        If `kept.name` already was the name of another answer, it is now the name of this one. The
-        same holds for the ids of items.
+        If another answer with the same id is stored, the id is ambiguous: that answer is deleted,
+        and this one is not stored. The id of an item refers to the item that was stored last.
         """
-        self.delete(id, owner)
+        if self.delete(id, owner):
+            return
         shelf = self._shelves.setdefault(owner, _Shelf())
         shelf.answers[id] = kept
-        if kept.name is not None:
-            shelf.names[kept.name] = id
         shelf.items.update(dict.fromkeys(kept.outputs, id))
         shelf.memory += kept.memory
         self._bytes += kept.memory
@@ -95,12 +91,16 @@ class ConversationStore:
         while self._bytes > self._most_bytes:
             self._drop_oldest(max(self._shelves, key=lambda one: self._shelves[one].memory))
 
+    def has(self, id: str, owner: Owner = None) -> bool:
+        """Return True if an answer is stored."""
+        shelf = self._shelves.get(owner)
+        return shelf is not None and id in shelf.answers
+
     def find(self, id: str, owner: Owner = None) -> Kept | None:
         """Return a stored answer, or `None`."""
         shelf = self._shelves.get(owner)
         if shelf is None:
             return None
-        id = shelf.names.get(id, id)
         if id in shelf.answers:
             shelf.answers.move_to_end(id)
         return shelf.answers.get(id)
@@ -114,16 +114,13 @@ class ConversationStore:
         return shelf.answers[answer].outputs[id]
 
     def delete(self, id: str, owner: Owner = None) -> bool:
-        """Delete an answer under all its ids; return True if it was stored."""
+        """Delete an answer; return True if it was stored."""
         shelf = self._shelves.get(owner)
         if shelf is None:
             return False
-        id = shelf.names.get(id, id)
         kept = shelf.answers.pop(id, None)
         if kept is None:
             return False
-        if kept.name is not None and shelf.names.get(kept.name) == id:
-            del shelf.names[kept.name]
         for item in kept.outputs:
             if shelf.items.get(item) == id:
                 del shelf.items[item]

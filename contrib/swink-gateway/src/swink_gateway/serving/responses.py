@@ -116,6 +116,7 @@ class ResponsesRoutes:
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
         owner = request[OWNER]
         kept, most = self._kept, self._most_bytes
+        asked.said["is_taken"] = partial(kept.has, owner=owner)
         try:
             size, held = await _with_items(
                 self._protocol, asked, size_of(request), most, kept, owner
@@ -127,8 +128,7 @@ class ResponsesRoutes:
 
         def done(message: Any, facts: Facts, encoder: ResponsesEncoder) -> None:
             if asked.said["store"]:
-                whole = encoder.whole(message)
-                _keep(kept, asked, message, facts, size, owner, encoder.output, whole)
+                _keep(kept, asked, message, encoder, size, owner, encoder.whole(message))
 
         with self._calls.admission.holding(held + before):
             return await self._calls.answer_to(request, self._protocol, asked, done)
@@ -350,6 +350,7 @@ class _Connection:
                     asked = await within(partial(self._read, turn.body), turn.size)
                     asked.memory, asked.prepared = turn.memory, prepared
                     kept, most = self._kept, self._most_bytes
+                    asked.said["is_taken"] = partial(kept.has, owner=self)
                     size, held = await _with_items(
                         self._protocol, asked, turn.size, most, kept, self
                     )
@@ -389,7 +390,7 @@ class _Connection:
             encoder, heard = self._protocol.encoder(asked, facts), begun.hear
             wait = begun.routing.config.head_wait
             if await relayed(stream, encoder, line, self._protocol.name, heard, wait):
-                _keep(self._kept, asked, stream.message, facts, size, self, encoder.output)
+                _keep(self._kept, asked, stream.message, encoder, size, self)
 
     async def _warm_up(self, asked: Asked, size: int, lane: str | None) -> None:
         """Send an empty answer, whose id a later request can continue from."""
@@ -519,23 +520,20 @@ def _keep(
     kept: ConversationStore,
     asked: Asked,
     message: AssistantMessage,
-    facts: Facts,
+    encoder: ResponsesEncoder,
     size: int,
     owner: object,
-    output: Iterable[dict[str, Any]],
     whole: bytes | None = None,
 ) -> None:
     """Store an answer and its items; `whole` is its response, if clients can read it again."""
     answer = as_input(message)
     said = encode(dump(answer))
-    outputs = {id: encode(item) for item in output if isinstance(id := item.get("id"), str)}
+    outputs = {id: encode(item) for item in encoder.output if isinstance(id := item.get("id"), str)}
     memory = asked.memory + memory_of(said) + sum(map(len, outputs.values()))
-    name = message.response_id
-    id = PREFIX + facts.id
     response, items = b"", list[tuple[Any, bytes]]()
     if whole is not None:
-        response, items = without_id(whole, name or id), items_of(asked.said["input"])
+        response, items = without_id(whole, encoder.id), items_of(asked.said["input"])
         memory += len(response) + sum(len(item) for _, item in items)
     messages = [*asked.context.messages, answer]
     total = size + len(said)
-    kept.keep(id, Kept(messages, total, memory, response, items, outputs, name), owner)
+    kept.keep(encoder.id, Kept(messages, total, memory, response, items, outputs), owner)

@@ -89,6 +89,10 @@ class ResponsesEncoder(EventEncoder):
 
     `_texts` contains each text that has begun but has no words yet: its index and its kind, `text`
     or `refusal`.
+
+    The answer has the provider's id only if the provider uses this protocol too, because other
+    providers may repeat ids. If `asked.said` contains a function `is_taken`, the answer gets no id
+    for which this function returns True.
     """
 
     content_type = SSE
@@ -158,7 +162,7 @@ class ResponsesEncoder(EventEncoder):
                 self._finish(event, out)
             case Error():
                 if not self._response:
-                    id = event.response_id or PREFIX + self._facts.id
+                    id = self._id_of(event.response_id, *self._facts.wire_formats)
                     self._announce(id, event.model or self._asked.model, out)
                 self._fail(event, out)
 
@@ -179,13 +183,22 @@ class ResponsesEncoder(EventEncoder):
 
     def _begin(self, known: Known, batch: Sequence[Any], out: list[bytes]) -> None:
         provider = known.model.provider
-        is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
-        self._items = Items(self._facts.id, provider, is_own, self._asked.tools)
+        self._items = Items(self._facts.id, provider, self._is_own(provider), self._asked.tools)
         self._begun = True
         if not self._response:
-            id = id_of(known, batch, self._facts, PREFIX)
-            self._announce(id, model_of(known, batch), out)
+            said = id_of(known, batch, self._facts, PREFIX)
+            self._announce(self._id_of(said, provider), model_of(known, batch), out)
         self._response["model"] = model_of(known, batch)
+
+    def _is_own(self, provider: str) -> bool:
+        return self._facts.wire_formats.get(provider) == WIRE_FORMAT
+
+    def _id_of(self, said: str | None, *providers: str) -> str:
+        """Return the id of the answer, if `said` is the id that one of `providers` reported."""
+        is_taken = self._asked.said.get("is_taken")
+        if not said or not all(map(self._is_own, providers)) or (is_taken and is_taken(said)):
+            return PREFIX + self._facts.id
+        return said
 
     def _announce(self, id: str, model: str, out: list[bytes]) -> None:
         self._response = self._head(id, model)
@@ -341,6 +354,12 @@ class ResponsesEncoder(EventEncoder):
         out.append(named_frame({**data, **said}))
 
     @property
+    def id(self) -> str:
+        """The id of the answer, once its beginning or the whole answer has been encoded."""
+        id: str = self._response["id"]
+        return id
+
+    @property
     def output(self) -> list[dict[str, Any]]:
         """The complete items that have been encoded."""
         return [item for item in self._output if item is not None]
@@ -348,9 +367,10 @@ class ResponsesEncoder(EventEncoder):
     def whole(self, message: AssistantMessage) -> bytes:
         """Encode a response; if it has been streamed, with the items that the client received."""
         provider = message.provider or ""
-        is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
-        items = Items(self._facts.id, provider, is_own, self._asked.tools)
-        response = self._head(message.response_id or PREFIX + self._facts.id, message.model)
+        items = Items(self._facts.id, provider, self._is_own(provider), self._asked.tools)
+        if not self._response:
+            self._response = self._head(self._id_of(message.response_id, provider), message.model)
+        response = {**self._response, "model": message.model}
         if not self._output:
             self._output += [item for block in message.content for item in items.of(block)]
         response["output"] = self.output
