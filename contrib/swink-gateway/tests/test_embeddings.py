@@ -326,3 +326,16 @@ async def test_a_request_that_nothing_checks_is_refused(
     assert answer.status == status
     assert words in answer.body.decode()
     assert http.requests == []
+
+
+async def test_an_allowed_field_that_names_a_forbidden_model_is_dropped() -> None:
+    allowed = 'models = ["openai/embed-*"]\nallowed_fields = ["models", "provider"]'
+    config = Source("team.toml", GUARDED + allowed).config({"TEAM": "team-key"})
+    http = MemoryHTTPClient(MemoryResponse.of_json(ANSWER))
+    body = {"model": "openai/embed-1", "input": "Hi", "provider": {"sort": "price"}, "user": "carl"}
+    async with serving(http=http, providers=OWN, config=config) as gateway:
+        asked = {**body, "models": ["dear"]}
+        headers = {"Authorization": "Bearer team-key"}
+        answer = await ask(gateway, "/v1/embeddings", asked, headers=headers)
+    assert (answer.status, answer.headers["x-swink-dropped"]) == (200, "models")
+    assert http.bodies == [{**body, "model": "embed-1", "user": hashed("team", "carl")}]

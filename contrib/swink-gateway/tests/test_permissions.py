@@ -23,8 +23,8 @@ key = "${C}"
 dollars_per_day = 1000
 [keys.dave]
 key = "${D}"
-models = ["openrouter/cheap"]
-allowed_fields = ["models", "route", "provider"]
+models = ["openrouter/cheap", "anthropic/claude-haiku-*", "gemini/*-flash"]
+allowed_fields = ["models", "route", "provider", "fallback", "fallbacks", "generationConfig"]
 [keys.erin]
 key = "${E}"
 dollars_per_day = 1000
@@ -135,7 +135,16 @@ async def test_an_unknown_field_is_refused_for_a_key_with_limits(
     assert upstream.calls == []
 
 
-@pytest.mark.parametrize(("how", "more"), [(row[0], row[1]) for row in UNKNOWN[:2]], ids=str)
+# (path and body, additional fields)
+ALLOWED: list[tuple[tuple[str, Any], dict[str, Any]]] = [
+    (CHAT, {"models": ["cheap"], "route": "fallback"}),
+    (CHAT, {"provider": {"order": ["dear"], "allow_fallbacks": True}}),
+    (MESSAGES, {"fallbacks": [{"model": "claude-haiku-4-5", "speed": "fast"}]}),
+    (GEMINI, {"generationConfig": {"routingConfig": {"autoMode": {}}}}),
+]
+
+
+@pytest.mark.parametrize(("how", "more"), ALLOWED, ids=str)
 @pytest.mark.parametrize("headers", [BOB, DAVE], ids=["no limits", "allowed"])
 async def test_a_key_without_limits_or_with_allowed_fields_may_set_any_field(
     how: tuple[str, Any], more: dict[str, Any], headers: dict[str, str]
@@ -143,6 +152,34 @@ async def test_a_key_without_limits_or_with_allowed_fields_may_set_any_field(
     extra, answer = await asked(how, more, headers)
     assert extra == more
     assert "x-swink-dropped" not in answer.headers
+
+
+OPUS = "claude-opus-5-5"
+
+# (path and body, an allowed field that names a forbidden model)
+ALLOWED_BUT_CLOSED: list[tuple[tuple[str, Any], dict[str, Any]]] = [
+    (CHAT, {"models": ["x/dear"]}),
+    (CHAT, {"models": ["cheap", "x/dear"]}),
+    (CHAT, {"models": "x/dear"}),
+    (CHAT, {"models": [{"id": "x/dear"}]}),
+    (CHAT, {"provider": {"draft": [{"Model": "x/dear"}]}}),
+    (MESSAGES, {"fallbacks": [{"model": OPUS}]}),
+    (MESSAGES, {"fallbacks": [{"model": "claude-haiku-4-5"}, {"model": OPUS}]}),
+    (MESSAGES, {"fallbacks": [OPUS]}),
+    (MESSAGES, {"fallbacks": {"x": OPUS}}),
+    (MESSAGES, {"fallbacks": "default"}),
+    (MESSAGES, {"fallback": OPUS}),
+    (GEMINI, {"generationConfig": ROUTED}),
+]
+
+
+@pytest.mark.parametrize(("how", "more"), ALLOWED_BUT_CLOSED, ids=str)
+async def test_an_allowed_field_that_names_a_forbidden_model_is_dropped(
+    how: tuple[str, Any], more: dict[str, Any]
+) -> None:
+    extra, answer = await asked(how, more, DAVE)
+    assert extra == {}
+    assert answer.headers["x-swink-dropped"] == ", ".join(more)
 
 
 CODE = {"type": "code_execution_20250825", "name": "code_execution"}

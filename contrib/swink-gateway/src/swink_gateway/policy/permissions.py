@@ -3,7 +3,8 @@
 Fields that swink does not know pass unchanged to a provider, and some of them choose the model:
 `models` and `preset` of OpenRouter, `fallbacks` of Anthropic, `draft_model`, a tool that calls
 another model. Vendors may add more such fields. A key with limited models or a budget may therefore
-use only the fields in a protocol's table, and those that the configuration allows.
+use only the fields in a protocol's table, and those that the configuration allows. A field that
+names a model which the key does not allow is removed in any case.
 
 Tools that run at a vendor may have fees that the vendor does not report. A key with a budget may
 therefore use only the tools in a table, and those that the configuration allows.
@@ -81,6 +82,15 @@ They are in lower case and without underscores, because Google accepts both spel
 Source: https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerationConfig.
 """
 
+_NAMES_MODELS = re.compile(r"model|fallback(?!_?credit)", re.IGNORECASE)
+"""Matches the names of fields that name models; `fallback_credit_token` does not."""
+
+_OVERRIDES = frozenset({"output_config", "speed", "thinking"})
+"""Fields with options, not models, in an entry of Anthropic's `fallbacks`.
+
+Source: https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback.
+"""
+
 _SCHEMAS = frozenset({"input_schema", "parameters"})
 """The fields with the schema of a tool's arguments; only tools of the client have one."""
 
@@ -108,7 +118,7 @@ _GOES_ON = (
 
 _UNKNOWN = (
     "{}: the gateway does not know this field, and the models or the budget of this key are "
-    "limited; the gateway's owner can allow the field with allowed_fields"
+    'limited; the gateway\'s owner can allow the field: allowed_fields = ["{}"]'
 )
 
 
@@ -121,9 +131,9 @@ def permitted(
     """Return a request without content that could reach a model for which `may_ask` returns False.
 
     `may_ask` is called with the name by which a provider calls a model. Removed content is reported
-    as dropped. Raises Refused for a field that is in neither `allowed_fields` nor the tables of
-    this module and of the protocols. If the key has a budget, a tool whose fees the vendor does not
-    report is refused too.
+    as dropped, even if `allowed_fields` lists the field. Raises Refused for a field that is in
+    neither `allowed_fields` nor the tables of this module and of the protocols. If the key has a
+    budget, a tool whose fees the vendor does not report is refused too.
     """
     permission = _Permission(may_ask, {*allowed_fields}, [*asked.dropped])
     options = dict(asked.options)
@@ -153,19 +163,19 @@ class _Permission:
         """Return the permitted fields of a body. Raises Refused for an unknown field."""
         found = {}
         for name, value in fields.items():
+            is_allowed = name in self.allowed_fields
             if name == TOOLS and isinstance(value, list):
                 lost = [tool for tool in value if not self._is_open(tool)]
                 self.dropped += [f"{path}{TOOLS} ({_type_of(tool)})" for tool in lost]
                 if left := [tool for tool in value if tool not in lost]:
                     found[name] = left
-            elif name in self.allowed_fields:
-                found[name] = value
-            elif name not in KNOWN_FIELDS:
-                raise Refused(of_bad_request(_UNKNOWN.format(path + name)), 400)
+            elif name not in KNOWN_FIELDS and not is_allowed:
+                raise Refused(of_bad_request(_UNKNOWN.format(path + name, name)), 400)
             elif not self._is_open({name: value}):
                 self.dropped.append(path + name)
-            elif router := _router_of(name, value):
-                raise Refused(of_bad_request(_UNKNOWN.format(f"{path}{name}.{router}")), 400)
+            elif not is_allowed and (router := _router_of(name, value)):
+                place = f"{path}{name}.{router}"
+                raise Refused(of_bad_request(_UNKNOWN.format(place, name)), 400)
             else:
                 found[name] = value
         return found
@@ -222,7 +232,8 @@ def _models(data: Any, is_model: bool = False) -> Iterator[str]:
         yield from [data] if is_model else []
     elif isinstance(data, dict):
         for name, value in data.items():
-            yield from _models(value, is_model or "model" in name.lower())
+            is_inside = is_model and name not in _OVERRIDES
+            yield from _models(value, is_inside or _NAMES_MODELS.search(name) is not None)
     elif isinstance(data, list):
         for value in data:
             yield from _models(value, is_model)

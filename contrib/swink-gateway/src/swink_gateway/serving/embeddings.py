@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -33,6 +33,7 @@ from swink_gateway.protocols.gemini.protocol import GeminiProtocol
 from swink_gateway.protocols.ollama.protocol import OllamaProtocol
 from swink_gateway.protocols.table import MODEL_PATH
 from swink_gateway.serving.access_log import call_id
+from swink_gateway.serving.answers import DROPPED
 from swink_gateway.serving.bodies import within
 from swink_gateway.serving.calls import OWNER, Calls, refused, refusing
 
@@ -155,14 +156,14 @@ class Embeddings:
         name = request.match_info.get("model")
         if name is None:
             name = await within(lambda: Fields(body).required("model"), 0)
-        if owner := request[OWNER]:
-            body = renamed(body, owner)
-        target = await self._target(form, name, body, owner)
+        target, asked = await self._target(form, name, body, request[OWNER])
+        body = _permitted(body, asked, request[OWNER])
         sent = self._request(form, target, body, request.match_info)
         try:
             async with asyncio.timeout(SECONDS):
                 response = await self._calls.client.http.send(sent, target.options.timeouts.connect)
-                return await _passed_on(request, response, self._redact(target, sent))
+                redact = self._redact(target, sent)
+                return await _passed_on(request, response, redact, asked.dropped)
         except ProviderFailure as failed:
             call = call_id(request)
             log.warning("%s: embeddings failed: %s (call %s)", target.model, failed, call)
@@ -171,11 +172,14 @@ class Embeddings:
             why = f"the model's provider did not answer within {SECONDS:g} s"
             raise _failure(StreamErrorKind.TIMEOUT, why) from late
 
-    async def _target(self, form: _Form, name: str, body: Mapping[str, Any], owner: str) -> Target:
+    async def _target(
+        self, form: _Form, name: str, body: Mapping[str, Any], owner: str
+    ) -> tuple[Target, Asked]:
         """Return the target for the first model in the chain of a requested name.
 
-        Raises Refused if the model's provider does not use the client's protocol, or if the key may
-        not make the request.
+        The second value contains the permitted fields that are not in `_FIELDS`. Raises Refused if
+        the model's provider does not use the client's protocol, or if the key may not make the
+        request.
         """
         routing, client = self._calls.routing, self._calls.client
         key = routing.config.keys.get(owner)
@@ -191,13 +195,13 @@ class Embeddings:
             if key is not None:
                 searched = {**without_texts(body, form.texts)}
                 await self._calls.check_ids(Asked(name, Context([]), own=searched), key, owner)
-            chain, _ = routing.routed(asked, owner)
+            chain, asked = routing.routed(asked, owner)
             model, own = chain[0]
             info = client.catalog.provider(model.provider)
             target = client.target(model, **own)
         if info is None or not info.wire_format.startswith(form.wire_format):
             raise _unserved(name, model.provider)
-        return target
+        return target, asked
 
     def _redact(self, target: Target, sent: HTTPRequest) -> Callable[[str], str]:
         """Return the function that removes the credentials of a request from a text."""
@@ -245,6 +249,12 @@ def _provider(client: Client, name: str) -> HTTPProvider:
     return provider
 
 
+def _permitted(body: Mapping[str, Any], asked: Asked, owner: str) -> dict[str, Any]:
+    """Return the fields in `_FIELDS`, with hashed names of end users, and those of `asked`."""
+    known = {name: value for name, value in body.items() if name in _FIELDS}
+    return {**(renamed(known, owner) if owner else known), **asked.own}
+
+
 def _named(body: Mapping[str, Any], id: str) -> dict[str, Any]:
     """Insert the vendor's id of the model into a body wherever the client names the model."""
     named = {**body, "model": id} if "model" in body else {**body}
@@ -258,11 +268,15 @@ def _named(body: Mapping[str, Any], id: str) -> dict[str, Any]:
 
 
 async def _passed_on(
-    request: web.Request, response: HTTPResponse, redact: Callable[[str], str]
+    request: web.Request,
+    response: HTTPResponse,
+    redact: Callable[[str], str],
+    dropped: Sequence[str],
 ) -> web.StreamResponse:
     """Send a vendor's response to the client, with credentials removed from errors.
 
-    Raises Refused if the vendor rejected the gateway's key, or if the response is too large.
+    A header lists the `dropped` fields of the request. Raises Refused if the vendor rejected the
+    gateway's key, or if the response is too large.
     """
     if response.status in _AUTH:
         response.close()
@@ -270,6 +284,8 @@ async def _passed_on(
     found = passed_on(response)
     if (wait := response.headers.get("Retry-After")) is not None:
         found["Retry-After"] = wait
+    if dropped:
+        found[DROPPED] = ", ".join(dropped)
     headers = {name: header_text(redact(value)) for name, value in found.items()}
     if response.status < 400:
         return await _relayed(request, response, headers)
