@@ -339,6 +339,30 @@ async def test_a_models_options_override_the_routes_and_those_the_clients() -> N
     assert (options.timeouts.total, options.timeouts.idle) == (5, None)
 
 
+# options of the route, options of the model, the client's options, the number that is sent
+CAPPED: list[tuple[str, str, dict[str, Any], int]] = [
+    ("max_tokens = 512", "", {}, 256),
+    ("max_tokens = 512", "", {"max_tokens": 9}, 256),
+    ("", "max_tokens = 512", {"max_tokens": 9}, 256),
+    ("max_tokens = 512", "max_tokens = 100", {}, 100),
+    ("", "top_p = 0.5", {"max_tokens": 9}, 9),
+]
+
+
+@pytest.mark.parametrize(("routes", "models", "body", "sent"), CAPPED)
+async def test_the_maximum_of_a_route_also_limits_its_own_options(
+    routes: str, models: str, body: dict[str, Any], sent: int
+) -> None:
+    route = f"""
+    [routes.best]
+    tiers = {{ model = "echo/echo", options = {{ {models} }} }}
+    options = {{ {routes} }}
+    transforms.max_tokens = 256
+    """
+    script = await asked_for(route, body)
+    assert script.options.max_tokens == sent
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_routes_retry_policy_applies_and_a_complete_answer_may_restart(
     streamed: bool,

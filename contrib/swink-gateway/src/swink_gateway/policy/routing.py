@@ -36,7 +36,7 @@ from swink_gateway.policy.permissions import permitted
 from swink_gateway.policy.prices import repriced
 from swink_gateway.policy.rules import fits, is_like, is_named
 from swink_gateway.policy.tenancy import with_names
-from swink_gateway.policy.transforms import transformed
+from swink_gateway.policy.transforms import capped, transformed
 from swink_gateway.protocols import Asked
 
 __all__ = ["Chain", "Routing", "persistent", "usable"]
@@ -280,7 +280,8 @@ class Routing:
                     for at, one in enumerate(tier)
                 ]
                 for _, one in sorted(drawn, key=lambda pair: pair[0], reverse=True):
-                    chain.append((resolve(one.model), _options(route, one.options)))
+                    own = capped(_options(route, one.options), route.transforms)
+                    chain.append((resolve(one.model), own))
             return chain
         return [(resolve(name), {})]
 

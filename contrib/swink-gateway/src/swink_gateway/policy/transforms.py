@@ -20,7 +20,7 @@ from swink_gateway.policy.permissions import KNOWN_FIELDS, folded
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused, of_bad_request
 
-__all__ = ["transformed"]
+__all__ = ["capped", "transformed"]
 
 CACHE, MAX_TOKENS, TOOLS = "cache", "max_tokens", "tools"
 
@@ -121,6 +121,13 @@ def transformed(asked: Asked, by: Transforms) -> Asked:
     return evolve(
         asked, context=context, options=options, own=own, own_options=own_options, dropped=dropped
     )
+
+
+def capped(options: Mapping[str, Any], by: Transforms) -> dict[str, Any]:
+    """Return options of a model; if they set `max_tokens`, at most the transforms' `max_tokens`."""
+    if by.max_tokens is None or MAX_TOKENS not in options:
+        return {**options}
+    return {**options, MAX_TOKENS: min(options[MAX_TOKENS], by.max_tokens)}
 
 
 def _without_marks(context: Context) -> Context:

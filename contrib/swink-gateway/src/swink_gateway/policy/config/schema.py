@@ -69,10 +69,11 @@ class Transforms:
     `system_prompt` is inserted before the client's own instructions. `defaults` are options for
     requests that do not set them. `leave_out` lists options of the client to drop; in this list,
     `tools` drops all tools of the client, and `cache` also its cache marks. `max_tokens` is the
-    maximum length of an answer in tokens, also for requests without `max_tokens`. With `leave_out`
-    or `max_tokens`, further data is dropped, because a client could set the same values in it: the
-    option `extra`, body fields that the gateway does not know, and the vendors' fields for these
-    options, such as `reasoning` and `output_config.effort` for `thinking`.
+    maximum length of an answer in tokens, also for requests without `max_tokens` and for `options`
+    of the route and its models. With `leave_out` or `max_tokens`, further data is dropped, because
+    a client could set the same values in it: the option `extra`, body fields that the gateway does
+    not know, and the vendors' fields for these options, such as `reasoning` and
+    `output_config.effort` for `thinking`.
     """
 
     system_prompt: str | None = None
