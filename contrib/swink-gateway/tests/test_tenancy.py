@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from made import said
 from serving import Scripted, ask, serving
 
@@ -15,7 +16,15 @@ from swink_core import AssistantMessage, ExtensionBlock, StopReason, TextBlock
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import Ledger, MemoryLedger, memory, sql
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
-from swink_gateway.policy.tenancy import MOST_NAMED, MOST_URL, ids_in_answer, ids_in_request
+from swink_gateway.policy.routing import Routing
+from swink_gateway.policy.tenancy import (
+    MOST_NAMED,
+    MOST_URL,
+    Names,
+    hashed,
+    ids_in_answer,
+    ids_in_request,
+)
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.sealing import seal
 
@@ -408,6 +417,29 @@ async def test_names_of_users_and_caches_are_separate_for_each_key(
     assert first == again
     assert not {*first} & {*other}
     assert all(name.startswith("swink-") for name in first + other)
+
+
+# a model of an API without a field for the end user, and one with such a field
+@pytest.mark.parametrize(
+    ("model", "is_named"),
+    [
+        ("gemini/gemini-2.5-flash", False),
+        ("ollama/llama3.2", False),
+        ("anthropic/claude-haiku-4-5", True),
+        ("openai/gpt-5-mini", True),
+    ],
+)
+async def test_the_name_of_a_user_is_set_only_for_models_that_accept_it(
+    model: str, is_named: bool
+) -> None:
+    config = Source("t", KEYS).config(VALUES)
+    async with swink.Client() as client:
+        chain, asked = Routing(client, config).routed(Asked(model, swink.Context.of("Hi")), "bob")
+        options = Names(client).options(chain[0][0], asked, "bob")
+        asked = evolve(asked, options={"user": "u"})
+        given = Names(client).options(chain[0][0], asked, "bob")
+    assert ("user" in options) is is_named
+    assert given["user"] == hashed("bob", "u")  # a notice tells the client that it is not sent
 
 
 async def test_a_call_has_its_tenant_for_caches() -> None:

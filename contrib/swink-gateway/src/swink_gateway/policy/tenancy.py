@@ -396,10 +396,9 @@ class Names:
         fit = getattr(target.binding.provider, "fit", None)
         if fit is None:
             return frozenset()
-        notices = [notice.detail for notice in fit(model, _HI, target.options).notices]
-        return frozenset(
-            name for name in names if not any(f"no option {name};" in said for said in notices)
-        )
+        notices = fit(model, _HI, target.options).notices
+        left_out = {path for one in notices if one.code == "option_ignored" for path in one.paths}
+        return frozenset(name for name in names if f"options.{name}" not in left_out)
 
 
 def hashed(owner: str, value: object) -> str:
