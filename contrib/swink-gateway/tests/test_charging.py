@@ -22,6 +22,7 @@ from swink_gateway.policy.limits import MemoryLedger, Refusal, Ticket
 from swink_gateway.policy.prices import repriced
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.failures import Refused
+from swink_gateway.protocols.messages.requests import read_messages
 from swink_gateway.serving.admission import ACTIVE
 from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
@@ -272,6 +273,28 @@ async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
                 with_cases += bool(info.prices.cases)
     assert wrong == []
     assert rows > with_cases > 0
+
+
+async def test_a_cache_mark_of_an_hour_costs_the_same_for_the_request_and_on_a_block() -> None:
+    text: dict[str, Any] = {"type": "text", "text": "word " * 5000}
+    body: dict[str, Any] = {"model": "m", "max_tokens": 5}
+
+    def marked(mark: dict[str, Any], where: str) -> Asked:
+        on_text, on_body = (mark if where == place else {} for place in ("block", "request"))
+        turn = {"role": "user", "content": [{**text, **on_text}]}
+        return read_messages({**body, **on_body, "messages": [turn]}, {})
+
+    hour, short = ({"cache_control": {"type": "ephemeral", "ttl": ttl}} for ttl in ("1h", "5m"))
+    async with swink.Client() as client:
+        model = client.target("anthropic/claude-haiku-4-5").model
+
+        def cost(mark: dict[str, Any], where: str) -> float:
+            found = most_of(client, model, {}, marked(mark, where)).cost
+            assert found is not None
+            return found
+
+        assert cost(hour, "request") == pytest.approx(cost(hour, "block"), rel=0.01)
+        assert cost(hour, "request") > 1.5 * cost(short, "request")
 
 
 INHERITED = frozenset({"extra"})

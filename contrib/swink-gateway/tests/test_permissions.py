@@ -15,7 +15,9 @@ from swink_gateway.policy.config import Source
 KEYS = """
 [keys.alice]
 key = "${A}"
-models = ["openrouter/cheap", "anthropic/claude-haiku-*", "openai/*-mini", "gemini/*-flash"]
+models = [
+    "openrouter/cheap", "anthropic/claude-haiku-*", "openai/*-mini", "gemini/*-flash", "ollama/*",
+]
 [keys.bob]
 key = "${B}"
 [keys.carol]
@@ -50,6 +52,10 @@ GEMINI = (
     {"contents": [{"parts": [{"text": "Hi"}]}]},
 )
 
+OLLAMA = ("/api/chat", {"model": "ollama/llama3.2", "messages": SAID})
+
+MARK = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+
 ADVISOR = {"type": "advisor_20260301", "name": "advisor", "model": "claude-opus-4-7"}
 MODEST = {**ADVISOR, "model": "claude-haiku-4-5"}
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
@@ -66,6 +72,8 @@ FIELDS: list[tuple[tuple[str, Any], dict[str, Any], dict[str, Any], str]] = [
     (MESSAGES, {"tools": [ADVISOR, SEARCH]}, {"tools": [SEARCH]}, "tools (advisor_20260301)"),
     (MESSAGES, {"tools": [MODEST]}, {"tools": [MODEST]}, ""),
     (MESSAGES, {"speed": "fast"}, {"speed": "fast"}, ""),
+    (MESSAGES, MARK, MARK, ""),
+    (OLLAMA, {"truncate": True, "shift": True}, {"truncate": True, "shift": True}, ""),
     (RESPONSES, {"tools": [IMAGES]}, {}, "tools (image_generation)"),
     (RESPONSES, {"truncation": "auto"}, {"truncation": "auto"}, ""),
     (GEMINI, {"generationConfig": ROUTED}, {}, "generationConfig"),

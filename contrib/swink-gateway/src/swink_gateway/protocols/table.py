@@ -188,6 +188,7 @@ _ROWS = (
         key_header="x-api-key",
         safe_fields=frozenset(
             {
+                "cache_control",
                 "context_hint",
                 "context_management",
                 "diagnostics",
@@ -285,6 +286,7 @@ _ROWS = (
             "/api/ps": ollama_models,
             "/api/version": ollama_version,
         },
+        safe_fields=frozenset({"shift", "truncate"}),
         losses=(
             Loss(ORDER, "Message.content"),
             Loss(SIGNATURES, "Message"),
