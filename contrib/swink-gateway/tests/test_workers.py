@@ -35,10 +35,14 @@ HI = {"model": "echo/echo", "messages": [{"role": "user", "content": "Hi"}]}
 
 
 class Slow:
-    """An upstream that sends one delta, and continues when the test allows it."""
+    """An upstream that sends one delta, and continues when the test allows it.
 
-    def __init__(self) -> None:
+    If it `is_silent`, it also waits before the delta.
+    """
+
+    def __init__(self, is_silent: bool = False) -> None:
         self.go_on = asyncio.Event()
+        self.is_silent = is_silent
 
     @swink.hookimpl(tryfirst=True)
     def stream(self, call: swink.Call) -> Any:
@@ -46,6 +50,8 @@ class Slow:
 
     async def _talk(self) -> AsyncIterator[Any]:
         yield swink.Start()
+        if self.is_silent:
+            await self.go_on.wait()
         yield swink.TextStart(0)
         yield swink.TextDelta(0, "first")
         await self.go_on.wait()
@@ -98,8 +104,82 @@ async def test_an_answer_that_takes_too_long_ends_with_an_error(path: str) -> No
         rest = await answer.content.read()
     assert ENDS[path] in rest, rest
     assert b"second" not in rest
-    assert b"the gateway was stopped before the answer was complete" in rest
+    assert STOPPED.encode() in rest
     assert [words for words in (b"the caller", b"partial") if words in rest] == []
+
+
+STOPPED = "the gateway was stopped before the answer was complete"
+
+# (a path, the fields of a request to it)
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
+    (CHAT, {**HI, "stream": True}),
+    (CHAT, HI),
+    ("/v1/messages", {**HI, "stream": True, "max_tokens": 9}),
+    ("/v1/responses", {"model": "echo/echo", "input": "Hi", "stream": True}),
+    (
+        "/v1beta/models/echo/echo:streamGenerateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
+    ),
+    ("/api/chat", HI),
+    ("/v1/stream", {**HI, "stream": False}),
+]
+
+
+async def stopped(gateway: Gateway) -> None:
+    """Wait until the gateway has called its upstream, and stop it."""
+    await until(lambda: len(gateway._calls._streams) == 1)
+    await gateway.drain(0.0)
+
+
+@pytest.mark.parametrize(("path", "body"), REQUESTS)
+async def test_clients_may_retry_an_answer_that_has_not_begun(
+    path: str, body: dict[str, Any]
+) -> None:
+    async with serving(Slow(is_silent=True)) as gateway:
+        asking = asyncio.ensure_future(ask(gateway, path, body))
+        await stopped(gateway)
+        answer = await asking
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+    assert "x-should-retry" not in answer.headers
+    assert STOPPED.encode() in answer.body
+
+
+async def test_a_swink_client_falls_back_when_its_gateway_is_stopped() -> None:
+    async with serving(Slow(is_silent=True)) as gateway:
+        there = {"proxy": {"base_url": gateway.url}}
+        async with swink.Client(providers=there, retry=swink.RetryPolicy.none()) as client:
+            asking = asyncio.ensure_future(client.complete(["proxy/echo/echo", "echo/echo"], "Hi"))
+            await stopped(gateway)
+            assert (await asking).text == "Hi"
+
+
+async def test_a_swink_client_retries_a_stopped_gateway_before_the_first_output() -> None:
+    async with (
+        serving(Slow(is_silent=True)) as gateway,
+        swink.Client() as client,
+        client.stream("proxy/echo/echo", "Hi", base_url=gateway.url) as stream,
+    ):
+        stopping = asyncio.ensure_future(stopped(gateway))
+        async for event in stream:
+            if isinstance(event, swink.Retry | swink.Error):
+                break
+        await stopping
+    assert isinstance(event, swink.Retry)
+    assert (event.error_kind, event.error) == (swink.StreamErrorKind.NETWORK, STOPPED)
+
+
+async def test_a_swink_client_fails_with_the_text_of_a_stopped_gateway_after_output() -> None:
+    async with (
+        serving(Slow()) as gateway,
+        swink.Client() as client,
+        client.stream("proxy/echo/echo", "Hi", base_url=gateway.url) as stream,
+    ):
+        async for event in stream:
+            if isinstance(event, swink.TextDelta):
+                await stopped(gateway)
+    assert isinstance(event, swink.Error)
+    assert (event.error_kind, event.error_message) == (swink.StreamErrorKind.NETWORK, STOPPED)
+    assert event.stop_reason is swink.StopReason.ERROR
 
 
 async def test_during_the_notice_requests_are_answered_and_connections_close() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
+from typing import Any
 
 from swink_core import (
     Error,
     InvalidModel,
     ResponseHead,
     Retry,
+    StopReason,
     StreamError,
     SwinkError,
     UnknownProvider,
@@ -20,7 +23,8 @@ from swink_core.providers import KINDS, HTTPResponse
 
 __all__ = ["LIMIT", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
 __all__ += ["for_clients", "header_text", "of_bad_request", "passed_on", "standard_status"]
-__all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "OWN_KEY", "RESTS", "Refused", "why_again"]
+__all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "OWN_KEY", "RESTS", "SHUTDOWN", "Refused"]
+__all__ += ["told_of_shutdown", "why_again"]
 
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
 """The HTTP status for each kind of failure (RFC 9110 section 15).
@@ -82,7 +86,13 @@ ADVICE: dict[Kind, str] = {
 TO_CALLERS = " Options in extra= are sent unchanged."
 
 STOPPED = "closed"
-"""The code of a call that the gateway closed at shutdown."""
+"""The core's code of a call that was closed. The gateway closes running calls only at shutdown."""
+
+SHUTDOWN = "shutdown"
+"""The code of the failure that clients get for a call that the gateway closed at shutdown."""
+
+RESTART_SECONDS = 5.0
+"""The Retry-After in seconds after a shutdown, in which most gateways start again."""
 
 NO_KEY = "no_credentials"
 """The core's code of a call that was not sent because the gateway has no key for the provider."""
@@ -175,13 +185,8 @@ def for_clients(error: Error) -> Error:
 
     If an upstream refuses the gateway's credentials, the upstream's message is for the operator,
     and may reveal the model behind a name. The address of an unreachable upstream is private as
-    well. If the gateway shuts down, it closes its calls, and the core's message is "closed by the
-    caller". Clients did not close anything, so they get a message about the shutdown.
+    well.
     """
-    if error.code == STOPPED:
-        told = replace(error, title="The gateway was stopped", resolution="Send the request again.")
-        told.error_message = "the gateway was stopped before the answer was complete"
-        return told
     if error.phase == "connect" and error.error_kind in (Kind.NETWORK, Kind.TIMEOUT):
         said = error.error_message if error.code == RESTS else UNREACHED
         return replace(error, error_message=said, resolution=NOT_NOW)
@@ -192,6 +197,30 @@ def for_clients(error: Error) -> Error:
     if error.status is not None:
         told.error_message = OWN_KEY
     return told
+
+
+def told_of_shutdown(batch: Sequence[Any]) -> Sequence[Any]:
+    """Return a batch of events for a client; replace its end if the gateway shuts down.
+
+    The gateway closes its calls, which the core reports as cancelled by the caller. Clients did not
+    cancel anything, and would not retry: they get the failure of a service that stopped. Its kind
+    is not `overloaded`, after which Codex does not retry.
+    """
+    end = batch[-1] if batch else None
+    if not isinstance(end, Error) or end.code != STOPPED:
+        return batch
+    failed = replace(
+        end,
+        stop_reason=StopReason.ERROR,
+        error_kind=Kind.NETWORK,
+        error_message="the gateway was stopped before the answer was complete",
+        title="The gateway was stopped",
+        resolution="Send the request again.",
+        code=SHUTDOWN,
+        status=STATUSES[Kind.OVERLOADED],
+        retry_after=RESTART_SECONDS,
+    )
+    return [*batch[:-1], failed]
 
 
 def why_again(retry: Retry) -> str:

@@ -12,7 +12,15 @@ from attrs import evolve
 
 from swink_core import Error, Notice, StopReason, replace
 from swink_gateway.protocols import Asked, ClientProtocol, Reply
-from swink_gateway.protocols.failures import EMPTY, NOT_AGAIN, header_text, passed_on, status_of
+from swink_gateway.protocols.failures import (
+    EMPTY,
+    NOT_AGAIN,
+    SHUTDOWN,
+    header_text,
+    passed_on,
+    status_of,
+    told_of_shutdown,
+)
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.relay import StreamRelay, relayed
@@ -91,7 +99,7 @@ class OneAnswer:
         async for batch in stream.batches():
             self._begun.hear(batch)
             self._listen(batch)
-            terminal = batch[-1]
+            terminal = told_of_shutdown(batch)[-1]
         message = stream.message
         if isinstance(terminal, Error) and terminal.code == EMPTY:
             message = replace(
@@ -106,12 +114,13 @@ class OneAnswer:
     def _refusal(self, error: Error) -> web.Response:
         """Return a failure as a complete response.
 
-        A header keeps clients from retrying after the gateway has already retried.
+        A header keeps clients from retrying after the gateway has already retried, unless another
+        gateway may answer.
         """
         call = self._begun.stream.call
         reply = self._protocol.failure(error, status_of(error, self._begun.models))
         headers = self._headers()
-        if call.attempts > self._begun.models:
+        if call.attempts > self._begun.models and error.code != SHUTDOWN:
             headers[NOT_AGAIN] = "false"
         return respond(evolve(reply, headers={**headers, **reply.headers}))
 

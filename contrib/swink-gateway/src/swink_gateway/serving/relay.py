@@ -21,7 +21,7 @@ from aiohttp import HttpVersion11, web
 from swink_core import Done, Error, EventStream, StreamErrorKind, TextDelta, TextStart
 from swink_gateway.protocols import Encoder
 from swink_gateway.protocols.encoding import cut_short
-from swink_gateway.protocols.failures import EMPTY
+from swink_gateway.protocols.failures import EMPTY, told_of_shutdown
 from swink_gateway.serving.access_log import SENT
 from swink_gateway.serving.backpressure import read_ahead
 from swink_gateway.serving.keepalive import SILENT_SECONDS, KeepAlive
@@ -283,6 +283,7 @@ async def relayed(
                     await pulse.beaten()
                 if not ahead:
                     heard(batch)
+                batch = told_of_shutdown(batch)
                 failed = encoder.has_statuses and _is_refusal(batch[-1], stream)
                 if failed and await line.refuse(batch[-1]):
                     return False
