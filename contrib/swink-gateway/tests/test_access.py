@@ -239,33 +239,36 @@ def test_a_key_is_found_by_a_single_digest_lookup(count: int) -> None:
     assert known.looks == 2
 
 
-# (a client's key and further headers, the status of the first response)
+EXPECTING = b"Expect: 100-continue\r\n"
+
+# (a client's key, the size of the body, further headers, the status of the first response)
 HEADS = [
-    (b"wrong", b"", b"401"),
-    (b"wrong", b"Expect: 100-continue\r\n", b"401"),
-    (b"k1", b"Expect: 100-continue\r\n", b"100"),
-    (b"k1", b"Expect: anything\r\n", b"417"),
+    (b"wrong", 30_000_000, b"", b"401"),
+    (b"wrong", 30_000_000, EXPECTING, b"401"),
+    (b"k1", 30_000_000, EXPECTING, b"100"),
+    (b"k1", 30_000_000, b"Expect: anything\r\n", b"417"),
+    (b"wrong", 50_000_000, EXPECTING, b"401"),
+    (b"k1", 50_000_000, EXPECTING, b"413"),
+    (b"k1", 50_000_000, b"", b"413"),
 ]
 
 
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/embeddings", "/api/show"])
-@pytest.mark.parametrize(("key", "more", "status"), HEADS)
-async def test_a_key_is_checked_before_the_body_is_read(
-    path: str, key: bytes, more: bytes, status: bytes
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses", "/v1/embeddings", "/api/show"])
+@pytest.mark.parametrize(("key", "size", "more", "status"), HEADS)
+async def test_the_key_and_the_size_are_checked_before_the_body_is_read(
+    path: str, key: bytes, size: int, more: bytes, status: bytes
 ) -> None:
     head = (
-        b"POST " + path.encode() + b" HTTP/1.1\r\n"
-        b"Host: 127.0.0.1\r\nContent-Length: 30000000\r\nx-api-key: "
-        + key
-        + b"\r\n"
-        + more
-        + b"\r\n"
+        b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\nx-api-key: %b\r\n%b\r\n"
+        % (path.encode(), size, key, more)
     )
     async with serving(keys=["k1"]) as gateway:
         host, port = gateway.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(head)
         assert (await reader.readline()).split()[1] == status
+        if status == b"413":
+            assert b"\r\nConnection: close\r\n" in await reader.readuntil(b"\r\n\r\n")
         writer.close()
 
 

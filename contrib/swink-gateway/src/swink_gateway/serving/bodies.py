@@ -18,7 +18,8 @@ from swink_gateway.protocols.bodies import (
 )
 from swink_gateway.protocols.failures import Refused, of_bad_request
 
-__all__ = ["has_arrived", "memory_needed", "read_body", "receive_body", "size_of", "within"]
+__all__ = ["TOO_LARGE", "check_size", "has_arrived", "is_too_large", "memory_needed", "read_body"]
+__all__ += ["receive_body", "size_of", "within"]
 
 LARGE_BODY_BYTES = 48 * 1024
 
@@ -31,13 +32,26 @@ LEAST_CHUNK = 16
 READS = 3
 """How many rounds of the event loop a body may arrive after its head to count as complete."""
 
+TOO_LARGE = 413
+
 T = TypeVar("T")
 
 
 def size_of(request: web.Request) -> int:
     """Return the size of a body in bytes: the Content-Length, or else the bytes received so far."""
     length = request.content_length
-    return request.content.total_bytes if length is None else min(length, MOST_BODY_BYTES)
+    return request.content.total_bytes if length is None else length
+
+
+def is_too_large(request: web.Request) -> bool:
+    """Return True if a body is larger than the limit, as far as its size is known."""
+    return size_of(request) > MOST_BODY_BYTES
+
+
+def check_size(request: web.Request) -> None:
+    """Raise Refused for a body that is larger than the limit, even if it has not arrived yet."""
+    if is_too_large(request):
+        raise Refused(of_bad_request(f"the body has more than {MOST_BODY_BYTES} bytes"), TOO_LARGE)
 
 
 async def has_arrived(request: web.Request) -> bool:
@@ -75,8 +89,7 @@ async def receive_body(request: web.Request, hold: Callable[..., None]) -> tuple
             raise Refused(of_bad_request(why), 400)
         if not request.content.is_eof():
             await asyncio.sleep(0)  # `readchunk` does not wait while data has arrived
-        if len(body) > MOST_BODY_BYTES:
-            raise Refused(of_bad_request(f"the body has more than {MOST_BODY_BYTES} bytes"), 413)
+        check_size(request)
         hold(least_memory(size_of(request)))
     received = bytes(body)
     body.clear()

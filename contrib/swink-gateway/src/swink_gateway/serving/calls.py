@@ -63,7 +63,7 @@ from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.access_log import REFUSED, STREAM, AccessLog, LogLine
 from swink_gateway.serving.admission import UNAVAILABLE, Admission, Holding
 from swink_gateway.serving.answers import OneAnswer, respond
-from swink_gateway.serving.bodies import has_arrived, read_body, receive_body, size_of
+from swink_gateway.serving.bodies import check_size, has_arrived, read_body, receive_body, size_of
 from swink_gateway.serving.limits import Limits, stated_patience, time_limit, timeouts_within
 from swink_gateway.serving.upstream_call import Claims, UpstreamCall, account_of
 
@@ -189,7 +189,11 @@ class Calls:
             return refused(request, protocol, refusal)
 
     async def place(self, request: web.Request) -> AbstractContextManager[Holding]:
-        """Return a context manager that takes a slot for a request; see `Admission.place`."""
+        """Return a context manager that takes a slot for a request; see `Admission.place`.
+
+        Raises Refused for a body that is too large, without waiting for it.
+        """
+        check_size(request)
         is_whole = request.content.is_eof()
         if not is_whole and self.admission.is_scarce:
             is_whole = await has_arrived(request)

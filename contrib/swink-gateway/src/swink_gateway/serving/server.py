@@ -39,6 +39,7 @@ from swink_gateway.serving.access_log import (
     forget_stream,
 )
 from swink_gateway.serving.admission import UNAVAILABLE
+from swink_gateway.serving.bodies import TOO_LARGE, is_too_large
 from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.connections import Connections
 from swink_gateway.serving.limits import Limits
@@ -248,10 +249,10 @@ class Gateway:
         app.router.add_post(path, handler, expect_handler=self._expect)
 
     async def _expect(self, request: web.Request) -> None:
-        """Tell a client to send the body (`100 Continue`) if its key is valid."""
+        """Tell a client to send the body (`100 Continue`) if its key and the size are valid."""
         if request.headers["Expect"].lower() != CONTINUE:
             raise web.HTTPExpectationFailed(text=f"only {CONTINUE} can be expected")
-        if self._owner(request) is not None:
+        if self._owner(request) is not None and not is_too_large(request):
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0  # the response has not begun
 
@@ -273,10 +274,15 @@ class Gateway:
         return await _fine(request)
 
     async def _prepare(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Add the id of the call, and close a connection that another process can serve."""
+        """Add the id of the call, and close a connection that is not to be used again.
+
+        It may be one that another process can serve, or one on which the rest of a body that is too
+        large would arrive.
+        """
         response.headers[CALL] = call_id(request)
         is_refusal = response.status == UNAVAILABLE and not self._runner.has_room(0)
-        if self.draining or (is_refusal and self._shared is not None):
+        has_rest = response.status == TOO_LARGE and not request.content.is_eof()
+        if self.draining or has_rest or (is_refusal and self._shared is not None):
             response.headers["Connection"] = "close"
             response.force_close()
 
