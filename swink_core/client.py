@@ -7,6 +7,8 @@ import os
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
+from attrs import evolve
+
 from swink_core.arguments import (
     address_of,
     check_choice,
@@ -342,7 +344,13 @@ class Client:
                 # targets.
                 asked = {name: value for name, value in asked.items() if name not in _PERSONAL}
             asked = {**asked, **own}
-            targets.append(self._target(model, given, asked, len(targets) == len(chain) - 1))
+            target = self._target(model, given, asked, len(targets) == len(chain) - 1)
+            if "timeouts" in own or (
+                isinstance(name, Target) and "timeouts" not in {*options, *name.inherited}
+            ):
+                of_call = options_of({"timeouts": options.get("timeouts")}).timeouts.total
+                _limit_model(target, of_call, is_alone=len(chain) == 1)
+            targets.append(target)
         return targets
 
     def _target(
@@ -439,6 +447,20 @@ def _merged(given: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any
         override(headers := dict(given["headers"]), asked["headers"])
         values["headers"] = headers
     return values
+
+
+def _limit_model(target: Target, of_call: float | None, is_alone: bool) -> None:
+    """Let the total limit of a model's own options end only the attempts with this model.
+
+    `of_call` is the total limit of the call, which applies in addition. The limit of the only model
+    applies to the whole call.
+    """
+    timeouts = target.options.timeouts
+    total = min(filter(None, (timeouts.total, of_call)), default=None)
+    if not is_alone and total != of_call:
+        target.own_total = total
+        total = of_call
+    target.options = evolve(target.options, timeouts=evolve(timeouts, total=total))
 
 
 def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:

@@ -192,6 +192,10 @@ CODES: dict[str, CodeRow] = {
     "no_progress": CodeRow("only keep-alives within `no_progress`", Kind.TIMEOUT),
     "throughput": CodeRow("slower than `min_chars_per_second` over `window`", Kind.TIMEOUT),
     "total": CodeRow("the whole call took longer than `total`", Kind.TIMEOUT, most_retries=0),
+    "total_of_model": CodeRow(
+        "a model of a fallback chain took longer than the `total` in its options",
+        Kind.TIMEOUT, most_retries=0,
+    ),
     "circuit_open": CodeRow(
         "a model of a fallback chain keeps failing and is skipped", Kind.OVERLOADED,
         most_retries=0, unsent=True,

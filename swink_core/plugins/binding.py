@@ -133,7 +133,8 @@ class Target:
     not. `extra` is the option `extra` of the call; its fields override the inherited options.
     `given` contains all options that the client or the call set, by name. `remembered` is a cache
     in which the provider stores results for this model and these options; equal targets of a client
-    share it.
+    share it. `own_total` is the time limit for all attempts with the model, in seconds, if the
+    model's own options in a fallback chain set `total`; otherwise `None`.
     """
 
     model: Model
@@ -145,6 +146,7 @@ class Target:
     extra: Mapping[str, Any] = field(factory=dict, repr=False)
     given: Mapping[str, Any] = field(factory=dict, repr=False)
     remembered: dict[Any, Any] = field(factory=dict, repr=False)
+    own_total: float | None = field(default=None, repr=False)
 
     def again(self) -> Target:
         """Return an equal target for another call."""
@@ -158,6 +160,7 @@ class Target:
             extra=self.extra,
             given=self.given,
             remembered=self.remembered,
+            own_total=self.own_total,
         )
 
     @property

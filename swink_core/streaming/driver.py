@@ -269,6 +269,9 @@ class Driver:
         source = open_source(call)
         current.source = source
         self._watchdog.begin_attempt(current.attempt.options.timeouts, source)
+        if target.own_total is not None:
+            ends_at = self._retries.begin(target.own_total)
+            self._watchdog.limit_model(ends_at, target.own_total)
         return first + source.begin(), None
 
     def _turn_to(self, target: Target) -> None:

@@ -46,7 +46,14 @@ class Retries:
         self._made = 1
         self._waited = 0.0
         self._stale = False
+        self._ends_at: float | None = None  # the total limit of the target's own options
         self._waits: dict[Kind, Iterator[float | None]] = {}
+
+    def begin(self, seconds: float) -> float:
+        """Return when the time of the target ends: `seconds` after its first attempt has begun."""
+        if self._ends_at is None:
+            self._ends_at = self._call.clock.time() + seconds
+        return self._ends_at
 
     def ended(self, terminal: ev.Done | ev.Error, seen: bool) -> ev.Done | ev.Error | ev.Retry:
         """Return the event to deliver at the end of an attempt.
@@ -94,6 +101,8 @@ class Retries:
         delay = self._backoff(kind, policy) if error.retry_after is None else error.retry_after
         if self._waited + delay > policy.budget:
             return None
+        if self._ends_at is not None and self._call.clock.time() + delay >= self._ends_at:
+            return None
         self._retries[kind] += 1
         self._made += 1
         self._waited += delay
@@ -112,6 +121,7 @@ class Retries:
         self._waits.clear()
         self._made = 1
         self._stale = False
+        self._ends_at = None
 
     @property
     def _policy(self) -> RetryPolicy:

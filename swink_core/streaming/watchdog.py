@@ -6,9 +6,9 @@ with an error for the reason. If other code cancels the task, CancelledError is 
 timer serves all limits of a call and is set again only when it fires, so that a read takes little
 time.
 
-The total limit includes the time that the caller spends between two waits. All other limits do not:
-they are measured in waiting time, which is the clock's time minus the time that the caller has
-spent so far.
+The total limits, of the call and of a model, include the time that the caller spends between two
+waits. All other limits do not: they are measured in waiting time, which is the clock's time minus
+the time that the caller has spent so far.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Watchdog:
     """Applies the time limits of one call. `reason` says why the current wait was interrupted.
 
     `limits` are those of the first target. Until the first attempt begins, only their total limit
-    applies.
+    applies. `limit_model` sets the total limit of a model's own options.
     """
 
     def __init__(self, clock: Clock, limits: Timeouts) -> None:
@@ -50,6 +50,9 @@ class Watchdog:
         self._stage: Stage = "between"
         self._fired_unheard = False  # the timer fired while no wait was in progress
         self._settle: float | None = None
+        self._of_model: tuple[float, float] | None = (
+            None  # the end of its total limit, and the limit
+        )
         self._cancel_timer: Callable[[], None] | None = None
 
     def begin_attempt(self, limits: Timeouts, source: Source) -> None:
@@ -59,10 +62,15 @@ class Watchdog:
         self._window_chars = 0
         self._stage = "begun"
 
+    def limit_model(self, ends_at: float, seconds: float) -> None:
+        """Apply the total limit of a model, which ends at this time, to the attempt that begins."""
+        self._of_model = ends_at, seconds
+
     def end_attempt(self) -> None:
-        """Apply only the total limit until the next attempt begins."""
+        """Apply only the total limit of the call until the next attempt begins."""
         self._stage = "between"
         self._settle = None
+        self._of_model = None
 
     def wait(self) -> None:
         """Record that the current task waits for the source from now on."""
@@ -153,6 +161,9 @@ class Watchdog:
         due = [(away + at + limit, code, phase, limit) for limit, at, code, phase in rows if limit]
         if self._settle is not None:
             due.append((away + self._settle, "settle", "finalize", 0.0))
+        if self._of_model is not None:
+            ends_at, seconds = self._of_model
+            due.append((ends_at, "total_of_model", "streaming", seconds))
         return due
 
     def _arm(self) -> None:
@@ -193,6 +204,7 @@ class Watchdog:
 def _timeout(code: str, phase: Phase, limit: float, limits: Timeouts) -> Failure:
     what = {
         "total": f"the call took longer than {limit:g} s",
+        "total_of_model": f"the model took longer than {limit:g} s",
         "first_event": f"no event within {limit:g} s",
         "idle": f"nothing was received for {limit:g} s",
         "no_progress": f"only keep-alives were received for {limit:g} s",

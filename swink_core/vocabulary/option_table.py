@@ -97,7 +97,8 @@ _BESIDE: Mapping[str, Option] = {
             name="timeout",
             type="float | None",
             kind="call",
-            meaning="Seconds for the whole call; short for `timeouts=Timeouts(total=…)`.",
+            meaning="Seconds for the whole call, or in a model's own options for this model of a "
+            "fallback chain; short for `timeouts=Timeouts(total=…)`.",
             local=True,
         ),
         Option(

@@ -76,9 +76,12 @@ class Timeouts(Checked):
     `connect` limits the time for connecting. `first_event` limits the time from the start of an
     attempt to its first event; headers, comments and chunks without content are not events. After
     the first event, `idle` limits the time between network reads, and `no_progress` the time
-    between events, even if keep-alive comments arrive in between. `total` limits the whole call. If
-    `min_chars_per_second` is set, an answer with fewer characters per second over `window` seconds
-    times out, too. A limit of 100 seconds or more may take effect up to a second late.
+    between events, even if keep-alive comments arrive in between. `total` limits the whole call. In
+    the own options of a model in a fallback chain, `total` replaces the client's default and limits
+    only all attempts with this model, from the beginning of the first one; then the next model is
+    tried. The `total` of the call applies in addition. If `min_chars_per_second` is set, an answer
+    with fewer characters per second over `window` seconds times out, too. A limit of 100 seconds or
+    more may take effect up to a second late.
     """
 
     connect: PositiveFloat | None = 10.0

@@ -71,6 +71,7 @@ AT_MOST: dict[str, int] = {
     "tls": 0,
     "first_event": 1,
     "total": 0,
+    "total_of_model": 0,
     "circuit_open": 0,
     "redirect": 0,
     "bad_event": 0,

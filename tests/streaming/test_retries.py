@@ -112,6 +112,7 @@ def test_each_kind_is_retried_as_often_as_the_policy_says(kind: Kind) -> None:
         ("connect", Kind.TIMEOUT, 3),
         ("idle", Kind.TIMEOUT, 3),
         ("total", Kind.TIMEOUT, 0),
+        ("total_of_model", Kind.TIMEOUT, 0),
         ("damaged_frame", Kind.PROTOCOL, 1),
         ("content_type", Kind.PROTOCOL, 1),
         ("redirect", Kind.PROTOCOL, 0),
@@ -596,6 +597,79 @@ async def test_the_limit_over_the_whole_call_leaves_no_time_for_the_next_model()
 
 
 # -- falling back ---------------------------------------------------------------------------------
+
+
+OTHER = "toy/other"
+
+
+def limit(total: float) -> dict[str, Any]:
+    return {"timeouts": swink.Timeouts(first_event=None, total=total)}
+
+
+# (chain, options of the client, options of the call, seconds that the two attempts need, codes of
+# the failures, when the call ends)
+CHAINS: dict[str, tuple[Any, Any, Any, tuple[float, float], list[str | None], float]] = {
+    "the first model's": (
+        [(MODEL, {"timeout": 4}), OTHER], {}, {}, (9, 3), ["total_of_model"], 7,
+    ),
+    "the second model's counts from its first attempt": (
+        [MODEL, (OTHER, {"timeout": 7})], limit(8), {}, (5, 6), ["connection"], 11,
+    ),
+    "the last model's": (
+        [MODEL, (OTHER, {"timeout": 7})], {}, {}, (5, 9),
+        ["connection", "total_of_model"], 12,
+    ),
+    "a target's": (
+        [(MODEL, {}), OTHER], {}, {"timeout": 4}, (9, 3), ["total_of_model"], 7,
+    ),
+    "a target's from the client": ([(MODEL, {}), OTHER], limit(4), {}, (9, 3), ["total"], 4),
+    "the call's, which ends first": (
+        [(MODEL, {"timeout": 9}), OTHER], {}, {"timeout": 6}, (9, 3), ["total"], 6,
+    ),
+    "the call's beside that of each model": (
+        [(MODEL, {"timeout": 4}), (OTHER, {"timeout": 4})], {}, {"timeout": 6}, (9, 3),
+        ["total_of_model", "total"], 6,
+    ),
+    "the call's, and none of the models": (
+        [(MODEL, {"timeouts": swink.Timeouts(idle=8)}), OTHER], {},
+        {"timeout": 6}, (9, 3), ["total"], 6,
+    ),
+    "that of the only model": ([(MODEL, {"timeout": 4})], {}, {}, (9, 3), ["total"], 4),
+    "those of the only model and the call": (
+        [(MODEL, {"timeout": 9})], {}, {"timeout": 6}, (9, 3), ["total"], 6,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHAINS)
+async def test_a_models_own_total_limit_ends_only_the_attempts_with_this_model(name: str) -> None:
+    chain, of_client, of_call, needs, codes, ends_at = CHAINS[name]
+    clock = ManualClock(jump=True)
+
+    async def broken() -> Failure:
+        await clock.sleep(needs[0])
+        return Failure("connect", kind=Kind.NETWORK, code="connection", message="made up")
+
+    async def late() -> Pipe:
+        await clock.sleep(needs[1])
+        return Pipe(*HELLO, end=True)
+
+    client = client_of(http=PipeClient(broken, late), clock=clock, retry=False, **of_client)
+    if name.startswith("a target's"):
+        chain, of_call = [client.target(MODEL, **of_call), chain[1]], {}
+    events = await collect(client.stream(chain, "Hi", **of_call))
+    assert [event.code for event in events if isinstance(event, Retry | Error)] == codes
+    assert clock.time() == ends_at
+
+
+async def test_a_models_own_total_limit_covers_its_retries_and_no_wait_goes_beyond_it() -> None:
+    clock = ManualClock(jump=True)
+    busy = refused(429, {"Retry-After": "8"})
+    http = PipeClient(busy, busy, busy, good())
+    client = client_of(http=http, clock=clock, retry=RetryPolicy())
+    stream = client.stream([(MODEL, {"timeout": 20}), OTHER], "Hi")
+    assert (await stream.result()).text == "Hello"
+    assert (str(stream.call.model), stream.call.attempts, clock.time()) == (OTHER, 4, 16)
 
 
 @pytest.mark.parametrize("kind", list(Kind), ids=str)

@@ -363,6 +363,12 @@ async def test_the_maximum_of_a_route_also_limits_its_own_options(
     assert script.options.max_tokens == sent
 
 
+async def test_the_total_limit_of_a_route_applies_to_all_its_models_together() -> None:
+    route = '[routes.best]\ntiers = ["echo/echo", "echo/tool"]\ntime_limits.total = 5'
+    script = await asked_for(route, {})
+    assert script.options.timeouts.total == 5
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_routes_retry_policy_applies_and_a_complete_answer_may_restart(
     streamed: bool,

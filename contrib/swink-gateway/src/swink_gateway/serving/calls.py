@@ -329,6 +329,8 @@ class Calls:
         if most is not None and (unseen or most > self.routing.config.head_wait):
             options.setdefault("timeouts", timeouts_within(most, unseen))
         models: list[Any] = [one for one, _ in chain]
+        if (limits := chain[0][1].get("timeouts")) is not None:
+            options["timeouts"] = limits  # of the route, so they apply to all its models together
         if asked.inherited:
             models, options = self._inheriting(models, options, asked)
         targets: Any = list(zip(models, (own for _, own in chain), strict=True))
