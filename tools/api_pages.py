@@ -55,7 +55,7 @@ def client() -> str:
         "`swink.Client` is a subclass of this class, with [typed answers, tools and\n"
         "batches](swink.md). Both accept the same [options](options.md).",
         section(swink_core.Client, made=True),
-        section(swink_core.EventStream, "observe"),
+        section(swink_core.EventStream, "observe", "begun_again"),
         "## `Call`",
         about(call),
         table(("property", "what"), facts),

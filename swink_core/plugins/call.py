@@ -67,8 +67,9 @@ class Call:
     `Leg` of the HTTP request, or `None` for bytes that do not come over HTTP. `room` is called with
     the length of the answer so far, in characters, and returns the maximum length that the answer
     may have for now. It is called again when the answer becomes longer, and ends the call if it
-    returns less than the length. `http` is the HTTP client, `clock` the clock. `convert()` and
-    `classify()` call the hooks.
+    returns less than the length. If `may_restart` is false, an attempt that has delivered output is
+    never retried, because the caller cannot discard the output. `http` is the HTTP client, `clock`
+    the clock. `convert()` and `classify()` call the hooks.
     """
 
     attempt: Attempt
@@ -89,6 +90,7 @@ class Call:
     headers: dict[str, str] = field(factory=dict, repr=False)
     taps: list[Callable[[Attempt, Leg | None, bytes], None]] = field(factory=list, repr=False)
     room: Callable[[int], float] | None = field(default=None, repr=False)
+    may_restart: bool = field(default=True, repr=False)
     secrets: set[str] = field(factory=set, repr=False)
     tasks: ClientTasks = field(factory=ClientTasks, repr=False)
 

@@ -14,6 +14,7 @@ from typing import Self, cast
 
 from swink_core.failures.asynchronous import AsyncOnly
 from swink_core.failures.exceptions import LimitReached, StreamError
+from swink_core.failures.failure import Failure
 from swink_core.plugins.call import Call
 from swink_core.streaming.driver import Batch, Driver
 from swink_core.streaming.retries import is_retryable
@@ -64,20 +65,19 @@ class EventStream(AsyncOnly):
         return self._pieces(self._text())
 
     async def _text(self) -> AsyncGenerator[str, None]:
-        is_said = False
+        call = self.call
         async for batch in self.batches():
             pieces: list[str] = []
             for event in batch:
                 if type(event) is ev.TextDelta:
                     pieces.append(event.delta)
                 elif type(event) is ev.Retry:  # more events may follow it, see `EventWriter`
-                    if is_said:
+                    if not call.may_restart:
                         await self.aclose()
-                        ended = ev.Error(error_message=event.error, error_kind=event.error_kind)
-                        raise self._error(ended)
+                        raise self.begun_again(event)
                     pieces.clear()
             if piece := "".join(pieces):
-                is_said = True
+                call.may_restart = False
                 yield piece
         await self.result()
 
@@ -129,6 +129,11 @@ class EventStream(AsyncOnly):
         This method may be called before the stream starts and after it ends.
         """
         self._driver.observers.show_other(event)
+
+    def begun_again(self, event: ev.Retry) -> StreamError:
+        """Return the exception for an answer that begins again after its text was delivered."""
+        failure = Failure("streaming", kind=event.error_kind, code=event.code, message=event.error)
+        return self._error(self.call.error(failure))
 
     async def aclose(self) -> None:
         """Close the connection at once.

@@ -63,7 +63,7 @@ class Retries:
         """
         if isinstance(terminal, ev.Done) or terminal.stop_reason != "error":
             return terminal
-        if seen and not self._policy.restart_after_output:
+        if seen and not (self._policy.restart_after_output and self._call.may_restart):
             return terminal
         return self.after(terminal) or terminal
 

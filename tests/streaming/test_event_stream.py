@@ -503,11 +503,14 @@ async def test_text_that_was_handed_out_is_not_begun_again() -> None:
     async with client_of(observer, http=http) as client:
         stream = client.stream(MODEL, "Hi", retry=policy)
         pieces: list[str] = []
-        with pytest.raises(swink.NetworkError):
+        with pytest.raises(swink.NetworkError) as caught:
             await gather_text(stream, pieces)
     assert pieces == ["Hel"]
     assert len(http.requests) == 1
-    assert types(observer.terminals) == ["error"]
+    assert (caught.value.code, caught.value.title != "") == ("connection", True)
+    assert caught.value.partial == stream.message
+    assert stream.message.text == "Hel"
+    assert [(e.stop_reason, e.code) for e in observer.terminals] == [("error", "connection")]
 
 
 BEGUN_AGAIN = {
@@ -526,8 +529,9 @@ async def test_text_that_was_handed_out_is_not_joined_to_an_answer_begun_again_i
     async with client_of(observer, http=PipeClient(pipe)) as client:
         stream = client.stream(MODEL, "Hi")
         pieces: list[str] = []
-        with pytest.raises(swink.StreamError, match="lost"):
+        with pytest.raises(swink.StreamError, match="lost") as caught:
             await gather_text(stream, pieces)
+    assert (caught.value.title, caught.value.resolution != "") == ("Toy failed", True)
     assert pieces == ["Hel"]
     assert types(observer.terminals) == ["error"]
 

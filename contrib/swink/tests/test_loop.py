@@ -121,10 +121,14 @@ def begun_again(text: str, again: str) -> bytes:
 
 
 class Restarting(LoopbackServer):
-    """Sends a body in two parts: the second one when the test has read text of the first."""
+    """Sends a body in two parts: the second one when the test has read text of the first.
 
-    def __init__(self, body: bytes, first: int) -> None:
+    If `breaks` is true, the connection breaks instead of the second part.
+    """
+
+    def __init__(self, body: bytes, first: int, breaks: bool = False) -> None:
         super().__init__()
+        self.breaks = breaks
         self.parts = [body[:first], body[first:]]
         self.was_read = asyncio.Event()
 
@@ -133,12 +137,17 @@ class Restarting(LoopbackServer):
         await exchange.write(self.parts[0])
         if self.parts[1]:
             await self.was_read.wait()
+            if self.breaks:
+                exchange.reset()
+                return
             await exchange.write(self.parts[1])
         await exchange.end()
 
 
-async def text_of_run(server: Restarting, pieces: list[str]) -> swink.Run[Any]:
-    async with swink.Client(retry=RETRY) as client:
+async def text_of_run(
+    server: Restarting, pieces: list[str], retry: swink.RetryPolicy = RETRY
+) -> swink.Run[Any]:
+    async with swink.Client(retry=retry) as client:
         options: Any = {"base_url": server.url, "api_key": "k", "tools": [weather]}
         async with client.run("anthropic/m", "Hi", **options) as run:
             async for piece in run.text:
@@ -158,9 +167,24 @@ async def test_text_of_a_run_is_only_that_of_an_answer_begun_again_in_the_same_r
 async def test_text_of_a_run_that_was_handed_out_is_not_joined_to_an_answer_begun_again() -> None:
     body, pieces = begun_again("Help", "Hello"), list[str]()
     async with Restarting(body, body.rindex(b'data: {"type": "message_start"')) as server:
-        with pytest.raises(swink.StreamError, match="started its answer again"):
+        with pytest.raises(swink.StreamError, match="started its answer again") as caught:
             await text_of_run(server, pieces)
     assert pieces == ["Help"]
+    assert (caught.value.title, caught.value.resolution != "") == ("Anthropic failed", True)
+
+
+async def test_text_of_a_run_that_was_handed_out_is_not_asked_for_again() -> None:
+    body, pieces = begun_again("Help", "Hello"), list[str]()
+    restarts = swink.RetryPolicy(base=0.0, restart_after_output=True)
+    first = body.rindex(b'data: {"type": "message_start"')
+    async with Restarting(body, first, breaks=True) as server:
+        with pytest.raises(swink.NetworkError) as caught:
+            await text_of_run(server, pieces, restarts)
+    assert pieces == ["Help"]
+    assert (caught.value.code, caught.value.attempts) == ("connection", 1)
+    assert "Anthropic" in caught.value.title
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == "Help"
 
 
 @pytest.mark.parametrize("read", ["result", "text", "events"])

@@ -183,21 +183,18 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         return self._pieces(self._text())
 
     async def _text(self) -> AsyncGenerator[str, None]:
-        is_said = False
         async for batch in self.batches():
             pieces: list[str] = []
             for event in batch:
                 if isinstance(event, TextDelta):
                     pieces.append(event.delta)
-                elif isinstance(event, TurnStart):
-                    is_said = False
                 elif isinstance(event, Retry):
-                    if is_said:
+                    if not self.call.may_restart:
                         await self.aclose()
-                        raise StreamError.for_kind(event.error_kind)(event.error)
+                        raise self._stream.begun_again(event)
                     pieces.clear()
             if piece := "".join(pieces):
-                is_said = True
+                self.call.may_restart = False
                 yield piece
         await self.result()
 
