@@ -50,9 +50,8 @@ class Watchdog:
         self._stage: Stage = "between"
         self._fired_unheard = False  # the timer fired while no wait was in progress
         self._settle: float | None = None
-        self._of_model: tuple[float, float] | None = (
-            None  # the end of its total limit, and the limit
-        )
+        # The end of the total limit of the model's own options, and the limit in seconds.
+        self._of_model: tuple[float, float] | None = None
         self._cancel_timer: Callable[[], None] | None = None
 
     def begin_attempt(self, limits: Timeouts, source: Source) -> None:
