@@ -15,7 +15,14 @@ from conformance_subjects import FIXTURES
 from swink_core import Host
 from swink_recorder.recording import Recording
 from swink_testing.commands import check as command
-from swink_testing.conformance import PROVIDER_CHECKS, Subject, evidence_of, run_check, run_checks
+from swink_testing.conformance import (
+    PROVIDER_CHECKS,
+    Outcome,
+    Subject,
+    evidence_of,
+    run_check,
+    run_checks,
+)
 from swink_testing.conformance.evidence import is_of_a_server
 from swink_testing.conformance.loopback_only import loopback_only
 from swink_testing.driver import fold
@@ -219,6 +226,15 @@ def test_a_token_that_follows_a_response_to_another_server_is_found() -> None:
 
     assert "http://elsewhere.invalid" in result.detail
     assert "is sent with the key" in result.detail
+
+
+def test_a_provider_that_waits_between_its_requests_passes_the_check_of_its_tokens() -> None:
+    mutant = edited("waits", PACKAGE, "x.on_abandon(", "await x.sleep(40.0)\n        x.on_abandon(")
+    [row] = [row for row in PROVIDER_CHECKS if row.name == "credentials"]
+    with mutant.installed():
+        result = run_check(row, subject(), seconds=10.0)
+
+    assert result.outcome is Outcome.PASSED, result.detail
 
 
 def test_a_check_that_reaches_another_machine_fails_by_name() -> None:

@@ -100,13 +100,20 @@ async def _require_kept_at_home(
         require(is_kept, f"{shown(request)}, which a response names, is sent with the key")
 
 
+class _StillClock(ManualClock):
+    """A clock that only the check advances: a sleep, such as one between polls, takes no time."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(0.0)
+
+
 class _Session:
     """Calls of one client, whose clock the check advances."""
 
     def __init__(self, subject: Subject, http: PlayedClient) -> None:
         self._subject = subject
         self._http = http
-        self._clock = ManualClock()
+        self._clock = _StillClock()
 
     def _client(self) -> Client:
         """Make a client of a provider that has no token yet."""
