@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from attrs import evolve
 from conformance_subjects import FIXTURES
 
 from swink_core import Host
+from swink_recorder.legs import RecordedLeg
 from swink_recorder.recording import Recording
 from swink_testing.commands import check as command
 from swink_testing.conformance import (
@@ -170,6 +173,17 @@ def subject(recordings: Path | None = None) -> Subject:
     return Subject("jobs", Host(entry_points=[entry], environ={}), recording_paths=paths)
 
 
+def save_changed(
+    folder: Path, change: Callable[[RecordedLeg], RecordedLeg], asked: Any = None
+) -> None:
+    """Save the recordings with changed legs and, unless it is `None`, another `asked`."""
+    for each in subject().recordings:
+        facts = {"message": each.message, "origins": each.origins, "asked": asked or each.asked}
+        legs = [change(leg) for leg in each.legs]
+        made = Recording.of(legs, each.provider, each.model, wire_format="jobs", **facts)
+        made.save(folder / each.name)
+
+
 @pytest.fixture(autouse=True)
 def _fixtures_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FIXTURES))
@@ -235,6 +249,42 @@ def test_a_provider_that_waits_between_its_requests_passes_the_check_of_its_toke
         result = run_check(row, subject(), seconds=10.0)
 
     assert result.outcome is Outcome.PASSED, result.detail
+
+
+def test_a_token_service_below_the_base_url_is_recognized_below_any_base_url(
+    tmp_path: Path,
+) -> None:
+    def moved(leg: RecordedLeg) -> RecordedLeg:
+        path = leg.request.path
+        if leg.kind == "token":
+            return evolve(leg, request=evolve(leg.request, path="/api/v2/token", origin=0))
+        return evolve(leg, request=evolve(leg.request, path=path.replace("/v1/", "/api/v2/")))
+
+    below = "self.base_url(options) + '/token'".replace("'", '"')
+    was = "options.settings.get('tokens', TOKENS)".replace("'", '"')
+    asked = {"address": "https://api.jobs.example/api/v2"}
+    save_changed(tmp_path, moved, asked)
+    [row] = [row for row in PROVIDER_CHECKS if row.name == "calls_are_apart"]
+    with edited("below", PACKAGE, was, below).installed():
+        result = run_check(row, subject(tmp_path))
+
+    assert result.outcome is Outcome.PASSED, result.detail
+
+
+def test_a_request_of_another_concurrent_call_is_named_with_a_remedy() -> None:
+    mixed = (
+        "self.latest = x.options\n"
+        "        await x.sleep(0)\n"
+        "        x.options = self.latest\n"
+        "        job = await x.read(x.request(), Job)"
+    )
+    mutant = edited("mixed up", PACKAGE, "job = await x.read(x.request(), Job)", mixed)
+    [row] = [row for row in PROVIDER_CHECKS if row.name == "calls_are_apart"]
+    with mutant.installed():
+        result = run_check(row, subject())
+
+    assert "POST http://at-once-2.invalid" in result.detail
+    assert "add a recording of a call that fetches one" in result.detail
 
 
 def test_a_check_that_reaches_another_machine_fails_by_name() -> None:

@@ -79,11 +79,15 @@ class Played:
 
 @define
 class _Token:
-    """A recorded request that fetches a token, and the request's origin (scheme and host)."""
+    """A recorded request that fetches a token, and the request's origin (scheme and host).
+
+    `path` is the request's path, without the path of the call's base URL if it begins with that.
+    """
 
     leg: RecordedLeg
     origin: str
     number: int
+    path: str
 
 
 def token_legs(recordings: Iterable[Recording]) -> list[_Token]:
@@ -93,8 +97,8 @@ def token_legs(recordings: Iterable[Recording]) -> list[_Token]:
         for number, leg in enumerate(recording.legs):
             if leg.kind == "token" and 200 <= leg.status < 300:
                 origin = _origin_of(recording, leg)
-                place = (origin, urlsplit(leg.request.path).path)
-                found.setdefault(place, _Token(leg, origin, number))
+                path = _path_below(recording, leg)
+                found.setdefault((origin, path), _Token(leg, origin, number, path))
     return list(found.values())
 
 
@@ -312,8 +316,8 @@ def shown(request: HTTPRequest) -> str:
 
 def _is_to(token: _Token, request: HTTPRequest) -> bool:
     asked = token.leg.request
-    here, path = urlsplit(request.url), urlsplit(asked.path).path
-    if asked.method != request.method or not f"{here.path}/".endswith(f"{path}/"):
+    here = urlsplit(request.url).path
+    if asked.method != request.method or not f"{here}/".endswith(f"{token.path}/"):
         return False
     return _origin(request.url) == token.origin or asked.origin == 0
 
@@ -342,6 +346,14 @@ def _issued(data: Any, name: str, expires: float | None) -> Any:
 def _origin_of(recording: Recording, leg: RecordedLeg) -> str:
     origins = recording.origins
     return origins[leg.request.origin] if leg.request.origin < len(origins) else ""
+
+
+def _path_below(recording: Recording, leg: RecordedLeg) -> str:
+    """Return the path of a recorded request, without that of the base URL if it is below it."""
+    path = urlsplit(leg.request.path).path
+    base = urlsplit((recording.asked or {}).get("address") or "").path.rstrip("/")
+    is_below = leg.request.origin == 0 and path.startswith(f"{base}/")
+    return path.removeprefix(base) if is_below else path
 
 
 def _origin(url: str) -> str:

@@ -14,7 +14,7 @@ from swink_testing.conformance.check import require
 from swink_testing.conformance.lifecycle.interleaving import require_apart_while_waiting
 from swink_testing.conformance.lifecycle.signing import require_signed
 from swink_testing.conformance.loopback_only import loopback_only
-from swink_testing.conformance.played import sent_by
+from swink_testing.conformance.played import sent_by, shown
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
 from swink_testing.driver import MemoryResponse
 from swink_testing.quiet import quiet
@@ -124,7 +124,14 @@ async def _require_apart_at_once(subject: Subject) -> None:
         number = request.url.removeprefix("http://at-once-")[:1]
         own = f"{_OTHER_KEY}-{number}" in sent_by(request)
         own = own and f"Hello {number}".encode() in request.body
-        require(own, "of calls at the same time, one goes out with another's key or question")
+        why = (
+            f"of calls at the same time, {shown(request)} goes out without its own key or question"
+        )
+        remedy = (
+            "build it only from its call's options and messages; "
+            "if it fetches a token, add a recording of a call that fetches one"
+        )
+        require(own, f"{why}: {remedy}")
 
 
 async def _require_held(subject: Subject, name: str, value: str) -> None:
