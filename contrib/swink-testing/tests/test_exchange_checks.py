@@ -14,7 +14,8 @@ import pytest
 from attrs import evolve
 from conformance_subjects import FIXTURES
 
-from swink_core import Host
+from swink_core import Host, replace
+from swink_core.providers import FrameTooLong, SSEDecoder
 from swink_recorder.legs import RecordedLeg
 from swink_recorder.recording import Recording
 from swink_testing.commands import check as command
@@ -285,6 +286,79 @@ def test_a_request_of_another_concurrent_call_is_named_with_a_remedy() -> None:
 
     assert "POST http://at-once-2.invalid" in result.detail
     assert "add a recording of a call that fetches one" in result.detail
+
+
+CANCELS = [
+    ("the provider sends the cancel", "HTTPRequest(job.cancel, method='DELETE')", Outcome.PASSED),
+    ("the cancel is never sent", "", Outcome.FAILED),
+]
+
+
+@pytest.mark.parametrize(("name", "cancel", "outcome"), CANCELS, ids=[c[0] for c in CANCELS])
+def test_a_cancel_by_a_method_that_no_whole_answer_has_is_checked(
+    name: str, cancel: str, outcome: Outcome, tmp_path: Path
+) -> None:
+    def cancelled(leg: RecordedLeg) -> RecordedLeg:
+        method = "DELETE" if leg.kind == "abandon" else leg.request.method
+        return evolve(leg, request=evolve(leg.request, method=method))
+
+    save_changed(tmp_path, cancelled)
+    now = f"x.on_abandon({cancel})" if cancel else "pass"
+    mutant = edited(name, PACKAGE, "x.on_abandon(HTTPRequest(job.cancel))", now.replace("'", '"'))
+    [row] = [row for row in PROVIDER_CHECKS if row.name == "connections_are_closed"]
+    with mutant.installed():
+        result = run_check(row, subject(tmp_path))
+
+    assert result.outcome is outcome, result.detail
+
+
+@pytest.mark.parametrize("check", ["answers_are_read", "large_input"])
+def test_the_response_of_a_failed_job_is_no_stream(check: str, tmp_path: Path) -> None:
+    def failed(leg: RecordedLeg) -> RecordedLeg:
+        body = b'{"fault": "Busy."}'
+        return evolve(leg, status=200, body=body, chunks=[(0.0, len(body))])
+
+    class Strict:
+        def __init__(self) -> None:
+            self._inner, self._begun = SSEDecoder.named_text(), b""
+
+        def feed(self, data: bytes) -> list[bytes]:
+            self._begun = self._begun or data
+            if self._begun.startswith(b"{"):
+                raise FrameTooLong("a frame", 1)
+            return self._inner.feed(data)
+
+        def finish(self) -> list[bytes]:
+            return self._inner.finish()
+
+    source = edited(
+        "strict",
+        PACKAGE,
+        "job = await x.read(x.request(), Job)",
+        "job = await x.read(x.request(), Job)\n"
+        "        if job.fault:\n"
+        "            raise ProviderFailure(Failure('request', message=job.fault))",
+    ).source
+    for was, now in (
+        ("    stream: str\n", "    fault: str = ''\n    stream: str = ''\n"),
+        ("    counts: str\n", "    counts: str = ''\n"),
+        ("    cancel: str\n", "    cancel: str = ''\n"),
+        ("    Model,\n", "    Model,\n    ProviderFailure,\n"),
+    ):
+        source = source.replace(was, now, 1)
+    [refused] = [each for each in subject().recordings if each.name == "refused"]
+    assert refused.message is not None
+    message = replace(refused.message, error_message="Busy.")
+    legs = [leg if leg.kind == "token" else failed(leg) for leg in refused.legs]
+    made = Recording.of(legs, "jobs", "large", message=message, origins=refused.origins)
+    made.save(tmp_path / "failed-job")
+    [row] = [row for row in PROVIDER_CHECKS if row.name == check]
+    with Mutant("strict", PACKAGE, source).installed():
+        found = subject(tmp_path)
+        type(found.provider).decoder = Strict
+        result = run_check(row, found)
+
+    assert not result.is_fault, result.detail
 
 
 def test_a_check_that_reaches_another_machine_fails_by_name() -> None:

@@ -145,10 +145,10 @@ class Frames:
 
 
 def frames_of(subject: Subject) -> list[Frames]:
-    """Return the frames of each recorded answer whose frames are JSON."""
+    """Return the frames of each recorded answer that was streamed."""
     found = []
     for recording in subject.recordings:
-        if recording.status == 200:
+        if recording.status == 200 and recording.kind == "stream":
             decoder = type(subject.provider).decoder()
             frames = [*decoder.feed(recording.body), *decoder.finish()]
             found.append(Frames(subject, recording.name, frames))

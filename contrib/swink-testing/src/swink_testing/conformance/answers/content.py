@@ -48,6 +48,7 @@ from swink_testing.conformance.answers.recorded_answers import (
     data_of,
     message_of,
     with_value,
+    writer,
 )
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import Subject
@@ -149,16 +150,21 @@ async def _answers(subject: Subject) -> AsyncIterator[RecordedAnswer]:
     for recording in subject.whole_calls:
         if recording.status != 200 or recording.message is None:
             continue
-        answer = Answer.of_recording(recording, type(subject.provider).decoder)
+        is_streamed = recording.kind == "stream"
+        answer = writer(subject)
+        if is_streamed:
+            answer = Answer.of_recording(recording, type(subject.provider).decoder)
         is_alone = not subject.speaks_http or len(recording.legs) == 1
         found: list[RecordedAnswer] = []
-        if answer.is_data and len(recording.body) <= LONGEST:
+        if is_streamed and answer.is_data and len(recording.body) <= LONGEST:
             made = RecordedAnswer if is_alone else _PlayedAnswer
             found.append(made(recording, answer, data_of(answer), (), subject))
         if not is_alone:
             place = len(recording.before)
             others = [
-                leg.body if number == place or leg.kind in ("token", "abandon") else _json(leg.body)
+                _json(leg.body)
+                if leg.kind == "whole" or (leg.kind == "stream" and number != place)
+                else leg.body
                 for number, leg in enumerate(recording.legs)
             ]
             found.append(_OtherAnswers(recording, answer, others, (), subject))
