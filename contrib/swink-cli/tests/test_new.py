@@ -80,3 +80,44 @@ def test_words_that_would_break_a_file_are_refused(option: str, words: str, tmp_
     ):
         new("acme", tmp_path, option, words)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "not a url",
+        "",
+        "api.acme.example/v1",
+        "ftp://acme.example",
+        "https://",
+        "https:///v1",
+        "https://acme.example:port/v1",
+        "https://user:word@acme.example/v1",
+        "https://acme.example/v 1",
+        "https://acme.example/v1?version=2",
+    ],
+)
+def test_an_invalid_address_is_refused(address: str, tmp_path: Path) -> None:
+    with pytest.raises(swink.UsageError, match="invalid --base-url") as refused:
+        new("acme", tmp_path, "--base-url", address)
+
+    assert "such as https://api.example.com/v1" in str(refused.value.resolution)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://acme.example",
+        "http://localhost:8080/",
+        "http://[::1]:80/v1",
+        "https://a.example/v1",
+    ],
+)
+def test_an_address_with_a_host_is_accepted(address: str, tmp_path: Path) -> None:
+    pytest.importorskip("cookiecutter")
+
+    new("acme", tmp_path, "--base-url", address)
+
+    [models] = tmp_path.glob("*/src/*/models.toml")
+    assert f'base_url = "{address}"' in models.read_text("utf-8")

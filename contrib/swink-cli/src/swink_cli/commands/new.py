@@ -19,6 +19,9 @@ NAME = re.compile(r"[a-z][a-z0-9_-]*")
 CONSTANTS = ("none", "true", "false")
 """The class is named after the plugin, and a class cannot have the name of a constant."""
 
+ADDRESS = re.compile(r"https?://(\[[0-9a-fA-F:]+\]|[^\s/?#@:\[\]]+)(:\d{1,5})?(/[^\s?#]*)?")
+"""An address with a host; a provider appends the paths of requests to it."""
+
 UNFIT = frozenset("\\{}")
 PREFIX = "swink-provider-"
 """The prefix that the template adds to a plugin's name to form the distribution's name."""
@@ -57,6 +60,19 @@ def _check_words(_: click.Context, parameter: click.Parameter, words: str | None
     return words
 
 
+def _check_address(
+    context: click.Context, parameter: click.Parameter, address: str | None
+) -> str | None:
+    address = _check_words(context, parameter, address)
+    if address is not None and not ADDRESS.fullmatch(address):
+        raise _failed(
+            f"invalid --base-url {address!r}",
+            "Give an address with http:// or https:// and a host, and without credentials or a "
+            "query, such as https://api.example.com/v1.",
+        )
+    return address
+
+
 def _ask_kind(context: click.Context, _: click.Parameter, kind: str | None) -> str:
     """Ask for the kind at a terminal if the command line does not give it."""
     if kind is None and not context.resilient_parsing:
@@ -86,7 +102,7 @@ def _ask_kind(context: click.Context, _: click.Parameter, kind: str | None) -> s
 @click.option(
     "--title", callback=_check_words, help="The display name. Default: NAME, capitalised."
 )
-@click.option("--base-url", callback=_check_words, help="The address of the API.")
+@click.option("--base-url", callback=_check_address, help="The address of the API.")
 @click.option(
     "--author", callback=_check_words, help="The author, for pyproject.toml and the licence."
 )
