@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent import futures
 from typing import Any
@@ -408,7 +409,7 @@ async def test_a_real_receiver_gets_spans_and_metrics(receiver: tuple[Receiver, 
 
 # -- what every observer promises ----------------------------------------------------------------
 
-WRITTEN: list[str] = []
+WRITTEN: deque[str] = deque(maxlen=100)
 
 
 class Texts(SpanExporter):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import aclosing
 from queue import SimpleQueue
@@ -23,7 +24,7 @@ from swink_testing.observers import (
 )
 from swink_testing.observing import CALLS
 
-WRITTEN: list[str] = []
+WRITTEN: deque[str] = deque(maxlen=100)
 
 # -- observers -----------------------------------------------------------------------------------
 
@@ -197,6 +198,63 @@ class RemembersMostCalls(RemembersCalls):
                 self.calls.append([call.id])
 
 
+class ForgetsOnlyAnswers:
+    """Keeps a number of each call, which it lets go only when the call succeeds."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, int] = {}
+
+    def is_end(self, event: swink.AssistantMessageEvent) -> bool:
+        return isinstance(event, swink.Done)
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        self.seen[call.id] = self.seen.get(call.id, 0) + 1
+        if self.is_end(event):
+            del self.seen[call.id]
+
+
+class ForgetsNoAbortedCalls(ForgetsOnlyAnswers):
+    def is_end(self, event: swink.AssistantMessageEvent) -> bool:
+        is_error = isinstance(event, swink.Error)
+        is_aborted = is_error and event.stop_reason is swink.StopReason.ABORTED
+        return isinstance(event, swink.Done) or (is_error and not is_aborted)
+
+
+class ForgetsOnlyLastAttempts:
+    """Keeps the number of each attempt that is retried."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[str, int], bool] = {}
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        if isinstance(event, swink.Start):
+            self.seen[call.id, call.attempt.number] = True
+        elif isinstance(event, swink.Done | swink.Error):
+            self.seen.pop((call.id, call.attempt.number), None)
+
+
+class KeepsFailedCalls(KeepsCalls):
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        self.calls["last"] = call
+        if isinstance(event, swink.Done):
+            self.calls.clear()
+
+
+class KeepsTheLastThousand:
+    """Keeps the ids of the last thousand calls."""
+
+    def __init__(self) -> None:
+        self.last: deque[str] = deque(maxlen=1000)
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        if isinstance(event, swink.Done | swink.Error):
+            self.last.append(call.id)
+
+
 class Samples:
     """Keeps forty samples, which it takes late."""
 
@@ -226,6 +284,46 @@ class WritesAnswers(Tally):
     def on_event(self, event: swink.AssistantMessageEvent) -> None:
         if isinstance(event, swink.TextDelta):
             WRITTEN.append(event.delta)
+
+
+class WritesThinking(Tally):
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        if (text := self.text_of(event, call)) is not None:
+            WRITTEN.append(text)
+
+    def text_of(self, event: swink.AssistantMessageEvent, call: swink.Call) -> str | None:
+        return event.delta if isinstance(event, swink.ThinkingDelta) else None
+
+
+class WritesSignatures(WritesThinking):
+    def text_of(self, event: swink.AssistantMessageEvent, call: swink.Call) -> str | None:
+        return event.signature if isinstance(event, swink.ThinkingEnd) else None
+
+
+class WritesArguments(WritesThinking):
+    def text_of(self, event: swink.AssistantMessageEvent, call: swink.Call) -> str | None:
+        return event.delta if isinstance(event, swink.ToolCallDelta) else None
+
+
+class WritesExtensions(WritesThinking):
+    def text_of(self, event: swink.AssistantMessageEvent, call: swink.Call) -> str | None:
+        return str(event.data) if isinstance(event, swink.Extension) else None
+
+
+class WritesSystemPrompts(WritesThinking):
+    def text_of(self, event: swink.AssistantMessageEvent, call: swink.Call) -> str | None:
+        return call.context.system_prompt
+
+
+class WritesTools(WritesThinking):
+    def text_of(self, event: swink.AssistantMessageEvent, call: swink.Call) -> str | None:
+        return str(call.context.tools)
+
+
+class WritesRequests(WritesThinking):
+    def text_of(self, event: swink.AssistantMessageEvent, call: swink.Call) -> str | None:
+        return str(call.attempt.request and call.attempt.request.body)
 
 
 class OpensAFile:
@@ -270,8 +368,19 @@ BROKEN_OBSERVERS = [
     (NeedsAProvidersName, "disturbs_no_call"),
     (RemembersCalls, "keeps_nothing"),
     (RemembersMostCalls, "keeps_nothing"),
+    (ForgetsOnlyAnswers, "keeps_nothing"),
+    (ForgetsNoAbortedCalls, "keeps_nothing"),
+    (ForgetsOnlyLastAttempts, "keeps_nothing"),
+    (KeepsFailedCalls, "keeps_nothing"),
     (LeavesATask, "closes_in_time"),
     (WritesAnswers, "keeps_secrets"),
+    (WritesThinking, "keeps_secrets"),
+    (WritesSignatures, "keeps_secrets"),
+    (WritesArguments, "keeps_secrets"),
+    (WritesExtensions, "keeps_secrets"),
+    (WritesSystemPrompts, "keeps_secrets"),
+    (WritesTools, "keeps_secrets"),
+    (WritesRequests, "keeps_secrets"),
     (Greets, "silent_unless_configured"),
 ]
 
@@ -291,8 +400,9 @@ def test_a_fault_of_an_observer_fails_its_own_check_and_no_other(
     assert [result.name for result in results if result.is_fault] == checks.split()
 
 
-def test_what_is_bounded_may_be_filled_late() -> None:
-    results = run_checks(OBSERVER_CHECKS, subject_of(Samples))
+@pytest.mark.parametrize("make", [Samples, KeepsTheLastThousand])
+def test_what_is_bounded_may_be_filled_late(make: Callable[[], Any]) -> None:
+    results = run_checks(OBSERVER_CHECKS, subject_of(make))
 
     assert [result.name for result in results if result.is_fault] == []
 

@@ -1,6 +1,8 @@
 """A provider that exists only in tests, with a minimal wire format.
 
+    data: {"thinking": "Hm", "signature": "c2ln"}
     data: {"text": "Hello"}
+    data: {"extension": {"query": "Hello"}}
     data: {"call": "add", "arguments": "{}"}
     data: {"stop": "stop"}
     data: {"error": "busy"}
@@ -25,14 +27,17 @@ from swink_core import (
     StreamErrorKind,
     StreamOptions,
 )
-from swink_core.providers import EventWriter, HTTPProvider, by_tables
+from swink_core.providers import EventWriter, HTTPProvider, by_tables, with_extra
 from swink_testing.driver import MemoryResponse
 
 __all__ = ["AcmeParser", "AcmeProvider", "acme_answer", "acme_host"]
 
 
 class _Frame(msgspec.Struct):
+    thinking: str | None = None
+    signature: str | None = None
     text: str | None = None
+    extension: dict[str, Any] | None = None
     call: str | None = None
     arguments: str | None = None
     stop: str | None = None
@@ -48,8 +53,12 @@ class AcmeParser:
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Write the events of one frame."""
         data = _decode(frame)
+        if data.thinking is not None:
+            out.thinking(data.thinking, signature=data.signature)
         if data.text is not None:
             out.text(data.text)
+        if data.extension is not None:
+            out.extension("search", data.extension)
         if data.call is not None:
             out.tool_call(None, name=data.call, arguments=data.arguments)
         if data.stop is not None:
@@ -66,8 +75,8 @@ class AcmeProvider(HTTPProvider):
     path = "/chat"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the request body: the model and the number of messages."""
-        return {"model": model.id, "messages": len(context.messages)}
+        """Return the request body: the model, the number of messages, and the extra fields."""
+        return with_extra(options.extra, {"model": model.id, "messages": len(context.messages)})
 
     def parser(self, model: Model) -> AcmeParser:
         """Make a parser."""

@@ -96,7 +96,11 @@ class ObserverConformance(_PluginConformance):
 
     @staticmethod
     def written(observer: Any) -> str:
-        """Return the text that an observer has written, for example to files."""
+        """Return the text that an observer has written, for example to files.
+
+        A test that collects the text in memory must limit it, for example to the last 100 texts,
+        because the check `keeps_nothing` counts it as data that the observer keeps.
+        """
         return str(observer)
 
     @classmethod

@@ -16,6 +16,7 @@ import inspect
 import io
 import logging
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -26,7 +27,17 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from swink_core import Call, Client, PluginError, RetryPolicy, StreamErrorKind, hookimpl
+from swink_core import (
+    Call,
+    Client,
+    Context,
+    PluginError,
+    RetryPolicy,
+    StreamErrorKind,
+    Tool,
+    UserMessage,
+    hookimpl,
+)
 from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Binding
 from swink_core.plugins.host import CLOSE_SECONDS
@@ -56,7 +67,27 @@ __all__ = [
     "set_times",
 ]
 
-KEY, PROMPT, SAID = "canary-key-3f9a17", "canary-prompt-77c1", "canary-answer-0b52"
+KEY, PROMPT = "canary-key-3f9a17", "canary-prompt-77c1"
+
+_SYSTEM, _TOOL, _EXTRA = "canary-system-41d8", "canary-tool-9e06", "canary-extra-5a2f"
+
+_SAID, _THOUGHT, _SIGNED = "canary-answer-0b52", "canary-thinking-c3b7", "canary-signature-86d0"
+
+_ARGUMENT, _DATA = "canary-argument-2e94", "canary-extension-f17b"
+
+_SECRETS = {
+    "a credential": KEY,
+    "the prompt": PROMPT,
+    "the system prompt": _SYSTEM,
+    "the description of a tool": _TOOL,
+    "an extra field of the request": _EXTRA,
+    "the answer": _SAID,
+    "the thinking": _THOUGHT,
+    "the signature of the thinking": _SIGNED,
+    "an argument of a tool call": _ARGUMENT,
+    "the data of an extension": _DATA,
+}
+"""Texts of the real calls that an observer must not write, each with a name for messages."""
 
 CALLS = 50
 """The number of calls that a check makes, to notice objects that each call leaves behind."""
@@ -78,8 +109,14 @@ def _scenes() -> dict[str, Scene]:
     """Return test calls by name: the responses, the models, and what the caller does."""
 
     def whole() -> MemoryResponse:
-        texts = [{"text": SAID}, {"text": " and more"}, {"call": "add", "arguments": "{}"}]
-        return acme_answer(*texts, {"stop": "tool_use"})
+        return acme_answer(
+            {"thinking": _THOUGHT, "signature": _SIGNED},
+            {"text": _SAID},
+            {"text": " and more"},
+            {"extension": {"query": _DATA}},
+            {"call": "add", "arguments": f'{{"to": "{_ARGUMENT}"}}'},
+            {"stop": "tool_use"},
+        )
 
     def refusal() -> MemoryResponse:
         return MemoryResponse.of_json({"error": f"{KEY} is not known"}, 401)
@@ -120,12 +157,13 @@ class _Crashes:
 async def _call(scene: Scene, plugins: Sequence[Any]) -> None:
     answers, models, how = scene
     retry = RetryPolicy(base=0.0, fall_back_on=frozenset({StreamErrorKind.AUTH}))
-    own = {"acme": {"api_key": KEY, "base_url": "http://acme.invalid"}}
+    own = {"acme": {"api_key": KEY, "base_url": "http://acme.invalid", "extra": {"note": _EXTRA}}}
+    context = Context([UserMessage(PROMPT)], _SYSTEM, [Tool("add", _TOOL)])
     host, http = acme_host(plugins), MemoryHTTPClient(*answers)
     async with Client(host=host, http=http, retry=retry, providers=own) as client:
 
         async def read() -> None:
-            async with client.stream(list(models), PROMPT) as stream:
+            async with client.stream(list(models), context) as stream:
                 async for event in stream:
                     if isinstance(event, ev.TextDelta):
                         if how == "leave":
@@ -243,29 +281,25 @@ def check_disturbs_no_call(subject: PluginSubject) -> None:
 def check_keeps_nothing(subject: PluginSubject) -> None:
     """The observer keeps no reference to events or calls, and no data for each finished call.
 
-    Events in its queue may remain there until the observer is closed, and until its thread, if it
-    has one, has processed them. Bounded data, such as one
-    sample for each class of durations, may grow at any time. So if too many objects exist after
-    `CALLS` calls, the check measures ten times as many calls.
+    The calls of this check succeed, are retried, fail or are aborted. Events in the observer's
+    queue may remain there until the observer is closed, and until its thread, if it has one, has
+    processed them. Bounded data, such as one sample for each class of durations, may grow at any
+    time. So if too many objects exist after `CALLS` calls, the check measures ten times and then a
+    hundred times as many calls.
     """
     threads = threading.enumerate()
     with only_new_objects():
-        binding, call = subject.observing(), new_call()
-        show, watched = _observe(binding, call), []
-        for event in answer():
-            watched.append((event.type, weakref.ref(event)))
-            show(event)
-        del event
-        ended = weakref.ref(call)
-        del show, call
+        binding = subject.observing()
+        watched: list[tuple[str, weakref.ref[ev.AssistantMessageEvent]]] = []
+        ended = [_replay(binding, make, watched) for make in SCRIPTS.values()]
         _close(subject, threads)
         gc.collect()
     kept = sorted({name for name, alive in watched if alive() is not None})
     require(not kept, f"it keeps events alive: {', '.join(kept)}")
-    require(ended() is None, "it keeps the call alive after its terminal event")
+    require(not any(call() for call in ended), "it keeps the call alive after its terminal event")
     with only_new_objects():
         before = max(_left(subject, 2 * CALLS) for _ in range(2))  # this fills bounded tables
-        for more in (CALLS, 10 * CALLS):
+        for more in (CALLS, 10 * CALLS, 100 * CALLS):
             grown = _left(subject, 2 * CALLS + more) - before
             if grown < more / 2:
                 return
@@ -273,16 +307,39 @@ def check_keeps_nothing(subject: PluginSubject) -> None:
 
 
 def _left(subject: PluginSubject, calls: int) -> int:
-    """Return the number of objects that exist after `calls` calls."""
+    """Return the number of blocks of memory in use after `calls` calls of each kind.
+
+    Each object has a block. If Python does not count blocks, because the variable PYTHONMALLOC
+    selects another allocator, this is the number of objects that the garbage collector tracks.
+    """
     threads = threading.enumerate()
     binding = subject.observing()
     for _ in range(calls):
-        show = _observe(binding, new_call())
-        for event in answer():
-            show(event)
+        for make in SCRIPTS.values():
+            _replay(binding, make, None)
     _close(subject, threads)
     gc.collect()
-    return len(gc.get_objects())
+    return sys.getallocatedblocks() or len(gc.get_objects())
+
+
+def _replay(
+    binding: Binding,
+    make: Callable[[], Iterator[ev.AssistantMessageEvent]],
+    watched: list[tuple[str, weakref.ref[ev.AssistantMessageEvent]]] | None,
+) -> weakref.ref[Call]:
+    """Pass the events of a call to the plugin, and return a reference to the call.
+
+    References to the events are added to `watched`, unless it is `None`.
+    """
+    call = new_call()
+    show = _observe(binding, call)
+    for seconds, event in enumerate(make(), 1):
+        set_times(call, event, float(seconds))
+        if watched is not None:
+            watched.append((event.type, weakref.ref(event)))
+        with contextlib.suppress(Exception):  # which another check reports
+            show(event)
+    return weakref.ref(call)
 
 
 def _close(subject: PluginSubject, before: Sequence[threading.Thread]) -> None:
@@ -417,7 +474,11 @@ def check_closes_in_time(subject: PluginSubject) -> None:
 
 
 def check_keeps_secrets(subject: PluginSubject) -> None:
-    """No credential, prompt or answer appears in logs, output and files."""
+    """No credential, prompt or answer appears in logs, output and files.
+
+    The prompt includes the system prompt, tools and extra fields of the request. The answer
+    includes its thinking with the signature, the arguments of tool calls, and extension data.
+    """
     subject.observing()
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown), _log() as said:
@@ -429,7 +490,7 @@ def check_keeps_secrets(subject: PluginSubject) -> None:
 
         asyncio.run(live())
     text = shown.getvalue() + said.getvalue() + subject.written(plugin)
-    for what, secret in (("a credential", KEY), ("the prompt", PROMPT), ("the answer", SAID)):
+    for what, secret in _SECRETS.items():
         require(secret not in text, f"{what} is in what it writes")
 
 
