@@ -43,7 +43,6 @@ from swink_core.failures.exceptions import (
     StreamAborted,
     StreamError,
     StreamTimeout,
-    SwinkError,
     UnknownFailure,
     UnknownProvider,
     Unsupported,
@@ -56,6 +55,7 @@ from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.host import Host
 from swink_core.streaming.event_stream import EventStream
 from swink_core.vocabulary.codec import CodecError, dump, load
+from swink_core.vocabulary.errors import SwinkError
 from swink_core.vocabulary.events import (
     AssistantMessageEvent,
     Done,

@@ -103,9 +103,9 @@ def errors() -> str:
     first, tree = doc.split("\n\n", 1)
     kinds = [
         (code(kind.__name__), code(str(getattr(kind, "kind", ""))), " ".join(about(kind).split()))
-        for kind in vars(exceptions).values()
+        for kind in (*vars(exceptions).values(), swink_core.CodecError)
         if inspect.isclass(kind)
-        and issubclass(kind, exceptions.SwinkError)
+        and issubclass(kind, swink_core.SwinkError)
         and kind is not exceptions.ProviderFailure
     ]
     return joined(

@@ -5,6 +5,7 @@ SwinkError                       title, message, resolution
 │   ├── UnknownProvider, InvalidModel, InvalidOption, InvalidContext
 │   └── MediaError               a file that cannot be read
 ├── PluginError                  a plugin that cannot be loaded, or breaks its contract
+├── CodecError (ValueError)      JSON data that `load` cannot read
 └── StreamError                  a call that failed; raised by result() and complete()
     ├── NetworkError, StreamTimeout, ModelThrottled, ModelOverloaded, EmptyResponse,
     │   ProtocolError, ResourceExhausted, OutputTooLarge
@@ -22,36 +23,12 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from swink_core.failures.failure import Failure
+from swink_core.vocabulary.errors import SwinkError
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 from swink_core.vocabulary.outcome import for_every_kind
 
 if TYPE_CHECKING:
     from swink_core.vocabulary.messages import AssistantMessage
-
-
-class SwinkError(Exception):
-    """The base of all exceptions of this library.
-
-    `title` says what happened, `message` gives the details, `resolution` says what to do.
-    """
-
-    title = "Something went wrong"
-
-    def __init_subclass__(cls, **facts: Any) -> None:
-        """Set the `title` and `kind` of a subclass."""
-        super().__init_subclass__()
-        for name, value in facts.items():
-            setattr(cls, name, value)
-
-    def __init__(self, message: str, *, title: str | None = None, resolution: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.resolution = resolution
-        if title is not None:
-            self.title = title
-
-    def __str__(self) -> str:
-        return f"{self.message}\n{self.resolution}" if self.resolution else self.message
 
 
 class UsageError(SwinkError, ValueError, title="This call cannot be made"):

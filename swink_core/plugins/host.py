@@ -22,7 +22,7 @@ import pluggy
 from attrs import define, field
 
 from swink_core.failures.classification import classify_default
-from swink_core.failures.exceptions import PluginError, SwinkError, UnknownProvider
+from swink_core.failures.exceptions import PluginError, UnknownProvider
 from swink_core.failures.failure import Classification, Failure
 from swink_core.plugins import hookspecs
 from swink_core.plugins.binding import INNERMOST, Binding, raised_at
@@ -42,6 +42,7 @@ from swink_core.plugins.package_data import (
     user_entry,
 )
 from swink_core.plugins.time_limits import time_limit
+from swink_core.vocabulary.errors import SwinkError
 from swink_core.vocabulary.models import Model, ProviderInfo
 
 CLOSE_SECONDS = 5.0

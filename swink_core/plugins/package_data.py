@@ -17,8 +17,9 @@ import msgspec
 from attrs import define, field
 from msgspec.structs import replace
 
-from swink_core.failures.exceptions import PluginError, SwinkError
+from swink_core.failures.exceptions import PluginError
 from swink_core.plugins.level import check_level
+from swink_core.vocabulary.errors import SwinkError
 from swink_core.vocabulary.models import ModelInfo, ProviderInfo, Rule
 
 FILE = "models.toml"

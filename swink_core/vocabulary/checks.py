@@ -73,14 +73,14 @@ def _known(annotation: Any) -> tuple[list[str], set[Any]]:
     """Inspect an annotation for `held_to`.
 
     The first result is a list of the names of the structs and attrs classes that the annotation
-    contains. The second result is the set of those types among `str`, `bool` and `NoneType` that
+    allows. The second result is the set of those types among `str`, `bool` and `NoneType` that
     the annotation allows. The results are cached, because msgspec would inspect the annotation
     again for each value, which takes ten times as long.
     """
-    parts = (annotation, *get_args(annotation))
-    alone = parts if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    is_union = get_origin(annotation) in (Union, UnionType)
+    parts = get_args(annotation) if is_union else (annotation,)
     classes = [part.__name__ for part in parts if isinstance(part, msgspec.StructMeta) or has(part)]
-    return classes, {str, bool, NoneType}.intersection(alone)
+    return classes, {str, bool, NoneType}.intersection(parts)
 
 
 def _meant(annotation: Any) -> str | None:

@@ -16,6 +16,7 @@ import msgspec
 
 from swink_core.vocabulary import messages as ms
 from swink_core.vocabulary.checks import annotations_of, held_to
+from swink_core.vocabulary.errors import SwinkError
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class CodecError(ValueError):
+class CodecError(SwinkError, ValueError, title="Invalid data"):
     """JSON data is invalid; the message says where and why."""
 
 
@@ -121,6 +122,10 @@ class _Reading:
         if lists and isinstance(data, list | tuple):
             (item,) = get_args(lists[0])
             return [self.read(item, each, f"{place}[{n}]") for n, each in enumerate(data)]
+        dicts = [part for part in parts if get_origin(part) is dict and _has_structs(part)]
+        if dicts and isinstance(data, Mapping):
+            _, item = get_args(dicts[0])
+            return {key: self.read(item, each, f"{place}[{key!r}]") for key, each in data.items()}
         if int in parts and isinstance(data, float) and data.is_integer():
             return int(data)
         plain = [part for part in parts if part is not NoneType]
@@ -184,6 +189,8 @@ def _is_exact(made: Any, data: Any) -> bool:
         )
     if type(made) is list and isinstance(data, list | tuple):
         return all(map(_is_exact, made, data))
+    if type(made) is dict:
+        return all(map(_is_exact, made.values(), data.values()))
     return True
 
 

@@ -42,7 +42,7 @@ TREE = {
     swink.ProviderFailure: (SwinkError,),
     swink.StreamError: (SwinkError,),
     MalformedFrame: (ValueError,),
-    swink.CodecError: (ValueError,),
+    swink.CodecError: (SwinkError, ValueError),
 }
 
 

@@ -524,6 +524,11 @@ FAULTS: list[tuple[str, Any, Any, str, str]] = [
      "$", "an object with 'role' was expected, not ['x']"),
     ("an_unfit_mapping", Block, MappingProxyType({"type": "text", "text": 5}),
      "$.text", "got `int`: 5"),
+    ("a_value_of_a_dict", dict[str, Tool], {"a": {"name": "a"}, "b": {"name": 5}},
+     "$['b'].name", "got `int`: 5"),
+    ("a_file_in_a_dict", dict[str, Block], {"a": {"type": "image", "source": {"type": "file",
+     "path": "a.png"}}}, "$['a'].source", "only with allow_files=True"),
+    ("no_dict", dict[str, Tool], [{"name": "a"}], "$", "expected `dict`, got `array`"),
 ]  # fmt: skip
 
 
@@ -599,6 +604,7 @@ INEXACT: list[tuple[Any, Any, str]] = [
     (Context, {"messages": [USER, {**USER, "new": 1}]}, "$.messages[1]"),
     (Context, {"messages": [], "tools": [{"name": "f", "new": 1}]}, "$.tools[0]"),
     (list[Message], [USER, {**USER, "new": 1}], "$[1]"),
+    (dict[str, Tool], {"a": {"name": "a"}, "b": {"name": "b", "new": 1}}, "$['b']"),
 ]  # fmt: skip
 
 
@@ -646,4 +652,5 @@ def test_files_may_be_named_again_after_data_was_read() -> None:
 def test_a_whole_number_may_be_written_as_a_float_and_seconds_as_a_whole_number() -> None:
     event = load(Event, {"type": "text_start", "content_index": 1.0})
     assert event == TextStart(1)
+    assert load(dict[str, Usage], {"a": {"input": 1.0}}) == {"a": Usage(1)}
     assert load(Event, {"type": "error", "retry_after": 5}) == Error(retry_after=5.0)

@@ -370,3 +370,38 @@ async def test_a_paused_run_stored_without_its_charge_can_be_loaded() -> None:
     stored = swink.dump(await paused_run())
     del stored["spent"]
     assert swink.load(PausedRun, stored).charge == swink.Charge(3, 0.0)
+
+
+async def decided_run() -> Any:
+    """Return the JSON data of a paused run in which one call has a decision."""
+    paused = await paused_run()
+    paused.approve("c1b")
+    return json.loads(json.dumps(swink.dump(paused)))
+
+
+async def test_whole_numbers_of_a_stored_run_with_a_decision_may_be_floats() -> None:
+    stored = await decided_run()
+    stored["usage"]["input"] = float(stored["usage"]["input"])
+    assert swink.dump(swink.load(PausedRun, stored)) == await decided_run()
+
+
+FILE = {"type": "document", "source": {"type": "file", "path": "a.pdf"}}
+
+# (field, its damaged value in a stored run with a decision, fault)
+DAMAGED: list[tuple[str, Any, str]] = [
+    ("messages", [{"role": "user", "content": [FILE]}],
+     r"allow_files=True.* @ \$\.messages\[0\]\.content\[0\]\.source"),
+    ("usage", {"input": "x"}, r"got `str`: 'x' @ \$\.usage\.input"),
+    ("decisions", {"c1b": {"reason": "old"}},
+     r"required field missing @ \$\.decisions\['c1b'\]\.approved"),
+    ("decisions", {"c1b": {"approved": "no"}}, r"'no' @ \$\.decisions\['c1b'\]\.approved"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value", "fault"), DAMAGED)
+async def test_a_damaged_run_with_a_decision_is_refused_by_place_and_reason(
+    field: str, value: Any, fault: str
+) -> None:
+    stored = await decided_run()
+    with pytest.raises(swink.CodecError, match=fault):
+        swink.load(PausedRun, {**stored, field: value})
