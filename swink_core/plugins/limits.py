@@ -29,7 +29,8 @@ class LimitGate:
     """The spending limits of a client, a call, or several calls, and the amount spent so far.
 
     `charge` is the sum of the charges of all attempts that have ended. `requests`, `turns` and
-    `tool_calls` are the numbers of attempts, turns and tool calls so far.
+    `tool_calls` are the numbers of attempts, turns and tool calls so far. Attempts that a cache
+    answered are not counted.
     """
 
     limits: Limits
@@ -66,8 +67,8 @@ class LimitGate:
         charge = attempt.charge
         with self._lock:
             del self._reserved[attempt]
-            if attempt.started_at is None:  # another gate refused it
-                self.requests -= 1
+            if attempt.started_at is None or _is_free(attempt, terminal):
+                self.requests -= 1  # another gate refused it, or it needed no request
             self.charge += charge
 
     def take_turn(self) -> None:
@@ -126,6 +127,17 @@ class LimitGate:
             )
             return _reached(what, f"cost={limits.cost:g}", _SMALLER)
         return None
+
+
+def _is_free(attempt: Attempt, terminal: Done | Error) -> bool:
+    """Return True if an attempt was answered without a request to a model, as from a cache.
+
+    A plugin that sends requests without the HTTP client of the core records no request. Its
+    attempts are free only if their usage is zero, not if it is unknown.
+    """
+    usage = terminal.usage
+    is_zero = usage is not None and usage.input == usage.output == 0
+    return is_zero and attempt.request is None and attempt.charge == NOTHING
 
 
 _TITLE = "The limit is reached"

@@ -14,7 +14,7 @@ from fakes import HELLO, Pipe, PipeClient, Toy, client_of, cut_after
 import swink_core as swink
 from swink_core import Cost, Done, LimitReached, Limits, ModelInfo, StopReason, Usage
 from swink_core.plugins.attempt import Attempt
-from swink_core.providers import LimitGate
+from swink_core.providers import HTTPRequest, LimitGate
 from swink_core.vocabulary.outcome import NOTHING, Charge
 from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of
@@ -130,6 +130,36 @@ async def test_a_gate_admits_as_many_requests_as_its_limit() -> None:
     with pytest.raises(LimitReached, match=r"1 requests were made \(limit: requests=1\)"):
         await gate.enter(second.target, second)
     assert gate.refusal(PRICED, NOTHING, requests=0) is None
+
+
+NO_USAGE = Usage(0, 0, total=0, reported=True)
+FREE = Cost(total=0.0)
+
+# (usage and cost of an attempt, whether a request was sent over HTTP, requests that are counted)
+COUNTED: list[tuple[Usage | None, Cost | None, bool, int]] = [
+    (NO_USAGE, FREE, False, 0),
+    (NO_USAGE, FREE, True, 1),
+    (NO_USAGE, Cost(total=0.25), False, 1),
+    (Usage(1, 0), FREE, False, 1),
+    (Usage(0, 1), FREE, False, 1),
+    (Usage(), FREE, False, 1),
+    (None, None, False, 1),
+]
+
+
+@pytest.mark.parametrize(("usage", "cost", "is_sent", "requests"), COUNTED)
+async def test_an_attempt_that_needed_no_request_is_not_counted(
+    usage: Usage | None, cost: Cost | None, is_sent: bool, requests: int
+) -> None:
+    attempt = call_of(Toy("toy"), PRICED).attempt
+    gate = LimitGate(Limits(requests=1))
+    await gate.enter(attempt.target, attempt)
+    attempt.begin(0.0)
+    if is_sent:
+        attempt.ask(HTTPRequest("http://a.example"))
+    attempt.take_charge(usage, cost)
+    gate.leave(attempt.target, Done(StopReason.STOP, usage, cost), None, attempt)
+    assert gate.requests == requests
 
 
 def test_a_gate_without_limits_counts_all_the_same() -> None:

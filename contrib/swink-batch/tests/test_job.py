@@ -24,13 +24,23 @@ from swink_batch.report import lines
 from swink_cli.summary import money
 from swink_core import (
     AssistantMessage,
+    AssistantMessageEvent,
+    Context,
     Cost,
+    Done,
     Limits,
     MediaError,
     RetryPolicy,
+    Start,
+    StopReason,
     SwinkError,
+    TextDelta,
+    TextEnd,
+    TextStart,
     Timeouts,
+    Usage,
     UsageError,
+    hookimpl,
 )
 from swink_testing.clock import ManualClock
 
@@ -857,6 +867,42 @@ async def test_limits_count_all_runs_of_a_journal(
     core = [each for each in caplog.records if each.name.startswith("swink_core")]
     refused = [each for each in core if each.levelname == "ERROR"]
     assert len(refused) == 2  # the row that ended each run, and none of those that waited
+
+
+class Cached:
+    """A plugin that answers each request for the text "known" as a cache does."""
+
+    @hookimpl(tryfirst=True)
+    def stream(self, context: Context) -> AsyncIterator[AssistantMessageEvent] | None:
+        return self._events() if context.messages[-1].content == "known" else None
+
+    async def _events(self) -> AsyncIterator[AssistantMessageEvent]:
+        yield Start()
+        yield TextStart(0)
+        yield TextDelta(0, "good")
+        yield TextEnd(0)
+        usage = Usage(0, 0, total=0, reported=True)
+        yield Done(StopReason.STOP, usage, Cost(input=0.0, output=0.0, total=0.0))
+
+
+async def test_rows_answered_from_a_cache_count_as_no_request_in_any_run_of_a_journal(
+    tmp_path: Path,
+) -> None:
+    output, rows = tmp_path / "answers.jsonl", tmp_path / "rows.jsonl"
+    known = [{"id": f"k{number}", "text": "known"} for number in range(20)]
+    async with server() as (asked, settings):
+        settings["client"]["plugins"] = [Cached()]
+        given: dict[str, Any] = {**settings, "prompt": "{text}", "limits": Limits(requests=3)}
+        rows.write_text("\n".join(map(json.dumps, known + some(1))))
+        first = await run("openai/rows", rows, output, **given)
+        assert (first.answered, first.stopped) == (21, None)
+        rows.write_text("\n".join(map(json.dumps, known + some(4))))
+        again = await run("openai/rows", rows, output, **given)
+    assert (again.kept, again.answered) == (21, 2)
+    assert "3 requests were made (limit: requests=3)" in (again.stopped or "")
+    assert asked.asked.total() == 3
+    attempts = {line["id"]: line.get("attempts") for line in written(output)}
+    assert (attempts["k0"], attempts["r0"]) == (0, None)
 
 
 async def test_an_answer_without_usage_is_kept_with_an_estimated_cost(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from swink_cache import SwinkCache
 from swink_cache.plugin import CachePlugin
 from swink_cache.shelf import Shelf
 from swink_cache.source import PAUSE_SECONDS
+from swink_core.providers import LimitGate
 from swink_recorder.cassette import Cassette
 from swink_recorder.plugin import CassettePlugin
 from swink_recorder.recording import Recording
@@ -139,6 +140,18 @@ async def test_a_hit_is_zero_in_every_total_and_says_what_it_once_took(path: Pat
         assert message.metadata is not None
         assert message.metadata["swink_cache"]["usage"]["output"] == 2
         assert "at" in message.metadata["swink_cache"]
+    await plugin.aclose()
+
+
+async def test_hits_count_toward_no_limit(path: Path) -> None:
+    plugin = SwinkCache(path)
+    gate = LimitGate(swink.Limits(requests=2))
+    async with client_of(MemoryHTTPClient(said("Hello"), said("Bye")), plugin) as client:
+        for prompt in ("Hi", "Hi", "Hi", "Hi", "And?"):
+            await client.complete("acme/large", prompt, limits=gate)
+        assert (gate.requests, gate.charge) == (2, client.charge)
+        with pytest.raises(swink.LimitReached, match="2 requests were made"):
+            await client.complete("acme/large", "Really?", limits=gate)
     await plugin.aclose()
 
 

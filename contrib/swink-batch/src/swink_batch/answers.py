@@ -56,7 +56,8 @@ class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
     is the answer parsed as JSON, if a type or a schema was requested. `message` is the whole
     message in its JSON form, if it contains more than text. For a failed row, `text` and `message`
     contain the partial answer. `cost` is in US dollars; `estimated` is true if the provider did not
-    report all usage; `attempts` and `seconds` include retries and corrections.
+    report all usage; `attempts` and `seconds` include retries and corrections. `attempts` does not
+    include answers from a cache.
     """
 
     id: Id

@@ -343,6 +343,6 @@ class Runner:
                 self._spending.give_up(target)
             if not call.ended_at:
                 await stream.aclose()
-        answer.attempts = max(row.requests, call.attempts)
+        answer.attempts = row.requests if options["limits"] is row else call.attempts
         answer.seconds = round(self._clock.time() - began, 4)
         return answer
