@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -322,7 +323,13 @@ def content_of(result: Any) -> str | list[Block]:
     parts = list(result) if isinstance(result, list | tuple) else [result]
     if any(isinstance(part, _SHOWN) for part in parts):
         return [_block(part) for part in parts]
-    return msgspec.json.encode(plain_data(result)).decode()
+    data = plain_data(result)
+    try:
+        return msgspec.json.encode(data).decode()
+    except UnicodeEncodeError:  # a lone surrogate, which is replaced when the text is sent
+        # Decoding joins surrogate pairs, and turns NaN into null, as msgspec does.
+        data = json.loads(json.dumps(data), parse_constant=lambda constant: None)
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def _block(part: Any) -> Block:
