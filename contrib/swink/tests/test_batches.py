@@ -52,8 +52,39 @@ async def test_progress_is_reported_as_answers_arrive() -> None:
     def note(batch: swink.Batch[object]) -> None:
         told.append((batch.done, batch.total, batch.usage.total if batch.usage else None))
 
-    await swink.gather("echo/echo", ["a", "b", "c"], limit=1, on_progress=note)
-    assert told == [(1, 3, 2), (2, 3, 4), (3, 3, 6)]
+    async def note_later(batch: swink.Batch[object]) -> None:
+        await asyncio.sleep(0)
+        note(batch)
+
+    for on_progress in (note, note_later):
+        told.clear()
+        await swink.gather("echo/echo", ["a", "b", "c"], limit=1, on_progress=on_progress)
+        assert told == [(1, 3, 2), (2, 3, 4), (3, 3, 6)]
+
+
+async def test_an_async_progress_that_raises_ends_the_batch() -> None:
+    called: list[int] = []
+
+    async def stop(batch: swink.Batch[object]) -> None:
+        called.append(batch.done)
+        await asyncio.sleep(0)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await swink.gather("echo/echo", ["a", "b", "c"], limit=1, on_progress=stop)
+    assert called == [1]
+
+
+def test_a_client_without_await_awaits_an_async_progress() -> None:
+    done: list[int] = []
+
+    async def note(batch: swink.Batch[object]) -> None:
+        await asyncio.sleep(0)
+        done.append(batch.done)
+
+    with swink.SyncClient() as client:
+        client.gather("echo/echo", ["a", "b"], limit=1, on_progress=note)
+    assert done == [1, 2]
 
 
 async def test_one_that_fails_stops_no_other_and_its_cost_counts() -> None:

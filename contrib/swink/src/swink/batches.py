@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing, suppress
+from inspect import isawaitable
 from types import NoneType
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -69,7 +70,10 @@ class Batch(Generic[R]):
 
 
 Progress: TypeAlias = Callable[[Batch[Any]], object]
-"""A function that receives the batch each time that a prompt has succeeded or failed."""
+"""A function that receives the batch each time that a prompt has succeeded or failed.
+
+It may be async. The batch awaits it, up to `limit` times concurrently.
+"""
 
 
 class _Asked(Protocol[A]):
@@ -114,7 +118,9 @@ async def gathered(
                 result = error
             batch._ended(number, result)
             if on_progress is not None:
-                on_progress(batch)
+                told = on_progress(batch)
+                if isawaitable(told):
+                    await told
 
     workers = [asyncio.ensure_future(work()) for _ in range(min(limit, len(waiting)))]
     try:

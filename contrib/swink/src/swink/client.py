@@ -300,8 +300,8 @@ class Client(swink_core.Client):
         `limits` apply to all prompts together. Prompts that would exceed them fail with
         LimitReached, and nothing is sent for them.
 
-        `on_progress` is called with the batch after each prompt that has ended. If a model or an
-        option is invalid for every prompt, raises UsageError before any request.
+        `on_progress` is called with the batch after each prompt that has ended, and may be async.
+        If a model or an option is invalid for every prompt, raises UsageError before any request.
         """
         if TYPE_CHECKING:
             self.stream(model, "Hi", **options)
