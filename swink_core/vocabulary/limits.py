@@ -25,10 +25,9 @@ class Limits:
     `cost` is in US dollars, and `tokens` is the sum of prompt and output tokens; both include
     retries and fallbacks. `requests` limits the number of attempts, except those that a cache
     answers. `turns` and `tool_calls` limit the numbers of turns and of tool calls in a tool loop.
-    Before each attempt, the highest cost and
-    token count that are expected for this attempt are added to the amounts so far; if the sum
-    exceeds a limit, the attempt is refused. Raises ValueError if a limit is negative or not a
-    number.
+    Before each attempt, the highest cost and token count that are expected for this attempt are
+    added to the amounts so far; if the sum exceeds a limit, the attempt is refused. Raises
+    ValueError if a limit is negative or not a number.
     """
 
     cost: float | None = field(default=None, validator=_check)
