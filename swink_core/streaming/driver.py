@@ -395,6 +395,8 @@ class Driver:
         """Compute the attempt's final charge, and update the call's totals and the last event."""
         call = self.call
         if type(terminal) is ev.Error:
+            if terminal.retry_after is not None:
+                terminal.retry_after = max(terminal.retry_after, 0.0)
             if terminal.title is None:
                 call.explain(terminal)
             if terminal.error_kind is Kind.RESOURCE:

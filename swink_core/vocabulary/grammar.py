@@ -14,13 +14,14 @@ types of the event fields that the core reads; the events of plugins are checked
 
 from __future__ import annotations
 
+from sys import float_info
 from types import NoneType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from swink_core.vocabulary import events as ev
-from swink_core.vocabulary.outcome import Cost, StopReason, Usage
+from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
 Phase = Literal["before", "attempt", "ended"]
 
@@ -80,6 +81,10 @@ SHAPES: dict[str, tuple[type, ...]] = {
     "stop_reason": (StopReason,),
     "usage": (Usage, NoneType),
     "cost": (Cost, NoneType),
+    "error_message": (str, NoneType),
+    "error_kind": (StreamErrorKind, NoneType),
+    "retry_after": (float, int, NoneType),
+    "code": (str, int, NoneType),
 }
 
 _SHAPED = {kind: tuple(name for name in kind.__struct_fields__ if name in SHAPES) for kind in RULES}
@@ -151,6 +156,8 @@ class Automaton:
             return self._block(event.content_index, event.type, rule)  # type: ignore[attr-defined]
         if type(event) is ev.Done and event.stop_reason in (StopReason.ERROR, StopReason.ABORTED):
             return f"done whose stop_reason is {event.stop_reason}"
+        if type(event) is ev.Error and not abs(event.retry_after or 0) <= float_info.max:
+            return f"error whose retry_after is {event.retry_after}, not a finite number"
         if rule.effect in ("retry", "end"):
             if self.open:
                 return f"{event.type} with open blocks: {', '.join(map(str, self.open))}"

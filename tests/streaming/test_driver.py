@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
@@ -112,6 +113,10 @@ VIOLATIONS: list[tuple[str, list[Any], str]] = [
         "whose delta is of type NoneType",
     ),  # type: ignore[arg-type]  # on purpose
     ("an_index_that_is_no_number", [Start(), TextStart("0")], "content_index '0'"),  # type: ignore[arg-type]  # on purpose
+    ("a_wait_as_text", [Start(), Error(retry_after="5")], "whose retry_after is of type str"),  # type: ignore[arg-type]  # on purpose
+    ("a_wait_without_end", [Start(), Error.throttled("busy", inf)], "whose retry_after is inf"),
+    ("an_unknown_kind", [Start(), Error(error_kind="tired")], "whose error_kind is of type str"),  # type: ignore[arg-type]  # on purpose
+    ("a_message_as_bytes", [Start(), Error(error_message=b"busy")], "error_message is of type byt"),  # type: ignore[arg-type]  # on purpose
 ]
 
 
@@ -139,6 +144,16 @@ async def test_events_without_a_terminal_are_the_plugins_fault(count: int) -> No
     assert isinstance(events[-1], Error)
     assert events[-1].error_kind is Kind.PROTOCOL
     assert "the stream ended without Done or Error" in events[-1].error_message
+
+
+async def test_a_moment_to_wait_for_that_has_passed_is_no_wait() -> None:
+    async with client_of(
+        providers={"toy": Yielding(lambda: events_of(Start(), Error.throttled("busy", -5)))},
+        retry=False,
+    ) as client:
+        with pytest.raises(swink.ModelThrottled, match="Wait a moment and try again") as caught:
+            await client.complete(MODEL, "Hi")
+    assert caught.value.retry_after == 0.0
 
 
 async def test_nothing_is_read_after_the_terminal_event() -> None:

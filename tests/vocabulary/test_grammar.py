@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -254,6 +256,15 @@ MISSHAPEN: list[tuple[Any, str]] = [
     (Done(StopReason.STOP, None, 0.5), "done whose cost is of type float"),
     (Error(usage={"input": 1}), "error whose usage is of type dict"),
     (Error(cost=0.5), "error whose cost is of type float"),
+    (Error(error_message=b"slow down"), "error whose error_message is of type bytes"),
+    (Error(error_message=ValueError("x")), "error whose error_message is of type ValueError"),
+    (Error(error_kind="overload"), "error whose error_kind is of type str"),
+    (Error(code=["busy"]), "error whose code is of type list"),
+    (Error(retry_after="5"), "error whose retry_after is of type str"),
+    (Error(retry_after=timedelta(seconds=5)), "error whose retry_after is of type timedelta"),
+    (Error.throttled("slow down", nan), "error whose retry_after is nan, not a finite number"),
+    (Error.throttled("slow down", inf), "error whose retry_after is inf, not a finite number"),
+    (swink.replace(RETRY, error_kind="overload"), "retry whose error_kind is of type str"),
 ]
 
 
