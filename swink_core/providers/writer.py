@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 _NO_RUN = Run(None, kind="")
 
+_NOT_JSON_TEXT = "the arguments of a tool call are of type {}, not JSON text; encode them as JSON"
+
 
 class EventWriter:
     """Converts the method calls of a parser to events.
@@ -97,14 +99,14 @@ class EventWriter:
         `key` is the provider's key for the block, `None` if the provider sends none. Empty text
         without metadata does not begin a block. `metadata` is merged into the block's metadata.
         """
-        if not delta and metadata is None:
-            return
         run = self._run
         # compare by identity first: this runs for every delta
         if run.kind is not TEXT or (run.key is not key and run.key != key):
+            if not delta and metadata is None:
+                return
             run = self._open_run(TEXT, key)
         if delta:
-            self._said += len(delta)
+            self._said += len("" + delta)  # raises TypeError for bytes, faster than a check
             self._append(TextDelta(run.index, delta))
         if metadata is not None:
             self._kept += run.note(metadata)
@@ -123,13 +125,13 @@ class EventWriter:
         replaces the block's earlier one. `redacted` means that the provider hides the text; then
         `signature` contains the data that the provider needs in the next request.
         """
-        if not (delta or signature or redacted or metadata is not None):
-            return
         run = self._run
         if run.kind is not THINKING or (run.key is not key and run.key != key):
+            if not (delta or signature or redacted or metadata is not None):
+                return
             run = self._open_run(THINKING, key)
         if delta:
-            self._kept += len(delta)
+            self._kept += len("" + delta)
             self._append(ev.ThinkingDelta(run.index, delta))
         if signature:
             self._kept += len(signature) - len(run.signature or "")
@@ -152,14 +154,18 @@ class EventWriter:
         `key` is the index or id with which the provider distinguishes calls (`None`: the provider
         sends none). `arguments` is a piece of JSON text. A fragment with another id or name than
         the open call's begins a new call. So does one with the same id after whole arguments, if it
-        has at least two of these: a new key, the name, and the beginning of another object.
+        has at least two of these: a new key, the name, and the beginning of another object. Raises
+        PluginError for arguments that are not text.
         """
-        name = self.names.get(name, name) if name else name
+        if name:
+            name = self.names.get(name, name)
         calls = self._calls
         call = calls.find(key, id, name, arguments)
         if call is None:
             if not (id or name or arguments or metadata is not None):
                 return
+            if not isinstance(arguments, str | None):
+                raise PluginError(_NOT_JSON_TEXT.format(type(arguments).__name__))
             self._make_room()
             self._has_calls = True
             self._answered = True
@@ -169,14 +175,14 @@ class EventWriter:
         if metadata is not None:
             self._kept += call.note(metadata)
         if arguments:
-            self._kept += len(arguments)
+            self._kept += len("" + arguments)
             call.parts.append(arguments)
             if call.index >= 0:
                 self._append(ev.ToolCallDelta(call.index, arguments))
                 return
         if call.index < 0:
             if name and not call.name:
-                self._kept += len(name)
+                self._kept += len("" + name)
                 calls.name(call, name)
             # the id may arrive one fragment late, but some servers send none at all
             if call.name and (call.id or call.named_before):

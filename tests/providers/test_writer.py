@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -524,6 +525,40 @@ def test_a_reason_of_ones_own_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(swink.PluginError, match=r"'finished' is not a StopReason; .* stop, length"):
         out.stop(invented)
     assert out.stop_reason is None
+
+
+# (name, a call of the writer with a value of another type, part of the message)
+MISTYPED: list[tuple[str, Callable[[EventWriter], None], str]] = [
+    ("text", lambda out: out.text(b"lo"), '(not "bytes") to str'),  # type: ignore[arg-type]  # on purpose
+    ("thinking", lambda out: out.thinking(b"lo"), '(not "bytes") to str'),  # type: ignore[arg-type]  # on purpose
+    ("a_name", lambda out: out.tool_call(0, "a", b"f"), '(not "bytes") to str'),  # type: ignore[arg-type]  # on purpose
+    (
+        "arguments",
+        lambda out: out.tool_call(0, "a", "f", {"q": 1}),  # type: ignore[arg-type]  # on purpose
+        "the arguments of a tool call are of type dict, not JSON text; encode them as JSON",
+    ),
+    (
+        "later_arguments",
+        lambda out: (out.tool_call(0, "a", "f"), out.tool_call(0, arguments={"q": 1})),  # type: ignore[arg-type,func-returns-value]  # on purpose
+        '(not "dict") to str',
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("say", "message"), [row[1:] for row in MISTYPED], ids=[row[0] for row in MISTYPED]
+)
+def test_content_of_another_type_is_refused_before_it_becomes_an_event(
+    say: Callable[[EventWriter], None], message: str
+) -> None:
+    out = EventWriter()
+    out.text("Hel")
+    with pytest.raises((TypeError, swink.PluginError)) as caught:
+        say(out)
+    assert message in str(caught.value)
+    out.close()
+    deltas = [event.delta for event in out.take() if hasattr(event, "delta")]
+    assert deltas == ["Hel"]
 
 
 def test_text_and_thinking_take_turns_in_blocks() -> None:

@@ -43,6 +43,7 @@ from swink_core import (
     Retry,
     Start,
     StopReason,
+    TextBlock,
     TextDelta,
     TextEnd,
     TextStart,
@@ -495,6 +496,39 @@ async def test_an_exit_of_a_provider_ends_the_call_and_not_the_program() -> None
     assert events[-1].error_kind is Kind.INTERNAL
     assert "raised SystemExit: no" in events[-1].error_message
     assert stream.message.text == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("say", "said"),
+    [
+        (lambda out: out.text(b"lo"), "raised TypeError: .*bytes"),
+        (lambda out: out.tool_call(0, "a", "f", {"q": 1}), "raised PluginError: .*type dict"),
+    ],
+    ids=["text", "arguments"],
+)
+async def test_a_parser_that_reports_a_value_of_another_type_is_named(
+    say: Callable[[Any], None], said: str
+) -> None:
+    class Mistaken(ToyParser):
+        def feed(self, data: bytes, out: Any) -> None:
+            out.text("Hel")
+            say(out)
+
+    class Mistaking(Toy):
+        def parser(self, model: Any) -> Any:
+            return Mistaken()
+
+    observer = Observer()
+    async with client_of(
+        observer, http=PipeClient(Pipe(*HELLO)), providers={"toy": Mistaking}, api_key="k"
+    ) as client:
+        stream = client.stream(MODEL, "Hi")
+        events = await collect(stream)
+    assert broken_rules(events) == []
+    assert events == observer.events
+    assert events[-1].error_kind is Kind.INTERNAL
+    assert re.match(f'plugin "toy" {said}', events[-1].error_message)
+    assert stream.message.content == [TextBlock("Hel")]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
