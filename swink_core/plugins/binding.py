@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +19,9 @@ from swink_core.failures.redaction import public_url
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo, Rule
 from swink_core.vocabulary.options import StreamOptions
+
+DEFAULT = "swink-default"
+"""The name of the plugin that classifies failures by the core's rules."""
 
 INNERMOST = "swink-own-body"
 """The name of the plugin that copies the provider's request body for wrappers of the hook."""
@@ -52,6 +56,21 @@ class Binding:
             if result is not None:
                 return result
         return None
+
+    def ways(self, name: str) -> Iterator[tuple[str, bool, Callable[..., Any]]]:
+        """Yield the functions to call one after another until one returns the result of a hook.
+
+        If plugins wrap the hook, the first function calls the whole hook. Each other function is
+        one implementation, in pluggy's order. Each function comes with the names of the plugins
+        whose code it runs, and with whether it may return `None` to pass the call on.
+        """
+        implementations = [*reversed(getattr(self.manager.hook, name).get_hookimpls())]
+        plain = [each for each in implementations if not (each.wrapper or each.hookwrapper)]
+        if len(plain) < len(implementations):
+            names = [each.plugin_name for each in implementations if each.plugin_name != DEFAULT]
+            yield '" or "'.join(names), False, partial(self.first_result, name)
+        for each in plain:
+            yield each.plugin_name, True, partial(_called, each)
 
     def owner(self, module: str) -> str | None:
         """Return the name of the plugin whose package contains a module."""
@@ -102,6 +121,10 @@ class Binding:
         wrappers = [impl for impl in impls if impl.wrapper or impl.hookwrapper]
         names = [impl.plugin_name for impl in wrappers or impls]
         return '" or "'.join(names) or self.name
+
+
+def _called(implementation: Any, **arguments: Any) -> Any:
+    return implementation.function(*map(arguments.__getitem__, implementation.argnames))
 
 
 def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, str]:

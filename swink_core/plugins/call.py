@@ -202,16 +202,27 @@ class Call:
                 self.taps.remove(tap)
 
     def classify(self, failure: Failure) -> Classification:
-        """Classify a failure with the hook `classify_error`."""
-        try:
-            binding = self.attempt.target.binding
-            result = binding.first_result("classify_error", model=self.model, failure=failure)
-            if not isinstance(result, Classification):
-                raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
-        except (Exception, SystemExit) as error:
-            if isinstance(error, SystemExit) and ends_program(error):
-                raise
-            log.error("a classify_error hook failed; defaults are used:\n%s", self.trace(error))
+        """Classify a failure with the hook `classify_error`.
+
+        An implementation that raises an exception or returns another value is left out, and the
+        next one is called.
+        """
+        for names, may_pass, classify in self.attempt.target.binding.ways("classify_error"):
+            try:
+                result = classify(model=self.model, failure=failure)
+                if isinstance(result, Classification):
+                    break
+                if result is not None or not may_pass:
+                    raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
+            except (Exception, SystemExit) as error:
+                if isinstance(error, SystemExit) and ends_program(error):
+                    raise
+                log.error(
+                    'plugin "%s": classify_error failed and is left out:\n%s',
+                    names,
+                    self.trace(error),
+                )
+        else:
             result = classify_default(failure)
         return evolve(result, code=self._code(result.code, failure))
 

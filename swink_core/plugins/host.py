@@ -25,7 +25,7 @@ from swink_core.failures.classification import classify_default
 from swink_core.failures.exceptions import PluginError, UnknownProvider
 from swink_core.failures.failure import Classification, Failure
 from swink_core.plugins import hookspecs
-from swink_core.plugins.binding import INNERMOST, Binding, raised_at
+from swink_core.plugins.binding import DEFAULT, INNERMOST, Binding, raised_at
 from swink_core.plugins.hookspecs import PROJECT, hookimpl
 from swink_core.plugins.installed import (
     Damage,
@@ -336,7 +336,7 @@ def bind_hooks(name: str, provider: Any, shared: Iterable[tuple[str, Any]] = ())
     Raises PluginError for a plugin with invalid hooks.
     """
     manager = _Manager()
-    manager.register(DefaultClassifier(), "swink-default")
+    manager.register(DefaultClassifier(), DEFAULT)
     for plugin_name, plugin in ((name, provider), *shared):
         _register(manager, plugin, plugin_name)
     return Binding(name, provider, manager)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import pytest
@@ -33,6 +35,7 @@ from swink_core.failures.kinds import CODES
 from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.call import MOST_CODE
 from swink_core.plugins.changes import report_change
+from swink_core.plugins.host import bind_hooks
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.outcome import NOTHING, Charge, Totals
 from swink_core.vocabulary.prices import Prices
@@ -292,6 +295,72 @@ def test_an_invalid_classification_is_logged_and_the_core_classifies(
     classified = call_of(Odd(), "large").classify(Failure("request", 429))
     assert classified == Classification(Kind.THROTTLED)
     assert "a classify_error hook returned a str" in caplog.text
+
+
+class Knowing(Acme):
+    """A provider whose classifier knows that a failure is an overload."""
+
+    @hookimpl
+    def classify_error(self, model: Model, failure: Failure) -> Classification | None:
+        return Classification(Kind.OVERLOADED, code="teapot")
+
+
+def _first(result: Callable[[], Any]) -> Any:
+    """Return a shared plugin whose classifier is called first."""
+
+    class First:
+        @hookimpl(tryfirst=True)
+        def classify_error(self) -> Any:
+            return result()
+
+    return First()
+
+
+def _around(result: Callable[[], Any]) -> Any:
+    """Return a shared plugin that wraps the classifiers."""
+
+    class Around:
+        @hookimpl(wrapper=True)
+        def classify_error(self) -> Any:
+            yield
+            return result()
+
+    return Around()
+
+
+# (name, the function that makes the faulty plugin, what its classifier returns, who is named)
+FAULTY: list[tuple[str, Callable[[Callable[[], Any]], Any], Callable[[], Any], str]] = [
+    ("an_exception", _first, lambda: {}["code"], '"faulty"'),
+    ("a_kind_alone", _first, lambda: Kind.THROTTLED, '"faulty"'),
+    ("an_unknown_kind", _first, lambda: Classification("tired"), '"faulty"'),  # type: ignore[arg-type]  # on purpose
+    ("a_wait_as_text", _first, lambda: Classification(Kind.THROTTLED, "3"), '"faulty"'),  # type: ignore[arg-type]  # on purpose
+    ("a_wait_without_end", _first, lambda: Classification(Kind.THROTTLED, inf), '"faulty"'),
+    ("nothing_of_a_wrapper", _around, lambda: None, '"faulty" or "acme"'),
+    ("an_exception_of_a_wrapper", _around, lambda: {}["code"], '"faulty" or "acme"'),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "result", "named"), [row[1:] for row in FAULTY], ids=[row[0] for row in FAULTY]
+)
+def test_a_faulty_classifier_is_named_and_the_next_one_classifies(
+    make: Callable[[Callable[[], Any]], Any],
+    result: Callable[[], Any],
+    named: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    binding = bind_hooks("acme", Knowing(), [("faulty", make(result))])
+    classified = call_of(binding, "large").classify(Failure("request", 418))
+    assert classified == Classification(Kind.OVERLOADED, code="teapot")
+    assert [record.getMessage().partition("\n")[0] for record in caplog.records] == [
+        f"plugin {named}: classify_error failed and is left out:"
+    ]
+
+
+def test_a_wrapper_may_change_a_classification() -> None:
+    changed = Classification(Kind.AUTH)
+    binding = bind_hooks("acme", Knowing(), [("around", _around(lambda: changed))])
+    assert call_of(binding, "large").classify(Failure("request", 418)) == changed
 
 
 def test_a_call_converts_its_conversation_through_the_hook() -> None:
