@@ -65,6 +65,21 @@ def not_a_body(plugin: str, result: object) -> Failure:
     return Failure("request", kind=Kind.INTERNAL, code="body", message=message)
 
 
+def not_events(plugin: str, result: object) -> Failure:
+    """Return the failure for a `stream` hook that did not return an async iterator."""
+    what = f"the stream hook must return an async iterator, not {type(result).__name__}"
+    message = (
+        f'plugin "{plugin}" returned no events: {what}; write it as a plain def with @hookimpl'
+    )
+    return Failure("streaming", kind=Kind.INTERNAL, code=FAULT, message=message)
+
+
+def not_json(plugin: str, error: Exception) -> Failure:
+    """Return the failure for a `convert_messages` hook whose body cannot be converted to JSON."""
+    what = f'plugin "{plugin}": the body that convert_messages returned cannot be converted to JSON'
+    return Failure("request", kind=Kind.INTERNAL, code=FAULT, message=f"{what}: {error}")
+
+
 def too_large(limit: float) -> Failure:
     """Return the failure for an answer longer than `limit` characters."""
     message = f"the answer is longer than {limit:.0f} characters"

@@ -105,10 +105,11 @@ class Binding:
         This is the plugin whose code defines the iterator `events`. If that plugin cannot be
         determined, return the names of all plugins that may have produced the iterator.
         """
-        frame = getattr(events, "ag_frame", None)
+        frames = (getattr(events, name, None) for name in ("ag_frame", "gi_frame", "cr_frame"))
+        frame = next(filter(None, frames), None)
         module = frame.f_globals.get("__name__", "") if frame else type(events).__module__
         names = [impl.plugin_name for impl in reversed(self.hook.stream.get_hookimpls())]
-        return self.owner(module) or '" or "'.join(names)
+        return self.owner(module) or '" or "'.join(names) or self.name
 
     def converters(self) -> str:
         """Return the names of the plugins that may have produced the result of `convert_messages`.

@@ -28,8 +28,11 @@ from collections.abc import (
 from typing import Any, Protocol, Self, TypeVar, overload
 from urllib.parse import urlsplit
 
+import msgspec
+
 from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Failure
+from swink_core.failures.faults import not_json
 from swink_core.plugins.attempt import Leg, LegKind
 from swink_core.plugins.call import Call
 from swink_core.plugins.time_limits import time_limit
@@ -66,6 +69,9 @@ WAIT_SECONDS = 0.05
 """At its end, a call waits at most this many seconds for requests that stop abandoned work."""
 
 _NOT_CONVERTED = object()
+
+_UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError)
+"""Exceptions of msgspec for data that cannot be converted to JSON."""
 
 _CREATES_NOTHING = ("GET", "HEAD", "OPTIONS")
 
@@ -207,8 +213,27 @@ class Exchange:
             self._payload = await asyncio.to_thread(call.convert)
 
     def request(self) -> HTTPRequest:
-        """Return the request that the provider's `request` builds, without credentials."""
-        return self._provider.request(self.model, self.payload, self.options)
+        """Return the request that the provider's `request` builds, without credentials.
+
+        Raises ProviderFailure (`internal`) if the payload cannot be converted to JSON. Other
+        exceptions of the provider are passed on.
+        """
+        try:
+            return self._provider.request(self.model, self.payload, self.options)
+        except _UNENCODABLE:
+            self._check_payload()
+            raise
+
+    def _check_payload(self) -> None:
+        """Raise ProviderFailure if the payload cannot be converted to JSON."""
+        try:
+            msgspec.json.encode(self.payload)
+        except UnicodeEncodeError:
+            return  # `json_request` sends such text
+        except _UNENCODABLE as error:
+            binding = self.attempt.target.binding
+            names = dict.fromkeys([*binding.converters().split('" or "'), binding.name])
+            raise ProviderFailure(not_json('" or "'.join(names), error)) from error
 
     @overload
     async def read(self, request: HTTPRequest | None = None) -> bytes: ...

@@ -14,7 +14,9 @@ from functools import partial
 from types import coroutine
 from typing import Any
 
+from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Failure
+from swink_core.failures.faults import not_events
 from swink_core.plugins.call import Call
 from swink_core.providers.source import EventSource, Source
 from swink_core.vocabulary import events as ev
@@ -148,7 +150,8 @@ def _resumed(step: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any
 def open_source(call: Call) -> Source:
     """Return the event source of the call's current attempt, from the hook `stream`.
 
-    Exceptions of the hook are passed on.
+    Exceptions of the hook are passed on. Raises ProviderFailure (`internal`) if the result is not
+    an async iterator.
     """
     attempt = call.attempt
     target = attempt.target
@@ -157,8 +160,7 @@ def open_source(call: Call) -> Source:
         "stream", model=target.model, context=call.context, options=attempt.options, call=call
     )
     if not hasattr(made, "__aiter__") and not hasattr(made, "batches"):
-        hint = f"the stream hook must return an async iterator, not {type(made).__name__}"
-        raise TypeError(f"{hint}; write it as a plain def with @hookimpl")
+        raise ProviderFailure(not_events(binding.maker(made), made))
     if type(made) is EventSource:
         return made
     return ForeignSource(call, made, binding.maker(made))

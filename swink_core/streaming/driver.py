@@ -356,7 +356,7 @@ class Driver:
             except Exception as fault:
                 error = fault
         failure = raised(error)
-        if failure.code == FAULT:
+        if failure.code == FAULT and failure.exception is not None:
             failure.message = self.call.attempt.target.binding.blame(error)
             self._log_fault(error)
         return self._cut(failure)

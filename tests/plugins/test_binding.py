@@ -255,6 +255,9 @@ def work(text):
 async def events(text):
     yield json.loads(text)
 
+def listed(text):
+    yield json.loads(text)
+
 class Events:
     pass
 """
@@ -339,7 +342,9 @@ async def test_events_are_of_the_plugin_whose_code_makes_them(log: ModuleType) -
     assert await anext(made) == 5
     await made.aclose()
     assert binding.maker(log.parts.Events()) == "log"
+    assert binding.maker(log.parts.listed("5")) == "log"
     assert binding.maker(iter([])) == 'other" or "log" or "acme'
+    assert bind_hooks("acme", Acme()).maker(None) == "acme"
 
 
 # (name, the provider, shared plugins, who may have converted)

@@ -596,6 +596,46 @@ async def test_a_provider_that_converts_to_no_body_is_named_and_not_its_wrapper(
     assert http.requests == []
 
 
+async def test_a_body_that_is_no_json_names_its_wrapper_and_its_provider() -> None:
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(_answering({"mark": object()}), http=http) as client:
+        *_, end = await collect(client.stream(MODEL, "Hi"))
+    assert (end.error_kind, end.code) == (Kind.INTERNAL, "plugin")
+    assert end.error_message == (
+        'plugin "Wrapper#0" or "toy": the body that convert_messages returned cannot be '
+        "converted to JSON: Encoding objects of type object is unsupported"
+    )
+    assert http.requests == []
+
+
+async def test_a_request_that_fails_with_a_body_of_json_is_a_fault_of_the_provider() -> None:
+    class Mistaken(Toy):
+        def request(self, model: Any, payload: Any, options: Any) -> Any:
+            raise ValueError("no address")
+
+    passing = _answering({"text": "half \ud800 a character"})
+    async with client_of(passing, providers={"toy": Mistaken}, http=PipeClient()) as client:
+        *_, end = await collect(client.stream(MODEL, "Hi"))
+    assert end.error_message.startswith('plugin "toy" raised ValueError: no address')
+
+
+@pytest.mark.parametrize("result", [None, "text", [Start()]], ids=["none", "text", "list"])
+async def test_a_wrapper_that_returns_no_iterator_is_named_with_the_provider(result: Any) -> None:
+    class Wrapper:
+        @swink.hookimpl(wrapper=True)
+        def stream(self) -> Any:
+            yield
+            return result
+
+    async with client_of(Wrapper(), http=PipeClient(Pipe(*HELLO))) as client:
+        *_, end = await collect(client.stream(MODEL, "Hi"))
+    assert (end.error_kind, end.code) == (Kind.INTERNAL, "plugin")
+    assert end.error_message == (
+        'plugin "Wrapper#0" or "toy" returned no events: the stream hook must return an async '
+        f"iterator, not {type(result).__name__}; write it as a plain def with @hookimpl"
+    )
+
+
 async def test_a_classifier_that_raises_is_logged_and_the_core_classifies(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
