@@ -11,8 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from typing import Any, TypeVar
 
-from swink_core.failures.exceptions import PluginError, ProviderFailure
-from swink_core.failures.failure import Failure
+from swink_core.failures.exceptions import PluginError
 from swink_core.plugins.changes import report_change
 from swink_core.providers.contexts import text_of
 from swink_core.providers.conversion import (
@@ -23,7 +22,7 @@ from swink_core.providers.conversion import (
     PlacedTurns,
     placed_turns,
 )
-from swink_core.providers.media import decoded
+from swink_core.providers.media import decoded, unsupported
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     Base64Source,
@@ -37,7 +36,6 @@ from swink_core.vocabulary.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -213,15 +211,9 @@ class MessageConverter(ABC):
             return decoded(data)
         except ValueError as error:
             named = f" {block.name!r}" if block.name else ""
-            failure = Failure(
-                "request",
-                kind=Kind.UNSUPPORTED,
-                code="documents",
-                message=f"{self.path(block)}: the document{named} {error}",
-                title="A text document cannot be decoded",
-                resolution=UNDECODED,
-            )
-            raise ProviderFailure(failure) from error
+            why = f"{self.path(block)}: the document{named} {error}"
+            title = "A text document cannot be decoded"
+            raise unsupported("documents", why, title, UNDECODED) from error
 
     def leave_out(self, block: Block, what: str, code: str = "content_left_out") -> None:
         """Report that a block is not sent; `what` is a short explanation."""

@@ -107,9 +107,16 @@ def media_form(source: Source, forms: Mapping[str, str], what: str) -> str:
     return form
 
 
-def unsupported(code: str, message: str) -> ProviderFailure:
-    """Return the failure for content that an API does not support; `code` names the content."""
-    return ProviderFailure(Failure("request", kind=Kind.UNSUPPORTED, code=code, message=message))
+def unsupported(
+    code: str, message: str, title: str | None = None, resolution: str | None = None
+) -> ProviderFailure:
+    """Return the failure for content that an API does not support; `code` names the content.
+
+    `title` and `resolution` replace the core's usual texts (`None`) for such failures.
+    """
+    failure = Failure("request", kind=Kind.UNSUPPORTED, code=code, message=message)
+    failure.title, failure.resolution = title, resolution
+    return ProviderFailure(failure)
 
 
 def media_base64(source: Source) -> Base64Source | None:
