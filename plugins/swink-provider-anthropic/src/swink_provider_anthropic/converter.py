@@ -102,7 +102,7 @@ def conversation(
     turns = merged_turns(placed(converter.messages(context)))
     native: dict[str, Any] = {"messages": turns}
     if system:
-        native["system"] = [_said(block) for block in system]
+        native["system"] = [converter.said(block) for block in system]
     if context.tools:
         native["tools"] = [_tool(tool, provider) for tool in context.tools]
     if (container := _container(context)) is not None:
@@ -116,10 +116,10 @@ class _Converter(MessageConverter):
     block_fields = (MARK, *DOCUMENT_FIELDS)
 
     def system(self, message: SystemMessage) -> list[Any]:
-        return [{"role": "system", "content": self._content(message, self._said)}]
+        return [{"role": "system", "content": self._content(message, self.said)}]
 
     def user(self, message: UserMessage) -> list[Any]:
-        content = self._content(message, self._said)
+        content = self._content(message, self.said)
         return [{"role": "user", "content": content}] if content else []
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
@@ -140,7 +140,7 @@ class _Converter(MessageConverter):
             "type": "tool_result",
             "tool_use_id": _tool_id(message.tool_call_id),
         }
-        content = self._content(message, self._said)
+        content = self._content(message, self.said)
         # The API refuses a cache mark inside the content of a result.
         marks = [block.pop(MARK) for block in content if MARK in block]
         if content:
@@ -149,8 +149,22 @@ class _Converter(MessageConverter):
             native["is_error"] = True
         return {**native, MARK: marks[-1]} if marks else native
 
-    def _said(self, block: Block) -> dict[str, Any] | LeftOut:
-        return self._document(block) if isinstance(block, DocumentBlock) else _said(block)
+    def said(self, block: Block) -> dict[str, Any] | LeftOut:
+        """Convert a block of a system prompt, a user message or a tool result."""
+        match block:
+            case TextBlock():
+                return _marked({"type": "text", "text": block.text}, block)
+            case ImageBlock():
+                source = _source(block.source, IMAGES, IMAGES, "images")
+                return _marked({"type": "image", "source": source}, block)
+            case DocumentBlock():
+                return self._document(block)
+            case ExtensionBlock():
+                return dict(block.data)
+        return LeftOut(
+            f"the API does not support {block.type} in user messages and tool results; it was not "
+            "sent"
+        )
 
     def _document(self, block: DocumentBlock) -> dict[str, Any]:
         data = media_base64(block.source)
@@ -269,20 +283,6 @@ def _container(context: Context) -> str | None:
 
 
 # -- user messages ---------------------------------------------------------------------------
-
-
-def _said(block: Block) -> dict[str, Any] | LeftOut:
-    match block:
-        case TextBlock():
-            return _marked({"type": "text", "text": block.text}, block)
-        case ImageBlock():
-            source = _source(block.source, IMAGES, IMAGES, "images")
-            return _marked({"type": "image", "source": source}, block)
-        case ExtensionBlock():
-            return dict(block.data)
-    return LeftOut(
-        f"the API does not support {block.type} in user messages and tool results; it was not sent"
-    )
 
 
 def _marked(

@@ -122,7 +122,9 @@ _CLIENTS_OWN = frozenset({
 })  # fmt: skip
 """Fields whose content the client defines."""
 
-_TEXTS = (("prediction", "content"), ("prediction", "content", "text"))
+_PREDICTION = "prediction"
+
+_TEXTS = ((_PREDICTION, "content"), (_PREDICTION, "content", "text"))
 """The paths of texts in fields of a body: the answer that a client predicts."""
 
 _NAMES_OF_ID = ("id", "uri", "name")
@@ -171,7 +173,8 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
         ("options.settings.", asked.options.get("settings")),
     ):
         if isinstance(fields, Mapping):
-            fields = without_texts(fields, _TEXTS)
+            if _PREDICTION in fields:
+                fields = without_texts(fields, _TEXTS)
             found += ((place + at, id) for at, id in _ids(fields))
     found += _in_texts(asked.context.system_prompt or "", True)
     for message in asked.context.messages:

@@ -266,4 +266,6 @@ def of_exception(error: SwinkError) -> Error:
 def header_text(value: str) -> str:
     """Return text with only the characters that a header may contain (RFC 9110 section 5.5)."""
     plain = value.encode("ascii", "replace").decode()
-    return "".join(c if " " <= c <= "~" else " " for c in plain)[:MOST_HEADER]
+    if not plain.isprintable():
+        plain = "".join(c if " " <= c <= "~" else " " for c in plain)
+    return plain[:MOST_HEADER]

@@ -51,7 +51,11 @@ def is_too_large(request: web.Request) -> bool:
 def check_size(request: web.Request) -> None:
     """Raise Refused for a body that is larger than the limit, even if it has not arrived yet."""
     if is_too_large(request):
-        raise Refused(of_bad_request(f"the body has more than {MOST_BODY_BYTES} bytes"), TOO_LARGE)
+        raise _too_large()
+
+
+def _too_large() -> Refused:
+    return Refused(of_bad_request(f"the body has more than {MOST_BODY_BYTES} bytes"), TOO_LARGE)
 
 
 async def has_arrived(request: web.Request) -> bool:
@@ -89,7 +93,8 @@ async def receive_body(request: web.Request, hold: Callable[..., None]) -> tuple
             raise Refused(of_bad_request(why), 400)
         if not request.content.is_eof():
             await asyncio.sleep(0)  # `readchunk` does not wait while data has arrived
-        check_size(request)
+        if len(body) > MOST_BODY_BYTES:
+            raise _too_large()
         hold(least_memory(size_of(request)))
     received = bytes(body)
     body.clear()

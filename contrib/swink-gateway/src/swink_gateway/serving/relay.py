@@ -283,7 +283,8 @@ async def relayed(
                     await pulse.beaten()
                 if not ahead:
                     heard(batch)
-                batch = told_of_shutdown(batch)
+                if type(batch[-1]) is Error:
+                    batch = told_of_shutdown(batch)
                 failed = encoder.has_statuses and _is_refusal(batch[-1], stream)
                 if failed and await line.refuse(batch[-1]):
                     return False

@@ -280,8 +280,9 @@ class Gateway:
         large would arrive.
         """
         response.headers[CALL] = call_id(request)
-        is_refusal = response.status == UNAVAILABLE and not self._runner.has_room(0)
-        has_rest = response.status == TOO_LARGE and not request.content.is_eof()
+        status = response.status
+        is_refusal = status == UNAVAILABLE and not self._runner.has_room(0)
+        has_rest = status == TOO_LARGE and not request.content.is_eof()
         if self.draining or has_rest or (is_refusal and self._shared is not None):
             response.headers["Connection"] = "close"
             response.force_close()
