@@ -320,7 +320,7 @@ def test_stored_conversations_are_bounded_in_number_and_bytes() -> None:
 async def test_a_stored_conversation_has_the_size_limit_of_a_request(
     over: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swink_gateway.serving.server.MOST_BODY_BYTES", 1000)
+    monkeypatch.setattr("swink_gateway.serving.server.MOST_BODY_BYTES", 1200)
     upstream = Scripted(ANSWER)
     body = {**CREATE, "input": "x" * 300}
     said: list[dict[str, Any]] = []
