@@ -346,7 +346,7 @@ class Attempt:
         if paid is not None and estimated and not is_known:
             paid = self._by_requested_terms(taken, paid, at)
             paid.estimated = True
-        self._settled = Charge(tokens_of(taken), dollars_of(paid), estimated)
+        self._charge(taken, paid, estimated)
         return paid
 
     def _by_requested_terms(self, taken: Usage, paid: Cost, at: datetime) -> Cost:
@@ -361,10 +361,22 @@ class Attempt:
         return max(paid, requested or paid, key=lambda cost: dollars_of(cost) or 0.0)
 
     def take_charge(self, usage: Usage | None, cost: Cost | None) -> None:
-        """Set the charge to the reported usage and cost. Nothing is estimated here."""
-        tokens = 0 if usage is None else tokens_of(usage)
-        dollars = 0.0 if usage is None and cost is None else dollars_of(cost)
-        self._settled = Charge(tokens, dollars, cost is not None and cost.estimated)
+        """Set the charge to the reported usage and cost.
+
+        If the cost is unknown, the charge is an estimate at the model's prices, so that limits
+        count the attempt.
+        """
+        if usage is None:
+            dollars = 0.0 if cost is None else dollars_of(cost)
+            self._settled = Charge(0, dollars, cost is not None and cost.estimated)
+        else:
+            self._charge(usage, cost, cost is not None and cost.estimated)
+
+    def _charge(self, usage: Usage, cost: Cost | None, estimated: bool) -> None:
+        if cost is None:
+            cost = self._by_catalogue(usage, None)
+            estimated = estimated or cost is not None
+        self._settled = Charge(tokens_of(usage), dollars_of(cost), estimated)
 
     def charge_voided(self, at: datetime) -> Totals:
         """Add the answers in `voided` to the final charge, and return their usage and cost.
@@ -391,16 +403,19 @@ class Attempt:
     def _price(
         self, usage: Usage | None, cost: Cost | None, reported: float | None, at: datetime | None
     ) -> Cost | None:
-        info = self.model.info
-        prices = info.prices if info else None
         if cost is None:
-            cost = cost_of(usage, prices, at, keeps_long(self.options))
+            cost = self._by_catalogue(usage, at)
         elif cost.known is None and reported is None:
             return None  # the provider knows that these prices do not apply
         if reported is not None:
             cost = cost or Cost()
             cost.total = reported
         return cost
+
+    def _by_catalogue(self, usage: Usage | None, at: datetime | None) -> Cost | None:
+        info = self.model.info
+        prices = info.prices if info else None
+        return cost_of(usage, prices, at, keeps_long(self.options))
 
     def begin(self, at: float) -> None:
         """Record the start of the attempt; `at` is in seconds of the call's clock."""

@@ -263,6 +263,23 @@ def test_a_cost_that_is_known_is_not_an_estimate() -> None:
     assert (paid.total, paid.estimated) == (0.25, False)
 
 
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_an_attempt_of_unknown_cost_is_charged_an_estimate_at_the_models_prices(
+    is_complete: bool,
+) -> None:
+    usage, unknown, attempt = Usage(10, 5), Cost(), priced_attempt()
+    assert attempt.price(usage, unknown, AT) is None
+    if is_complete:
+        attempt.take_charge(usage, None)
+    else:
+        assert attempt.settle(usage, unknown, 5, False, AT) is None
+    expected = priced_attempt().price(usage, None, AT)
+    assert expected is not None
+    assert attempt.charge.tokens == 15
+    assert attempt.charge.estimated
+    assert attempt.charge.cost == expected.total
+
+
 @pytest.mark.parametrize("cost", [-1.0, float("nan"), float("inf"), "free", None])
 def test_an_invalid_reported_cost_is_ignored(cost: Any) -> None:
     attempt = priced_attempt()

@@ -15,7 +15,7 @@ import pytest
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import NDJSONDecoder, rule_of
+from swink_core.providers import LimitGate, NDJSONDecoder, rule_of
 from swink_provider_claude_code import ClaudeCodeProvider
 from swink_provider_claude_code.prompt import prompt_of
 from swink_test_helpers.corpus import Case, ids, stream_cases
@@ -276,6 +276,15 @@ async def test_the_commands_own_guess_at_a_price_counts_for_nothing(
     command.says(INIT, WHOLE, took(claude_sonnet_5_5=1, claude_unheard_of=0))
     _, message = await run(model=f"claude-code/{model}")
     assert message.cost is None
+
+
+async def test_a_limit_counts_a_run_of_unknown_cost(command: Command) -> None:
+    command.says(INIT, WHOLE, took(claude_sonnet_5_5=1, claude_unheard_of=0))
+    gate = LimitGate(swink.Limits(cost=100.0))
+    _, message = await run(model="claude-code/claude-sonnet-5-5", limits=gate)
+    assert message.cost is None
+    assert (gate.charge.cost or 0.0) > 0.0
+    assert gate.charge.estimated
 
 
 async def test_the_cost_of_several_models_has_no_parts_at_the_prices_of_one(
