@@ -253,6 +253,20 @@ async def test_refused_gateway_credentials_are_not_reported_as_the_clients_key(
     assert "openai/gpt-4.1-mini are missing or refused: Incorrect API key provided" in caplog.text
 
 
+@EACH
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_failed_token_service_is_not_described_to_clients(
+    protocol: str, stream: bool
+) -> None:
+    refused = swink.Error(error_message="https://sts.internal refuses role 7", code="token")
+    refused.error_kind = Kind.AUTH
+    async with serving(Scripted([swink.Start(), refused])) as gateway:
+        answer = await asked(gateway, protocol, stream)
+    said = answer.body.decode()
+    assert "does not accept the gateway's own credentials" in said
+    assert "sts.internal" not in said
+
+
 WORDS = (swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0))
 ANSWER = [swink.Start(), *WORDS, swink.Done(swink.StopReason.STOP)]
 

@@ -303,6 +303,25 @@ async def test_an_effort_without_a_level_reaches_each_model_that_has_efforts(
     assert answer.headers.get("x-swink-dropped") == dropped
 
 
+# the model, the reasoning that it gets, and what is reported as dropped
+REASONING_MAX: list[tuple[str, dict[str, Any], str | None]] = [
+    ("openai/gpt-6-sol", {"effort": "max", "summary": "auto", "mode": "pro"}, None),
+    ("openai/gpt-5.1", {"effort": "high", "summary": "auto", "mode": "pro"}, "reasoning.effort"),
+]
+
+
+@pytest.mark.parametrize(("model", "expected", "dropped"), REASONING_MAX)
+async def test_the_effort_max_of_responses_reaches_models_with_efforts_above_high(
+    model: str, expected: dict[str, Any], dropped: str | None
+) -> None:
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "busy"}}, 503))
+    body = {"model": model, "input": "Hi", "reasoning": {"effort": "max", "mode": "pro"}}
+    async with serving(http=http, providers={"openai": {"api_key": "k"}}) as gateway:
+        answer = await ask(gateway, "/v1/responses", body)
+    assert http.bodies[0]["reasoning"] == expected
+    assert answer.headers.get("x-swink-dropped") == dropped
+
+
 async def test_the_rules_for_thinking_apply_to_an_effort_without_a_level() -> None:
     http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "busy"}}, 503))
     hi = [{"role": "user", "content": "Hi"}]

@@ -362,12 +362,28 @@ async def test_a_request_without_a_tool_of_the_vendor_is_sent(
     await asked(how, more, CAROL)
 
 
-async def test_a_tools_fields_that_name_another_model_are_dropped() -> None:
-    own = {"openrouter": {"model": "x/dear"}}
+FRANK = """
+[routes.first-haiku]
+tiers = ["anthropic/claude-haiku-4-5", "openrouter/cheap"]
+[keys.frank]
+key = "${A}"
+models = ["first-haiku", "anthropic/dear", "openrouter/cheap"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "model", "named"),
+    [(KEYS, "openrouter/cheap", "x/dear"), (FRANK, "first-haiku", "dear")],
+    ids=["the model", "a fallback"],
+)
+async def test_a_tools_fields_that_name_another_model_are_dropped(
+    config: str, model: str, named: str
+) -> None:
+    own = {"openrouter": {"model": named}}
     tool = {"name": "f", "description": "", "parameters": {}, "metadata": own}
     upstream = Scripted(ANSWER)
-    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
-        said = {**NATIVE[1], "tools": [tool]}
+    async with serving(upstream, config=Source("t", config).config(VALUES)) as gateway:
+        said = {**NATIVE[1], "model": model, "tools": [tool]}
         answer = await ask(gateway, NATIVE[0], said, headers=ALICE)
     assert [tool.metadata for tool in upstream.context.tools] == [None]
     assert answer.headers["x-swink-dropped"] == "tools.f"

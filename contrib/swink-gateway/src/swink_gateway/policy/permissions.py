@@ -13,7 +13,7 @@ therefore use only the tools in a table, and those that the configuration allows
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define, evolve
@@ -124,18 +124,20 @@ _UNKNOWN = (
 
 def permitted(
     asked: Asked,
+    providers: Sequence[str],
     may_ask: Callable[[str], bool],
     allowed_fields: Collection[str] = (),
     has_budget: bool = False,
 ) -> Asked:
     """Return a request without content that could reach a model for which `may_ask` returns False.
 
-    `may_ask` is called with the name by which a provider calls a model. Removed content is reported
-    as dropped, even if `allowed_fields` lists the field. Raises Refused for a field that is in
-    neither `allowed_fields` nor the tables of this module and of the protocols. If the key has a
-    budget, a tool whose fees the vendor does not report is refused too.
+    `may_ask` is called with a model's full name. `providers` are those of the models that may
+    answer, in order: the body fields reach the first one, and the fields of tools reach all of
+    them. Removed content is reported as dropped, even if `allowed_fields` lists the field. Raises
+    Refused for a field that is in neither `allowed_fields` nor the tables of this module and of the
+    protocols. If the key has a budget, a tool whose fees the vendor does not report is refused too.
     """
-    permission = _Permission(may_ask, {*allowed_fields}, [*asked.dropped])
+    permission = _Permission(providers, may_ask, {*allowed_fields}, [*asked.dropped])
     options = dict(asked.options)
     if isinstance(extra := options.get("extra"), dict):
         options["extra"] = permission.of_fields(extra, "options.extra.")
@@ -155,6 +157,7 @@ def permitted(
 
 @define
 class _Permission:
+    providers: Sequence[str]
     may_ask: Callable[[str], bool]
     allowed_fields: set[str]
     dropped: list[str]
@@ -202,13 +205,15 @@ class _Permission:
 
     def of_tool(self, tool: Tool) -> Tool:
         """Return a tool, with its provider's own fields if they are permitted."""
-        if self._is_open(tool.metadata):
+        if all(self._is_open(tool.metadata, to) for to in dict.fromkeys(self.providers)):
             return tool
         self.dropped.append(f"{TOOLS}.{tool.name}")
         return replace(tool, metadata=None)
 
-    def _is_open(self, data: Any) -> bool:
-        return all(map(self.may_ask, _models(data)))
+    def _is_open(self, data: Any, provider: str | None = None) -> bool:
+        """Return True if the key may use all models in `data`; `None`: the first provider's."""
+        to = self.providers[0] if provider is None else provider
+        return all(self.may_ask(f"{to}/{name}") for name in _models(data))
 
 
 def _router_of(name: str, value: Any) -> str | None:

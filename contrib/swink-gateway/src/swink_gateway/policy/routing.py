@@ -99,10 +99,10 @@ class Routing:
         if (key := self.config.keys.get(owner)) is not None:
             asked = with_names(asked, owner)
             if key.is_limited:
-                to = chain[0][0].provider
                 asked = permitted(
                     asked,
-                    lambda model: self.allows(owner, f"{to}/{model}"),
+                    [model.provider for model, _ in chain],
+                    lambda name: self.allows(owner, name),
                     key.allowed_fields,
                     key.has_budget,
                 )

@@ -94,6 +94,9 @@ SHUTDOWN = "shutdown"
 RESTART_SECONDS = 5.0
 """The Retry-After in seconds after a shutdown, in which most gateways start again."""
 
+NO_TOKEN = "token"
+"""The core's code of a call that was not sent because a token service issued no token."""
+
 NO_KEY = "no_credentials"
 """The core's code of a call that was not sent because the gateway has no key for the provider."""
 
@@ -183,9 +186,9 @@ def _says_limits(name: str) -> bool:
 def for_clients(error: Error) -> Error:
     """Rewrite a failure for clients, without the details that clients must not see.
 
-    If an upstream refuses the gateway's credentials, the upstream's message is for the operator,
-    and may reveal the model behind a name. The address of an unreachable upstream is private as
-    well.
+    If an upstream or its token service refuses the gateway's credentials, the message is for the
+    operator, and may reveal the model behind a name. The address of an unreachable upstream is
+    private as well.
     """
     if error.phase == "connect" and error.error_kind in (Kind.NETWORK, Kind.TIMEOUT):
         said = error.error_message if error.code == RESTS else UNREACHED
@@ -194,7 +197,7 @@ def for_clients(error: Error) -> Error:
     if error.error_kind is not Kind.AUTH or KEY_HERE[0] in advice:
         return error
     told = replace(error, title=NOT_LET_IN, resolution=ITS_OWNER)
-    if error.status is not None:
+    if error.status is not None or error.code == NO_TOKEN:
         told.error_message = OWN_KEY
     return told
 

@@ -93,6 +93,7 @@ class _Reader:
         self._tools: dict[str, Known] = {}
         self._own_tools: list[dict[str, Any]] = []
         self._own_fields: dict[str, Any] = {}
+        self._exact_thinking: dict[str, Any] = {}
         self._called: dict[str, str] = {}
         self._beside: dict[int, list[Sealed]] = {}
         self._native: set[int] = set()
@@ -133,6 +134,7 @@ class _Reader:
             asked.own["metadata"] = metadata
         if self._own_tools:
             asked.own["tools"] = self._own_tools
+        asked.exact_thinking = self._exact_thinking
         asked.tools, asked.dropped = self._tools, said.dropped
         return asked
 
@@ -152,6 +154,8 @@ class _Reader:
             reasoning.text("summary")  # summaries of thinking are always sent
             options["thinking"] = EFFORTS.get(effort or "")
             own = {"effort": effort} if effort and effort not in EFFORTS else {}
+            if effort == "max":
+                self._exact_thinking = {"reasoning": {"effort": effort}}
             if own := {**own, **reasoning.rest()}:
                 self._own_fields["reasoning"] = own
         if (text := said.object("text")) is not None:
