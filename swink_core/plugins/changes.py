@@ -7,6 +7,7 @@ conversion.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar, Token
 from typing import TypeAlias
 
@@ -43,9 +44,11 @@ def gathered_notices(token: Token[Gathered | None], model: Model) -> list[Notice
     """
     gathered = _gathered.get()
     _gathered.reset(token)
-    notices: list[Notice] = []
-    for (code, what), paths in gathered.items() if gathered else ():
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        detail = f"{model}: {what} ({paths[0]}{more})"
-        notices.append(Notice(code, detail, tuple(paths)))
-    return notices
+    changes = gathered.items() if gathered else ()
+    return [notice_of(model, code, what, paths) for (code, what), paths in changes]
+
+
+def notice_of(model: Model, code: str, what: str, paths: Sequence[str]) -> Notice:
+    """Return a notice that the request to `model` leaves out or changes the values at `paths`."""
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return Notice(code, f"{model}: {what} ({paths[0]}{more})", tuple(paths))

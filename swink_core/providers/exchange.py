@@ -35,6 +35,7 @@ from swink_core.failures.failure import Failure
 from swink_core.failures.faults import not_json
 from swink_core.plugins.attempt import Leg, LegKind
 from swink_core.plugins.call import Call
+from swink_core.plugins.changes import notice_of
 from swink_core.plugins.time_limits import time_limit
 from swink_core.providers.answers import (
     decoded,
@@ -43,6 +44,12 @@ from swink_core.providers.answers import (
     override,
     read_whole,
     request_id_of,
+)
+from swink_core.providers.intact import (
+    LONE_SURROGATE,
+    REPAIRED,
+    RepairedRequest,
+    paths_of_halves,
 )
 from swink_core.providers.media import MOST_ENCODED_AT_ONCE
 from swink_core.providers.writer import EventWriter
@@ -215,14 +222,20 @@ class Exchange:
     def request(self) -> HTTPRequest:
         """Return the request that the provider's `request` builds, without credentials.
 
-        Raises ProviderFailure (`internal`) if the payload cannot be converted to JSON. Other
-        exceptions of the provider are passed on.
+        Text that the request cannot represent is reported to observers. Raises ProviderFailure
+        (`internal`) if the payload cannot be converted to JSON. Other exceptions of the provider
+        are passed on.
         """
         try:
-            return self._provider.request(self.model, self.payload, self.options)
+            built = self._provider.request(self.model, self.payload, self.options)
         except _UNENCODABLE:
             self._check_payload()
             raise
+        if isinstance(built, RepairedRequest):
+            paths = [*paths_of_halves(self.call.context)] or ["options"]
+            told = notice_of(self.model, LONE_SURROGATE, REPAIRED, paths)
+            self.attempt.tell_changes([told])
+        return built
 
     def _check_payload(self) -> None:
         """Raise ProviderFailure if the payload cannot be converted to JSON."""

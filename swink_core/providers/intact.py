@@ -9,18 +9,25 @@ validated as a whole.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from swink_core.failures.failure import MalformedFrame
 from swink_core.vocabulary.depth import MAX_DEPTH
-from swink_core.vocabulary.messages import json_of_models
+from swink_core.vocabulary.http import HTTPRequest
+from swink_core.vocabulary.messages import Context, json_of_models
 
 LONE_SURROGATE = "lone_surrogate"
 """The code of the notice about repaired text."""
 
 REPAIRED = "half of a surrogate pair was replaced by U+FFFD"
+
+
+class RepairedRequest(HTTPRequest):
+    """A request in whose body `lenient_json` replaced half of a surrogate pair."""
+
 
 TOO_DEEP = f"the data are nested deeper than {MAX_DEPTH} levels"
 
@@ -61,3 +68,34 @@ def lenient_json(value: Any) -> bytes:
         data = json.loads(text, parse_constant=lambda constant: None)
         text = json.dumps(data, ensure_ascii=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def paths_of_halves(context: Context) -> Iterator[str]:
+    """Yield the paths of the values in a conversation that contain a lone surrogate.
+
+    Such a value is the system prompt, the text of a message, a block or a tool.
+    """
+    if has_half(context.system_prompt):
+        yield "system_prompt"
+    for number, message in enumerate(context.messages):
+        path = f"messages[{number}].content"
+        if isinstance(message.content, str):
+            if has_half(message.content):
+                yield path
+        else:
+            for place, block in enumerate(message.content):
+                if has_half(block):
+                    yield f"{path}[{place}]"
+    for number, tool in enumerate(context.tools):
+        if has_half(tool):
+            yield f"tools[{number}]"
+
+
+def has_half(value: Any) -> bool:
+    """Return True if a string in the data contains a lone surrogate."""
+    text = json.dumps(msgspec.to_builtins(value, str_keys=True), ensure_ascii=False)
+    try:
+        text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        return True
+    return False

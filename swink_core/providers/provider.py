@@ -40,7 +40,7 @@ from swink_core.providers.contexts import FittedContext, is_text
 from swink_core.providers.exchange import DrivenExchange, Exchange
 from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra
-from swink_core.providers.intact import lenient_json
+from swink_core.providers.intact import RepairedRequest, has_half, lenient_json
 from swink_core.providers.knobs import Knobs, fields_of
 from swink_core.providers.network import is_own_address
 from swink_core.providers.rules import Fitted
@@ -368,13 +368,19 @@ class HTTPProvider:
     def json_request(
         self, url: str, payload: Any, headers: Mapping[str, str] | None = None
     ) -> HTTPRequest:
-        """Return a POST request with a JSON body."""
+        """Return a POST request with a JSON body.
+
+        Lone surrogates, which UTF-8 cannot represent, become U+FFFD. The request is then a
+        `RepairedRequest`, which observers of the call learn from a notice.
+        """
+        kind = HTTPRequest
         try:
             body = msgspec.json.encode(payload)
         except UnicodeEncodeError:
             body = lenient_json(payload)
+            kind = RepairedRequest if has_half(payload) else HTTPRequest
         own = {"Content-Type": "application/json", "Accept": ", ".join(self.content_types)}
-        return HTTPRequest(url, body, {**own, **(headers or {})})
+        return kind(url, body, {**own, **(headers or {})})
 
     def plan_again(self, call: Call, options: StreamOptions) -> Plan:
         """Replace the plan of the current attempt: the conversation and options that it sends.
