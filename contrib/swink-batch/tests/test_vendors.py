@@ -29,7 +29,9 @@ from swink_core import (
     Call,
     Client,
     Done,
+    Failure,
     Limits,
+    ProviderFailure,
     RetryPolicy,
     Start,
     StopReason,
@@ -39,7 +41,7 @@ from swink_core import (
     UsageError,
     hookimpl,
 )
-from swink_core.providers import LimitGate, cost_of
+from swink_core.providers import HTTPProvider, LimitGate, cost_of
 from swink_recorder.recorder import Recorder
 from swink_recorder.store import open_store
 
@@ -115,6 +117,51 @@ async def test_rows_are_handed_over_and_answered_at_a_batchs_price(
     assert ordinary is not None
     assert ordinary.total is not None
     assert lines["r0"]["cost"] == pytest.approx(ordinary.total / 2)
+
+
+def failing_logins(
+    monkeypatch: pytest.MonkeyPatch, server: VendorServer, kind: StreamErrorKind, times: int
+) -> None:
+    """Let the next polls of a batch fail before they are sent."""
+    authorize, left = HTTPProvider.authorize, [kind] * times
+
+    async def failing(self: HTTPProvider, *given: Any) -> Any:
+        if server.batches and left and given[0].method == "GET":
+            why = Failure("request", kind=left.pop(), code="token", message="the session expired")
+            raise ProviderFailure(why)
+        return await authorize(self, *given)
+
+    monkeypatch.setattr(HTTPProvider, "authorize", failing)
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+@pytest.mark.parametrize("vendor", ["openai", "anthropic"], indirect=True)
+async def test_a_batch_is_not_lost_if_a_login_expires_while_it_runs(
+    cancel: bool,
+    tmp_path: Path,
+    vendor: tuple[str, VendorServer, dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failing_logins(monkeypatch, vendor[1], StreamErrorKind.AUTH, 2)
+    for how in (False, cancel):
+        with pytest.raises(SwinkError, match="the session expired"):
+            await asked(tmp_path, vendor, ROWS[:2], cancel=how)
+    tally, lines = await asked(tmp_path, vendor, ROWS[:2])
+    assert (tally.answered, len(vendor[1].batches)) == (2, 1)
+    assert {name: line["text"] for name, line in lines.items()} == {
+        f"r{n}": f"answer to row r{n}" for n in range(2)
+    }
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic"], indirect=True)
+async def test_polling_goes_on_while_a_token_service_fails(
+    tmp_path: Path,
+    vendor: tuple[str, VendorServer, dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failing_logins(monkeypatch, vendor[1], StreamErrorKind.NETWORK, 2)
+    tally, _ = await asked(tmp_path, vendor, ROWS[:2])
+    assert (tally.answered, len(vendor[1].batches)) == (2, 1)
 
 
 @pytest.mark.parametrize("vendor", ["openai", "mistral", "gemini", "bedrock"], indirect=True)

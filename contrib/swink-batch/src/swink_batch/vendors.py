@@ -192,7 +192,12 @@ class Vendor:
     async def _send(self, what: str, request: HTTPRequest) -> bytes:
         call = self._call
         assert call is not None
-        await call.attempt.target.binding.provider.authorize(request, call.options, call)
+        try:
+            await call.attempt.target.binding.provider.authorize(request, call.options, call)
+        except ProviderFailure as error:  # it says nothing about the batch
+            kind = Unsettled if error.failure.kind in _PASSING else SwinkError
+            advice = error.resolution or _AGAIN
+            raise kind(error.message, title=error.title, resolution=advice) from error
         try:
             response = await self._http.send(request, CONNECT_SECONDS)
             body = b"".join([piece async for piece in response])
@@ -213,6 +218,9 @@ _ANSWERED = Failure(
     message="a plugin answered the call of this row in place of the provider",
     resolution="Remove the plugin from the client, or omit --via batch to make calls.",
 )
+
+_PASSING = (Kind.NETWORK, Kind.TIMEOUT, Kind.OVERLOADED)
+"""Failures of a token service that may pass while a batch runs."""
 
 _REFUSED = "The vendor's batch API rejected the request"
 
